@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-info: the host, what this process may do on it, and its interfaces. Who is used, and whether
- * a socket can be had, is decided by the component's own code: rawe_interface, rawe_socket.
+ * a socket can be had, is decided by the component's own code: rawe_interface, rawe_packet.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -20,8 +20,7 @@
 #include <unistd.h>
 
 #include "info.h"
-#include "linux/port/rawe_bulk.h"
-#include "linux/packet/rawe_socket.h"
+#include "linux/packet/rawe_packet.h"
 
 /** Enough for a ring of any interface; it is given back at once. */
 #define RING_BYTES (1u << 20)
@@ -88,7 +87,8 @@ static enum info_offload ask_offload(int fd, const char *name, uint32_t command)
 /** Open a link's socket as the component does, and close it. */
 static void try_socket(const struct info *info, struct info_interface *one)
 {
-    const struct rawe_link_config config = {
+    const struct rawe_port_config config = {
+        .kind = &rawe_packet_port,
         .interface = one->interface.name,
         .interface_index = one->interface.index,
         .loopback = one->interface.loopback,
@@ -97,20 +97,17 @@ static void try_socket(const struct info *info, struct info_interface *one)
         .ring_bytes = RING_BYTES,
         .helper = info->params.helper,
     };
-    struct rawe_link_error error = {0};
-    struct rawe_ring ring;
-    const int fd = rawe_socket_open(&ring, &config, RAWE_FILTER_FOR_LINK, config.mtu_bytes,
-                                    config.ring_bytes, &error);
+    struct rawe_port_error error = {0};
+    struct rawe_port *port;
 
-    if (fd < 0) {
+    if (rawe_port_open(&port, &config, &error) != 0) {
         one->socket = INFO_SOCKET_REFUSED;
         /* With EPERM the step is the helper's reason, see rawe_helper.h. */
         snprintf(one->socket_why, sizeof one->socket_why, "%s%s%s", error.step,
                  error.code == EPERM ? "" : ": ", error.code == EPERM ? "" : strerror(error.code));
         return;
     }
-    rawe_ring_close(&ring);
-    close(fd);
+    rawe_port_close(port);
     one->socket = info->privileges.packet_socket_errno == 0 ? INFO_SOCKET_OWN : INFO_SOCKET_HELPER;
 }
 
@@ -201,7 +198,7 @@ void info_look_at_interfaces(struct info *info)
         struct info_interface *one = &info->interfaces[i];
         one->interface = list[i];
         /* The component's own question, which knows no "unknown". */
-        one->tso = rawe_bulk_device_offloads(list[i].name) ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
+        one->tso = rawe_interface_cuts_batches(list[i].name) ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
         one->gso = ask_offload(fd, list[i].name, ETHTOOL_GGSO);
         one->gro = ask_offload(fd, list[i].name, ETHTOOL_GGRO);
     }

@@ -16,8 +16,7 @@
 #include <stdint.h>
 
 #include "linux/sys/rawe_interface.h"
-#include "linux/port/rawe_link.h"
-#include "linux/packet/rawe_ring.h"
+#include "linux/packet/rawe_packet.h"
 #include "base/rawe_wire.h"
 
 #define PING_PORT 0x5250u
@@ -47,7 +46,7 @@ struct ping_socket {
     struct rawe_ring ring;
     struct tpacket2_hdr *held; /**< slot of the frame that was received last */
     int fd;
-    struct rawe_link_config config; /**< its port and key (one for all), and what opening needs */
+    struct rawe_port_config config; /**< its port and key (one for all), and what opening needs */
     uint8_t mac[RAWE_MAC_BYTES];    /**< ours */
     uint8_t *frame;                 /**< to put a frame together, of MTU size */
 };
@@ -97,7 +96,7 @@ bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t unti
 /** True when what follows the ping proper is as it was sent: zeros. */
 bool ping_padding_right(const struct ping_frame *frame);
 /** Ends the program with what a failed opening means to the user. */
-void ping_open_failed(const char *interface, const struct rawe_link_error *error)
+void ping_open_failed(const char *interface, const struct rawe_port_error *error)
     __attribute__((noreturn));
 
 /* ping_batch.c */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "ping.h"
-#include "linux/port/rawe_bulk.h"
 #include "linux/probe/rawe_responder.h"
 
 /** How long to wait for one answer, once it is known that the peer is there. */
@@ -29,7 +28,8 @@ struct ask {
 static void discover(struct ask *ask)
 {
     const struct rawe_interface *interface = &ask->interface;
-    struct rawe_link_config config = {
+    struct rawe_port_config config = {
+        .kind = &rawe_packet_port,
         .interface = interface->name,
         .interface_index = interface->index,
         .ethertype = ask->options->ethertype,
@@ -37,7 +37,7 @@ static void discover(struct ask *ask)
     };
     struct rawe_path_target target = {.to = {.port = PING_PORT, .key = ask->options->key}};
     struct rawe_responder *responder;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     ping_random(&config.ping_port, sizeof config.ping_port);
     ping_random(&config.ping_key, sizeof config.ping_key);
@@ -210,7 +210,7 @@ static enum ping_status measure_all(struct ask *ask)
     if (lost != 0) {
         tell_loss(ask);
     }
-    if (!ping_stopped && mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_BULK_OVERHEAD_BYTES + 64) {
+    if (!ping_stopped && mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_PACKET_OVERHEAD_BYTES + 64) {
         tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes));
     }
     ping_close(&one);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "ping.h"
-#include "linux/port/rawe_bulk.h"
 
 #define TRIES 4u
 #define ANSWER_WAIT_NS 500000000ull
@@ -35,7 +34,7 @@ static void build_batch(struct batch *batch, const struct ping_socket *one,
                         const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
                         uint32_t number)
 {
-    uint32_t segment_bytes = mtu_bytes - RAWE_BULK_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES;
+    uint32_t segment_bytes = mtu_bytes - RAWE_PACKET_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES;
     uint32_t frames = RAWE_BATCH_BYTES_MAX / segment_bytes;
     uint8_t headers[RAWE_PAYLOAD_OFFSET];
 
@@ -81,7 +80,7 @@ struct answer {
     bool came;
 };
 
-static void take_answer(void *context, const uint8_t *frame, size_t len_bytes)
+static void take_answer(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct answer *answer = context;
     struct rawe_header header;
@@ -94,19 +93,20 @@ static void take_answer(void *context, const uint8_t *frame, size_t len_bytes)
     }
 }
 
-static bool exchange(const struct ping_socket *one, struct rawe_bulk *bulk, struct rawe_link *link,
+static bool exchange(const struct ping_socket *one, struct rawe_port *bulk, struct rawe_port *link,
                      const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes)
 {
+    static const struct rawe_port_receiver receiver = {.frame = take_answer};
     struct batch *batch = calloc(1, sizeof *batch);
     struct answer answer = {.came = false};
 
     for (unsigned i = 0; i < TRIES && batch != NULL && !answer.came && !ping_stopped; i++) {
         ping_random(&answer.number, sizeof answer.number);
         build_batch(batch, one, to, key, mtu_bytes, answer.number);
-        (void)rawe_bulk_transmit(bulk, &batch->packet, batch->segment_bytes);
+        (void)rawe_port_transmit_batch(bulk, &batch->packet, batch->segment_bytes);
         const uint64_t until_ns = ping_now_ns() + ANSWER_WAIT_NS;
         while (!answer.came && ping_now_ns() < until_ns && !ping_stopped) {
-            if (rawe_link_receive(link, 16, take_answer, &answer) == 0) {
+            if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
                 usleep(LOOK_EVERY_US);
             }
         }
@@ -118,28 +118,30 @@ static bool exchange(const struct ping_socket *one, struct rawe_bulk *bulk, stru
 enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                                uint32_t key, uint32_t mtu_bytes)
 {
-    struct rawe_link_error error;
-    struct rawe_bulk *bulk;
-    struct rawe_link *link;
+    struct rawe_port_error error;
+    struct rawe_port_config config = one->config;
+    struct rawe_port *bulk, *link;
     enum ping_batch result = PING_BATCH_LOST;
 
-    if (rawe_bulk_open(&bulk, &one->config, &error) != 0) {
+    config.use = RAWE_PORT_BULK;
+    if (rawe_port_open(&bulk, &config, &error) != 0) {
         return PING_BATCH_NOT_OFFERED;
     }
-    if (rawe_link_open(&link, &one->config, &error) != 0) {
+    config.use = RAWE_PORT_EXPRESS;
+    if (rawe_port_open(&link, &config, &error) != 0) {
         ping_open_failed(one->config.interface, &error);
     }
     if (exchange(one, bulk, link, to, key, mtu_bytes)) {
-        result = rawe_bulk_offloaded(bulk) ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
+        result = bulk->offloaded ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
     }
-    rawe_link_close(link);
-    rawe_bulk_close(bulk);
+    rawe_port_close(link);
+    rawe_port_close(bulk);
     return result;
 }
 
 struct ping_batch_listener {
     struct ping_socket *one;
-    struct rawe_bulk *bulk;
+    struct rawe_port *bulk;
     const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
     uint32_t number;  /**< the batch that comes in */
@@ -149,9 +151,11 @@ struct ping_batch_listener {
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
 {
     struct ping_batch_listener *listener = calloc(1, sizeof *listener);
-    struct rawe_link_error error;
+    struct rawe_port_config config = one->config;
+    struct rawe_port_error error;
 
-    if (listener == NULL || rawe_bulk_open(&listener->bulk, &one->config, &error) != 0) {
+    config.use = RAWE_PORT_BULK;
+    if (listener == NULL || rawe_port_open(&listener->bulk, &config, &error) != 0) {
         free(listener);
         return NULL;
     }
@@ -162,7 +166,7 @@ struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
 void ping_batch_close(struct ping_batch_listener *listener)
 {
     if (listener != NULL) {
-        rawe_bulk_close(listener->bulk);
+        rawe_port_close(listener->bulk);
         free(listener);
     }
 }
@@ -231,15 +235,15 @@ static void take_packet(void *context, const uint8_t *source_mac, const uint8_t 
 void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count)
 {
-    static const struct rawe_bulk_receiver receiver = {
+    static const struct rawe_port_receiver receiver = {
         .place = place_nowhere,
         .packet = take_packet,
     };
 
-    if (listener == NULL || !rawe_bulk_pending(listener->bulk)) {
+    if (listener == NULL || !rawe_port_pending(listener->bulk)) {
         return;
     }
     listener->askers = askers;
     listener->asker_count = count;
-    (void)rawe_bulk_receive(listener->bulk, 64, &receiver, listener);
+    (void)rawe_port_receive(listener->bulk, 64, &receiver, listener);
 }

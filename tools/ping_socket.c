@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: a socket for PING and PONG, with the link layer's filter and ring, and the signals that
+ * rawe-ping: a socket for PING and PONG, with rawe's filter and ring, and the signals that
  * end waiting on it.
  */
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "ping.h"
-#include "linux/packet/rawe_socket.h"
 
 #define RING_BYTES (1u << 20)
 #define SLEEP_MOST_NS 100000000u
@@ -51,7 +50,7 @@ void ping_random(void *out, size_t len_bytes)
     }
 }
 
-void ping_open_failed(const char *interface, const struct rawe_link_error *error)
+void ping_open_failed(const char *interface, const struct rawe_port_error *error)
 {
     if (error->code == EPERM || error->code == EACCES) {
         ping_die("Linux lets only processes with the capability CAP_NET_RAW send raw frames.\n"
@@ -63,10 +62,12 @@ void ping_open_failed(const char *interface, const struct rawe_link_error *error
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
                uint16_t port, uint32_t key)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     memset(one, 0, sizeof *one);
-    one->config = (struct rawe_link_config){
+    one->config = (struct rawe_port_config){
+        .kind = &rawe_packet_port,
+        .use = RAWE_PORT_RESPONDER,
         .interface = interface->name,
         .interface_index = interface->index,
         .ethertype = ethertype,
@@ -78,8 +79,8 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface, 
         .ring_bytes = RING_BYTES,
     };
     memcpy(one->mac, interface->mac, RAWE_MAC_BYTES);
-    one->fd = rawe_socket_open(&one->ring, &one->config, RAWE_FILTER_FOR_RESPONDER,
-                               interface->mtu_bytes, RING_BYTES, &error);
+    one->fd =
+        rawe_packet_open_socket(&one->ring, &one->config, interface->mtu_bytes, RING_BYTES, &error);
     if (one->fd < 0) {
         ping_open_failed(interface->name, &error);
     }

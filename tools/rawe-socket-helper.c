@@ -109,8 +109,8 @@ static bool places_valid(const struct rawe_helper_request *request)
 static enum rawe_helper_status check_request(const struct rawe_helper_request *request,
                                              size_t len_bytes)
 {
-    const bool bulk = request->what == RAWE_FILTER_FOR_BULK;
-    const bool responder = request->what == RAWE_FILTER_FOR_RESPONDER;
+    const bool bulk = request->what == RAWE_PORT_BULK;
+    const bool responder = request->what == RAWE_PORT_RESPONDER;
     const bool founder = request->place_count != 0;
 
     if (len_bytes < sizeof request->version) {
@@ -120,7 +120,7 @@ static enum rawe_helper_status check_request(const struct rawe_helper_request *r
         return RAWE_HELPER_OTHER_VERSION;
     }
     if (len_bytes != sizeof *request ||
-        (request->what != RAWE_FILTER_FOR_LINK && !bulk && !responder) ||
+        (request->what != RAWE_PORT_EXPRESS && !bulk && !responder) ||
         !name_valid(request->interface) || (request->ethertype == 0) != bulk ||
         request->place_count > RAWE_FANOUT_PLACES_MAX || !places_valid(request)) {
         return RAWE_HELPER_BAD_REQUEST;
@@ -255,7 +255,7 @@ static enum rawe_helper_status decide(const struct rawe_helper_request *request,
                                       const struct permission *permission)
 {
     const bool ethertype =
-        request->what == RAWE_FILTER_FOR_BULK ||
+        request->what == RAWE_PORT_BULK ||
         (permission->ethertypes_listed ? permission->ethertype
                                        : request->ethertype == ETHERTYPE_DEFAULT);
 
@@ -297,8 +297,8 @@ static enum rawe_helper_status check_permission(const struct rawe_helper_request
 static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_request *request,
                                               int32_t *code)
 {
-    const enum rawe_filter_for what = (enum rawe_filter_for)request->what;
-    const struct rawe_link_config config = {
+    const struct rawe_port_config config = {
+        .use = (enum rawe_port_use)request->what,
         .interface_index = (int)if_nametoindex(request->interface),
         .ethertype = request->ethertype,
         .port = request->port,
@@ -306,15 +306,15 @@ static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_r
         .ping_port = request->ping_port,
         .ping_key = request->ping_key,
     };
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
 
     if (config.interface_index == 0) {
         return RAWE_HELPER_INTERFACE_UNKNOWN;
     }
-    if (request->place_count != 0 ? rawe_fanout_found(fd, what, &config, request->places,
-                                                      request->place_count, &error) != 0
-                                  : rawe_filter_attach(fd, what, &config, &error) != 0 ||
-                                        rawe_filter_bind(fd, what, &config, &error) != 0) {
+    if (request->place_count != 0
+            ? rawe_fanout_found(fd, &config, request->places, request->place_count, &error) != 0
+            : rawe_filter_attach(fd, &config, &error) != 0 ||
+                  rawe_filter_bind(fd, &config, &error) != 0) {
         syslog(LOG_ERR, "%s: %s", error.step, strerror(error.code));
         *code = error.code;
         return RAWE_HELPER_FAILED;
@@ -375,9 +375,9 @@ static const char *const status_names[RAWE_HELPER_STATUS_COUNT] = {
 static void log_decision(enum rawe_helper_status status, const struct rawe_helper_request *request)
 {
     static const char *const kinds[] = {
-        [RAWE_FILTER_FOR_LINK] = "link",
-        [RAWE_FILTER_FOR_RESPONDER] = "responder",
-        [RAWE_FILTER_FOR_BULK] = "bulk",
+        [RAWE_PORT_EXPRESS] = "link",
+        [RAWE_PORT_RESPONDER] = "responder",
+        [RAWE_PORT_BULK] = "bulk",
     };
 
     if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
@@ -389,7 +389,7 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
            "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
            (unsigned long)caller.uid, (unsigned long)caller.gid,
            request->place_count != 0 ? "group of " : "", kinds[request->what], request->interface,
-           request->what == RAWE_FILTER_FOR_BULK ? (unsigned)ETHERTYPE_IPV4 : request->ethertype);
+           request->what == RAWE_PORT_BULK ? (unsigned)ETHERTYPE_IPV4 : request->ethertype);
 }
 
 /**

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "linux/port/rawe_bulk_internal.h"
+#include "linux/packet/rawe_packet.h"
 
 /** Where the Ethernet header lies in a slot, behind the kernel's own and the virtio header. */
 #define SLOT_FRAME_AT 96u
@@ -19,17 +19,17 @@
 #define SLOT_DATA_BYTES 1510u
 
 static uint64_t slot_memory[(SLOT_FRAME_AT + SLOT_DATA_BYTES + 7) / 8];
-static struct rawe_bulk bulk;
+static struct rawe_packet bulk;
 static int far_fd = -1;
 
-/** As rawe_bulk_open leaves it. */
+/** As rawe_port_open leaves it. */
 static void open_link(void)
 {
-    static uint8_t scratch[SCRATCH_BYTES];
+    static uint8_t scratch[RAWE_PACKET_SCRATCH_BYTES];
     int fds[2];
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0, "no pair of sockets");
     far_fd = fds[1];
-    bulk.fd = fds[0];
+    bulk.port.fd = fds[0];
     bulk.scratch = scratch;
     bulk.ring = (struct rawe_ring){
         .next = (struct tpacket2_hdr *)(void *)slot_memory,
@@ -38,7 +38,9 @@ static void open_link(void)
         .memory = (uint8_t *)slot_memory,
         .memory_bytes = sizeof(slot_memory),
     };
-    bulk.head.next_status = &bulk.ring.next->tp_status;
+    bulk.config.use = RAWE_PORT_BULK;
+    bulk.port.kind = &rawe_packet_port;
+    bulk.port.mask = TP_STATUS_USER;
 }
 
 static void put16(uint8_t *out, size_t value)
@@ -48,28 +50,28 @@ static void put16(uint8_t *out, size_t value)
 }
 
 /** What is in front of the data; the filter has seen to the EtherType and the kernel to the rest. */
-static void write_envelope(struct rawe_bulk_envelope *envelope,
+static void write_envelope(struct rawe_packet_envelope *envelope,
                            const struct batch_link_packet *packet)
 {
     uint8_t *ip = envelope->packet + RAWE_ETH_HEADER_BYTES;
-    *envelope = (struct rawe_bulk_envelope){
+    *envelope = (struct rawe_packet_envelope){
         .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
     };
     memcpy(envelope->packet, packet->destination, RAWE_MAC_BYTES);
     memcpy(envelope->packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
     put16(envelope->packet + 2 * RAWE_MAC_BYTES, ETHERTYPE_IPV4);
     ip[0] = 0x45;
-    put16(ip + 2,
-          RAWE_BULK_OVERHEAD_BYTES + RAWE_BATCH_HEADER_BYTES + packet->data_bytes + packet->ip_lie);
+    put16(ip + 2, RAWE_PACKET_OVERHEAD_BYTES + RAWE_BATCH_HEADER_BYTES + packet->data_bytes +
+                      packet->ip_lie);
     memcpy(envelope->packet + RAWE_FILTER_BULK_OFFSET, packet->head, RAWE_BATCH_HEADER_BYTES);
 }
 
 void batch_link_receive(const struct batch_link_packet *packet,
-                        const struct rawe_bulk_receiver *receiver, void *context)
+                        const struct rawe_port_receiver *receiver, void *context)
 {
-    static uint8_t whole[sizeof(struct rawe_bulk_envelope) + BATCH_LINK_BYTES_MAX];
-    const size_t vnet_bytes = offsetof(struct rawe_bulk_envelope, packet);
-    struct rawe_bulk_envelope envelope;
+    static uint8_t whole[sizeof(struct rawe_packet_envelope) + BATCH_LINK_BYTES_MAX];
+    const size_t vnet_bytes = offsetof(struct rawe_packet_envelope, packet);
+    struct rawe_packet_envelope envelope;
     if (far_fd < 0) {
         open_link();
     }
@@ -92,8 +94,8 @@ void batch_link_receive(const struct batch_link_packet *packet,
         FUZZ_CHECK(sent == (ssize_t)(vnet_bytes + len_bytes), "the socket pair took no packet");
     }
     slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
-    rawe_bulk_receive(&bulk, 2, receiver, context);
+    rawe_port_receive(&bulk.port, 2, receiver, context);
     FUZZ_CHECK(slot->tp_status == TP_STATUS_KERNEL, "a slot was not given back");
-    FUZZ_CHECK(recv(bulk.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
+    FUZZ_CHECK(recv(bulk.port.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
                "the bulk link left a packet in its queue");
 }

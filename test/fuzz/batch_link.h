@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "linux/port/rawe_bulk.h"
+#include "linux/packet/rawe_packet.h"
 #include "base/rawe_wire.h"
 
 /** Longest data of a packet, as the IPv4 header knows lengths. */
-#define BATCH_LINK_BYTES_MAX (UINT16_MAX - RAWE_BULK_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES)
+#define BATCH_LINK_BYTES_MAX (UINT16_MAX - RAWE_PACKET_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES)
 
 struct batch_link_packet {
     uint8_t destination[RAWE_MAC_BYTES], source[RAWE_MAC_BYTES];
@@ -33,6 +33,6 @@ struct batch_link_packet {
  * is there, whatever the packet says.
  */
 void batch_link_receive(const struct batch_link_packet *packet,
-                        const struct rawe_bulk_receiver *receiver, void *context);
+                        const struct rawe_port_receiver *receiver, void *context);
 
 #endif

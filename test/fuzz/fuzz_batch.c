@@ -317,7 +317,7 @@ static void receive(void *context, const uint8_t *source_mac, const uint8_t *hea
 
 static void receive_packet(const struct step *step)
 {
-    const struct rawe_bulk_receiver receiver = {.place = place_packet, .packet = receive};
+    const struct rawe_port_receiver receiver = {.place = place_packet, .packet = receive};
     struct batch_link_packet packet = {
         .gso_type = (step->options & 1) != 0 ? VIRTIO_NET_HDR_GSO_NONE : VIRTIO_NET_HDR_GSO_TCPV4,
         .gso_size = (uint16_t)((step->options & 2) != 0 ? step->b : world.batch.segment_bytes),

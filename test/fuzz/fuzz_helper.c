@@ -70,7 +70,7 @@ static void check_good(const struct rawe_helper_request *request)
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(RAWE_FANOUT_PLACES_MAX)];
     const char *name = request->interface;
 
-    FUZZ_CHECK(request->what <= RAWE_FILTER_FOR_BULK, "an unknown kind of socket was taken");
+    FUZZ_CHECK(request->what <= RAWE_PORT_BULK, "an unknown kind of socket was taken");
     FUZZ_CHECK(name[0] != '\0' && name[sizeof request->interface - 1] == '\0',
                "a name without end was taken");
     for (; *name != '\0'; name++) {
@@ -116,7 +116,7 @@ static void check_request_bytes(const uint8_t *bytes, size_t len_bytes)
 static enum rawe_helper_status permitted(uint8_t *text, size_t len_bytes, uid_t uid, gid_t gid)
 {
     const struct rawe_helper_request request = {
-        .what = RAWE_FILTER_FOR_LINK, .interface = "eth1", .ethertype = ETHERTYPE_DEFAULT};
+        .what = RAWE_PORT_EXPRESS, .interface = "eth1", .ethertype = ETHERTYPE_DEFAULT};
     struct permission permission = {false};
     FILE *list = fmemopen(text, len_bytes, "r");
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the receiving half of bulk: ring and queue are the test's own, and packets lie there as
+ * Tests of how rawe_packet receives batches: ring and queue are the test's own, and packets lie there as
  * the kernel leaves them.
  */
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "linux/port/rawe_bulk_internal.h"
+#include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
 #define SLOTS 4u
@@ -24,7 +24,7 @@
 #define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 #define DATA_BYTES_MAX 40000u
 
-static struct rawe_bulk bulk;
+static struct rawe_packet bulk;
 static int far_fd;
 static unsigned filled; /**< slots, since the last reception */
 static uint8_t memory[DATA_BYTES_MAX];
@@ -45,9 +45,9 @@ static void set_up(void)
     int fds[2];
     memset(&bulk, 0, sizeof(bulk));
     assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
-    bulk.fd = fds[0];
+    bulk.port.fd = fds[0];
     far_fd = fds[1];
-    bulk.scratch = malloc(SCRATCH_BYTES);
+    bulk.scratch = malloc(RAWE_PACKET_SCRATCH_BYTES);
     uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
     assert_non_null(bulk.scratch);
     assert_non_null(slots);
@@ -58,7 +58,10 @@ static void set_up(void)
         .memory = slots,
         .memory_bytes = (size_t)SLOTS * SLOT_BYTES,
     };
-    bulk.head.next_status = &bulk.ring.next->tp_status;
+    bulk.config.use = RAWE_PORT_BULK;
+    bulk.port.kind = &rawe_packet_port;
+    bulk.port.mask = TP_STATUS_USER;
+    bulk.port.word = &bulk.ring.next->tp_status;
     filled = 0;
     use_memory = false;
     places = 0;
@@ -66,7 +69,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    close(bulk.fd);
+    close(bulk.port.fd);
     close(far_fd);
     free(bulk.ring.memory);
     free(bulk.scratch);
@@ -106,10 +109,10 @@ static void packet(void *context, const uint8_t *source_mac, const uint8_t *head
 
 static unsigned receive(unsigned budget)
 {
-    static const struct rawe_bulk_receiver receiver = {.place = place, .packet = packet};
+    static const struct rawe_port_receiver receiver = {.place = place, .packet = packet};
     packet_count = 0;
     filled = 0;
-    return rawe_bulk_receive(&bulk, budget, &receiver, &bulk);
+    return rawe_port_receive(&bulk.port, budget, &receiver, &bulk);
 }
 
 /** How the kernel leaves a packet. */
@@ -125,9 +128,9 @@ struct arrival {
 
 static void arrive(struct arrival arrival)
 {
-    static uint8_t bytes[sizeof(struct rawe_bulk_envelope) + DATA_BYTES_MAX];
+    static uint8_t bytes[sizeof(struct rawe_packet_envelope) + DATA_BYTES_MAX];
     const size_t vnet_bytes = sizeof(struct virtio_net_hdr);
-    struct rawe_bulk_envelope envelope = {
+    struct rawe_packet_envelope envelope = {
         .vnet = {.gso_type = arrival.gso_size != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : 0,
                  .gso_size = arrival.gso_size},
     };
@@ -177,29 +180,29 @@ static void assert_goes_on(void)
     arrive((struct arrival){.tag = 77, .data_bytes = 9000, .gso_size = 1000});
     assert_int_equal(receive(8), 9);
     assert_handed_up(77, 9000);
-    assert_false(rawe_bulk_pending(&bulk));
+    assert_false(rawe_port_pending(&bulk.port));
 }
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_bulk_receive__nothing_waits)
+TEST(rawe_packet_receive__nothing_waits)
 {
-    assert_false(rawe_bulk_pending(&bulk));
+    assert_false(rawe_port_pending(&bulk.port));
     assert_int_equal(receive(8), 0);
     assert_int_equal(packet_count, 0);
 }
 
-TEST(rawe_bulk_receive__a_frame_in_its_slot)
+TEST(rawe_packet_receive__a_frame_in_its_slot)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 1000});
-    assert_true(rawe_bulk_pending(&bulk));
+    assert_true(rawe_port_pending(&bulk.port));
     assert_int_equal(receive(8), 1);
     assert_handed_up(1, 1000);
     assert_int_equal(places, 0);
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__padding_is_not_data)
+TEST(rawe_packet_receive__padding_is_not_data)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 3, .pad_bytes = 20});
     assert_int_equal(receive(8), 1);
@@ -210,7 +213,7 @@ TEST(rawe_bulk_receive__padding_is_not_data)
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__a_merged_packet_into_place)
+TEST(rawe_packet_receive__a_merged_packet_into_place)
 {
     use_memory = true;
     arrive((struct arrival){.tag = 5, .data_bytes = DATA_BYTES_MAX, .gso_size = 1400});
@@ -220,7 +223,7 @@ TEST(rawe_bulk_receive__a_merged_packet_into_place)
     assert_int_equal(places, 1);
 }
 
-TEST(rawe_bulk_receive__a_merged_packet_anywhere)
+TEST(rawe_packet_receive__a_merged_packet_anywhere)
 {
     arrive((struct arrival){.tag = 5, .data_bytes = 2801, .gso_size = 1400});
     assert_int_equal(receive(8), 3);
@@ -228,7 +231,7 @@ TEST(rawe_bulk_receive__a_merged_packet_anywhere)
     assert_int_equal(places, 1);
 }
 
-TEST(rawe_bulk_receive__a_budget_of_packets)
+TEST(rawe_packet_receive__a_budget_of_packets)
 {
     for (uint8_t i = 0; i < SLOTS; i++) {
         arrive((struct arrival){.tag = i, .data_bytes = i % 2 == 0 ? 100 : 3000});
@@ -236,13 +239,13 @@ TEST(rawe_bulk_receive__a_budget_of_packets)
     assert_int_equal(receive(3), 3);
     assert_int_equal(packet_count, 3);
     assert_true(packets[0].right && packets[1].right && packets[2].right);
-    assert_true(rawe_bulk_pending(&bulk));
+    assert_true(rawe_port_pending(&bulk.port));
     assert_int_equal(receive(3), 1);
     assert_handed_up(3, 3000);
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__shorter_than_its_headers)
+TEST(rawe_packet_receive__shorter_than_its_headers)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 0});
     ((struct tpacket2_hdr *)(void *)bulk.ring.memory)->tp_snaplen = HEAD_BYTES - 1;
@@ -252,7 +255,7 @@ TEST(rawe_bulk_receive__shorter_than_its_headers)
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__longer_in_words_than_it_is)
+TEST(rawe_packet_receive__longer_in_words_than_it_is)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 1000, .ip_lie = 1});
     arrive((struct arrival){.tag = 2, .data_bytes = 20, .ip_lie = -21});
@@ -261,7 +264,7 @@ TEST(rawe_bulk_receive__longer_in_words_than_it_is)
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue)
+TEST(rawe_packet_receive__one_refused_leaves_nothing_in_the_queue)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .ip_lie = 1});
     arrive((struct arrival){.tag = 2, .data_bytes = 3000, .gso_size = 1000, .ip_lie = -3001});
@@ -270,19 +273,19 @@ TEST(rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue)
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__the_queue_had_no_room)
+TEST(rawe_packet_receive__the_queue_had_no_room)
 {
-    struct rawe_link_counters counters;
+    struct rawe_port_counters counters;
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .not_queued = true});
     assert_int_equal(receive(8), 0);
     assert_int_equal(packet_count, 0);
     assert_int_equal(places, 0);
-    rawe_bulk_read_counters(&bulk, &counters);
+    rawe_port_read_counters(&bulk.port, &counters);
     assert_int_equal(counters.ring_drops, 1);
     assert_goes_on();
 }
 
-TEST(rawe_bulk_receive__the_queue_has_another_packet)
+TEST(rawe_packet_receive__the_queue_has_another_packet)
 {
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .other_queued = true});
     assert_int_equal(receive(8), 0);

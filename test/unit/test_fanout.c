@@ -92,12 +92,13 @@ TEST(program__answers_with_a_member_for_any_key)
 
 TEST(member__has_the_keys_of_its_frames)
 {
-    const struct rawe_link_config config = {
+    struct rawe_port_config config = {
         .interface_index = 3, .ethertype = 0x88B5, .key = 11, .ping_key = 12};
-    const struct rawe_fanout_member link = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
-    const struct rawe_fanout_member bulk = rawe_fanout_member(6, RAWE_FILTER_FOR_BULK, &config);
-    const struct rawe_fanout_member responder =
-        rawe_fanout_member(7, RAWE_FILTER_FOR_RESPONDER, &config);
+    const struct rawe_fanout_member link = rawe_fanout_member(5, &config);
+    config.use = RAWE_PORT_BULK;
+    const struct rawe_fanout_member bulk = rawe_fanout_member(6, &config);
+    config.use = RAWE_PORT_RESPONDER;
+    const struct rawe_fanout_member responder = rawe_fanout_member(7, &config);
 
     assert_int_equal(link.key_count, 1);
     assert_int_equal(link.keys[0], 11);
@@ -113,9 +114,9 @@ TEST(member__has_the_keys_of_its_frames)
 }
 
 /** What a program that looks there finds; `packet` begins behind the Ethernet header. */
-static uint32_t key_in(const uint8_t *packet, enum rawe_filter_for what)
+static uint32_t key_in(const uint8_t *packet, enum rawe_port_use use)
 {
-    const uint8_t *at = packet + rawe_filter_key_offset(what);
+    const uint8_t *at = packet + rawe_filter_key_offset(use);
 
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
@@ -134,17 +135,17 @@ TEST(key_offset__where_frames_and_batches_have_it)
 
     rawe_header_encode(frame, &header);
     rawe_batch_encode(packet + RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES, &batch);
-    assert_int_equal(key_in(frame, RAWE_FILTER_FOR_LINK), 0x89ABCDEF);
-    assert_int_equal(key_in(frame, RAWE_FILTER_FOR_RESPONDER), 0x89ABCDEF);
-    assert_int_equal(key_in(packet, RAWE_FILTER_FOR_BULK), 0x89ABCDEF);
+    assert_int_equal(key_in(frame, RAWE_PORT_EXPRESS), 0x89ABCDEF);
+    assert_int_equal(key_in(frame, RAWE_PORT_RESPONDER), 0x89ABCDEF);
+    assert_int_equal(key_in(packet, RAWE_PORT_BULK), 0x89ABCDEF);
 }
 
 TEST(compatible__only_on_the_same_interface)
 {
-    struct rawe_link_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
-    const struct rawe_fanout_member one = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
+    struct rawe_port_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
+    const struct rawe_fanout_member one = rawe_fanout_member(5, &config);
 
     config.interface_index = 4;
-    const struct rawe_fanout_member other = rawe_fanout_member(6, RAWE_FILTER_FOR_LINK, &config);
+    const struct rawe_fanout_member other = rawe_fanout_member(6, &config);
     assert_false(rawe_fanout_compatible(&one, &other));
 }

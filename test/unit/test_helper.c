@@ -149,7 +149,7 @@ static void check_refused(const char *path, enum conduct conduct, int timeout_ms
 {
     const struct rawe_helper_request request = request_for(conduct);
     const unsigned before = unit_open_descriptors();
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     assert_int_equal(rawe_helper_ask(path, &request, timeout_ms, &error), -1);
     assert_int_equal(error.code, code);
@@ -169,7 +169,7 @@ TEST(ask__returns_the_granted_descriptor)
 {
     const struct rawe_helper_request request = request_for(GRANT);
     const unsigned before = unit_open_descriptors();
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     struct stat status;
     const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
 
@@ -273,7 +273,7 @@ static void *ask_often(void *granted)
     const struct rawe_helper_request request = request_for(GRANT);
 
     for (unsigned i = 0; i < 8; i++) {
-        struct rawe_link_error error;
+        struct rawe_port_error error;
         const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
         if (fd >= 0) {
             close(fd);
@@ -308,13 +308,14 @@ struct asking {
 
 static int ask_from_service(struct rawe_service_source *source, short events)
 {
-    const struct rawe_link_config config = {.helper = SELF, .interface_index = 1};
+    const struct rawe_port_config config = {
+        .use = RAWE_PORT_EXPRESS, .helper = SELF, .interface_index = 1};
     struct asking *asking = (struct asking *)source;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     if (!asking->asked) {
         thread_local_storage[0]++;
-        asking->fd = rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error);
+        asking->fd = rawe_helper_open(&config, &error);
         __atomic_store_n(&asking->asked, true, __ATOMIC_RELEASE);
     }
     return -1;
@@ -324,7 +325,7 @@ TEST(open__beside_much_thread_local_storage)
 {
     struct asking asking = {.source = {.serve = ask_from_service, .fd = -1}, .fd = -1};
     struct rawe_service *service;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     assert_int_equal(rawe_service_start(&service, &error), 0);
     rawe_service_add(service, &asking.source);
@@ -341,13 +342,13 @@ TEST(open__beside_much_thread_local_storage)
 
 TEST(open__an_interface_that_is_gone_is_an_error)
 {
-    const struct rawe_link_config config = {.helper = SELF, .interface_index = INT32_MAX};
+    const struct rawe_port_config config = {
+        .use = RAWE_PORT_EXPRESS, .helper = SELF, .interface_index = INT32_MAX};
     const struct rawe_fanout_place place = {.key = 1};
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
-    assert_int_equal(rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error), -1);
+    assert_int_equal(rawe_helper_open(&config, &error), -1);
     assert_int_equal(error.code, ENXIO);
-    assert_int_equal(rawe_helper_open_founder(RAWE_FILTER_FOR_LINK, &config, &place, 1, &error),
-                     -1);
+    assert_int_equal(rawe_helper_open_founder(&config, &place, 1, &error), -1);
     assert_int_equal(error.code, ENXIO);
 }

@@ -67,7 +67,7 @@ static void find_name(const char *before)
 
 static void open_monitor(char *text)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     char *before = list_sockets();
 
     assert_int_equal(rawe_monitor_open(&monitor, describe, text, service, &error), 0);
@@ -77,7 +77,7 @@ static void open_monitor(char *text)
 
 static void set_up(void)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     described = 0;
     assert_int_equal(rawe_service_start(&service, &error), 0);

@@ -62,7 +62,7 @@ static void await(const unsigned *value, unsigned least)
 static struct rawe_service *start(void)
 {
     struct rawe_service *service;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     assert_int_equal(rawe_service_start(&service, &error), 0);
     return service;

@@ -24,7 +24,7 @@ static struct rawe_helper_request link_request(void)
 {
     return (struct rawe_helper_request){
         .version = RAWE_HELPER_VERSION,
-        .what = RAWE_FILTER_FOR_LINK,
+        .what = RAWE_PORT_EXPRESS,
         .interface = "eth1",
         .ethertype = 0x88B5,
         .port = 7,
@@ -36,7 +36,7 @@ static struct rawe_helper_request bulk_request(void)
 {
     struct rawe_helper_request request = link_request();
 
-    request.what = RAWE_FILTER_FOR_BULK;
+    request.what = RAWE_PORT_BULK;
     request.ethertype = 0;
     return request;
 }
@@ -45,7 +45,7 @@ static struct rawe_helper_request responder_request(void)
 {
     struct rawe_helper_request request = link_request();
 
-    request.what = RAWE_FILTER_FOR_RESPONDER;
+    request.what = RAWE_PORT_RESPONDER;
     request.ping_port = 9;
     request.ping_key = 10;
     return request;

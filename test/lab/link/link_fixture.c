@@ -87,11 +87,13 @@ void fixture_use_loopback(struct fixture *fixture)
     read_end(&fixture->b, "lo");
 }
 
-struct rawe_link_config fixture_config(const struct fixture *fixture, const struct fixture_end *end)
+struct rawe_port_config fixture_config(const struct fixture *fixture, const struct fixture_end *end)
 {
     const bool loopback = strcmp(end->name, "lo") == 0;
 
-    return (struct rawe_link_config){
+    return (struct rawe_port_config){
+        .kind = &rawe_packet_port,
+        .use = RAWE_PORT_EXPRESS,
         .interface = end->name,
         .interface_index = end->index,
         .loopback = loopback,
@@ -105,15 +107,15 @@ struct rawe_link_config fixture_config(const struct fixture *fixture, const stru
     };
 }
 
-struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
+struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
                                size_t ring_bytes)
 {
-    struct rawe_link_config config = fixture_config(fixture, end);
-    struct rawe_link_error error = {0};
-    struct rawe_link *link;
+    struct rawe_port_config config = fixture_config(fixture, end);
+    struct rawe_port_error error = {0};
+    struct rawe_port *link;
 
     config.ring_bytes = ring_bytes;
-    if (rawe_link_open(&link, &config, &error) != 0) {
+    if (rawe_port_open(&link, &config, &error) != 0) {
         fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
         fail();
     }
@@ -122,8 +124,8 @@ struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixtu
 
 struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end)
 {
-    const struct rawe_link_config config = fixture_config(fixture, end);
-    struct rawe_link_error error = {0};
+    const struct rawe_port_config config = fixture_config(fixture, end);
+    struct rawe_port_error error = {0};
     struct rawe_responder *responder;
 
     if (rawe_responder_start(&responder, &config, end->mac, NULL, NULL, &error) != 0) {

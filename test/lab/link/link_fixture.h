@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "../../../opal/mca/btl/rawe/linux/port/rawe_link.h"
+#include "../../../opal/mca/btl/rawe/linux/packet/rawe_packet.h"
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 
 /** One end of the veth pair, or lo. */
@@ -48,12 +48,12 @@ void fixture_use_loopback(struct fixture *fixture);
 /** Run a shell command that must succeed; for `ip` and `nft`. */
 void fixture_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** What to open a link or a responder of this end with. */
-struct rawe_link_config fixture_config(const struct fixture *fixture,
+/** What to open an express port of this end with. */
+struct rawe_port_config fixture_config(const struct fixture *fixture,
                                        const struct fixture_end *end);
 
 /** Open a link or fail the test. */
-struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
+struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
                                size_t ring_bytes);
 
 /** Start a responder or fail the test. */

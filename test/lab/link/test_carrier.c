@@ -51,7 +51,7 @@ static void await(struct seen *seen, int a, int b)
 static struct rawe_service *start(struct rawe_carrier **carrier, struct seen *seen)
 {
     struct rawe_service *service;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     assert_int_equal(rawe_service_start(&service, &error), 0);
     assert_int_equal(rawe_carrier_start(carrier, service, changed, seen, &error), 0);

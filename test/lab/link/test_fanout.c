@@ -24,8 +24,8 @@ static struct fixture net;
 /** Sockets of as many processes on b's interface, and a's, which sends to them. */
 static struct {
     struct fixture_end ends[MEMBERS];
-    struct rawe_link *links[MEMBERS];
-    struct rawe_link *sender;
+    struct rawe_port *links[MEMBERS];
+    struct rawe_port *sender;
 } host;
 
 static int open_host(void **state)
@@ -46,17 +46,17 @@ static int close_host(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < MEMBERS; i++) {
-        rawe_link_close(host.links[i]);
+        rawe_port_close(host.links[i]);
     }
-    rawe_link_close(host.sender);
+    rawe_port_close(host.sender);
     return 0;
 }
 
 static struct rawe_fanout_member member_of(unsigned i)
 {
-    const struct rawe_link_config config = fixture_config(&net, &host.ends[i]);
+    const struct rawe_port_config config = fixture_config(&net, &host.ends[i]);
 
-    return rawe_fanout_member(rawe_link_fd(host.links[i]), RAWE_FILTER_FOR_LINK, &config);
+    return rawe_fanout_member(host.links[i]->fd, &config);
 }
 
 /** The members in another order than they were opened in. */
@@ -70,7 +70,7 @@ static void list_members(struct rawe_fanout_member *members, unsigned count)
 static void form(void)
 {
     struct rawe_fanout_member members[MEMBERS];
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
     bool changed;
 
     list_members(members, MEMBERS);
@@ -81,7 +81,7 @@ static void form(void)
     assert_true(changed);
 }
 
-static void count_frame(void *context, const uint8_t *frame, size_t len_bytes)
+static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     (void)frame;
     (void)len_bytes;
@@ -105,14 +105,15 @@ static void send_to(unsigned i)
     frame[12] = 0x88;
     frame[13] = 0xB5;
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
-    assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+    assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
 }
 
 static unsigned received(unsigned i)
 {
     unsigned count = 0;
 
-    (void)rawe_link_receive(host.links[i], 100, count_frame, &count);
+    (void)rawe_port_receive(host.links[i], 100,
+                            &(const struct rawe_port_receiver){.frame = count_frame}, &count);
     return count;
 }
 
@@ -177,17 +178,16 @@ static void form__lasts_through_the_interface_going_down(void **state)
 /** Those that stay open their sockets anew, and get all frames again. */
 static void reopen__heals_a_group_that_lost_a_member(void **state)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     (void)state;
     form();
-    rawe_link_close(host.links[0]);
+    rawe_port_close(host.links[0]);
     host.links[0] = NULL;
     for (unsigned i = 1; i < MEMBERS; i++) {
-        const struct rawe_link_config config = fixture_config(&net, &host.ends[i]);
-        const int fd = rawe_link_fd(host.links[i]);
-        assert_int_equal(rawe_link_reopen(host.links[i], &config, &error), 0);
-        assert_int_equal(rawe_link_fd(host.links[i]), fd);
+        const int fd = host.links[i]->fd;
+        assert_int_equal(rawe_port_reopen(host.links[i], net.b.index, &error), 0);
+        assert_int_equal(host.links[i]->fd, fd);
     }
     assert_delivered(1, MEMBERS);
     /* They are sockets of their own now, which another group may take. */
@@ -203,12 +203,10 @@ static void reopen__heals_a_group_that_lost_a_member(void **state)
 
 static void reopen__failing_leaves_the_link_as_it_was(void **state)
 {
-    struct rawe_link_config config = fixture_config(&net, &host.ends[0]);
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     (void)state;
-    config.interface_index = 4711;
-    assert_int_equal(rawe_link_reopen(host.links[0], &config, &error), -1);
+    assert_int_equal(rawe_port_reopen(host.links[0], 4711, &error), -1);
     assert_int_not_equal(error.code, 0);
     assert_delivered(0, 1);
 }
@@ -233,7 +231,7 @@ static void form__foreign_frames_reach_nobody(void **state)
     memcpy(shorter, net.b.mac, 6);
     shorter[12] = 0x88;
     shorter[13] = 0xB5;
-    assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+    assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
     /* A frame that arrives comes behind those that do not. */
     assert_delivered(4, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -244,7 +242,7 @@ static void form__foreign_frames_reach_nobody(void **state)
 static void form__refuses_equal_keys_and_changes_nothing(void **state)
 {
     struct rawe_fanout_member members[MEMBERS];
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
     bool changed;
 
     (void)state;
@@ -291,7 +289,7 @@ static void form__responders_are_found_by_both_keys(void **state)
     enum { RESPONDERS = 3 };
     struct rawe_responder *responders[RESPONDERS], *asker = fixture_start(&net, &net.a);
     struct rawe_fanout_member members[RESPONDERS];
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
     struct fixture_end ends[RESPONDERS];
     bool changed;
 
@@ -301,9 +299,9 @@ static void form__responders_are_found_by_both_keys(void **state)
         ends[i].key += i;
         ends[i].ping_key -= i;
         responders[i] = fixture_start(&net, &ends[i]);
-        const struct rawe_link_config config = fixture_config(&net, &ends[i]);
-        members[i] = rawe_fanout_member(rawe_responder_fd(responders[i]), RAWE_FILTER_FOR_RESPONDER,
-                                        &config);
+        struct rawe_port_config config = fixture_config(&net, &ends[i]);
+        config.use = RAWE_PORT_RESPONDER;
+        members[i] = rawe_fanout_member(rawe_responder_port(responders[i])->fd, &config);
         assert_int_equal(members[i].key_count, 2);
     }
     assert_int_equal(rawe_fanout_form(members, RESPONDERS, NULL, &changed, &error), 0);
@@ -327,7 +325,7 @@ static void form__responders_are_found_by_both_keys(void **state)
         frame[13] = 0xB5;
         rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
         for (unsigned k = 0; k < 10000 && counters.probes_seen == 0; k++) {
-            assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+            assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
             usleep(1000);
             rawe_responder_read_counters(responders[i], &counters);
         }

@@ -23,18 +23,19 @@ static struct fixture net;
 #define FRAME_BYTES 120u
 
 /** A socket of the end `b`, bound to everything. */
-static int open_for(enum rawe_filter_for what)
+static int open_for(enum rawe_port_use use)
 {
-    const struct rawe_link_config config = fixture_config(&net, &net.b);
+    struct rawe_port_config config = fixture_config(&net, &net.b);
     const struct sockaddr_ll all = {.sll_family = AF_PACKET,
                                     .sll_protocol = htons(ETH_P_ALL),
                                     .sll_ifindex = config.interface_index};
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    assert_int_equal(rawe_filter_attach(fd, what, &config, &error), 0);
-    assert_int_equal(rawe_filter_bind(fd, what, &config, &error), 0);
+    config.use = use;
+    assert_int_equal(rawe_filter_attach(fd, &config, &error), 0);
+    assert_int_equal(rawe_filter_bind(fd, &config, &error), 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&all, sizeof all), 0);
     return fd;
 }
@@ -49,10 +50,10 @@ static int open_sender(void)
     return fd;
 }
 
-/** A frame for `b`, with port, key and type where its socket for `what` expects them. */
-static void make(uint8_t *frame, enum rawe_filter_for what)
+/** A frame for `b`, with port, key and type where its socket for `use` expects them. */
+static void make(uint8_t *frame, enum rawe_port_use use)
 {
-    const bool bulk = what == RAWE_FILTER_FOR_BULK;
+    const bool bulk = use == RAWE_PORT_BULK;
     uint8_t *head = frame + (bulk ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES);
     const uint32_t key = htonl(net.b.key);
     const uint16_t port = htons(net.b.port);
@@ -69,17 +70,17 @@ static void make(uint8_t *frame, enum rawe_filter_for what)
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY), &key, sizeof key);
     head[bulk ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE] =
         (uint8_t)(RAWE_WIRE_VERSION << 4 |
-                  (what == RAWE_FILTER_FOR_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
+                  (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
 }
 
 /** The socket is given the frame that belongs to it, and not `bad`, which was sent before. */
-static void check_only_good(enum rawe_filter_for what, const uint8_t *bad)
+static void check_only_good(enum rawe_port_use use, const uint8_t *bad)
 {
-    const int from = open_sender(), to = open_for(what);
+    const int from = open_sender(), to = open_for(use);
     const struct timeval patience = {.tv_sec = 10};
     uint8_t good[FRAME_BYTES], got[FRAME_BYTES];
 
-    make(good, what);
+    make(good, use);
     assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     assert_int_equal(send(from, bad, FRAME_BYTES, 0), FRAME_BYTES);
     assert_int_equal(send(from, good, FRAME_BYTES, 0), FRAME_BYTES);
@@ -93,8 +94,8 @@ static void check_only_good(enum rawe_filter_for what, const uint8_t *bad)
 
 static void attach__bound_anew_it_still_refuses_other_ethertypes(void **state)
 {
-    static const enum rawe_filter_for kinds[] = {RAWE_FILTER_FOR_LINK, RAWE_FILTER_FOR_RESPONDER,
-                                                 RAWE_FILTER_FOR_BULK};
+    static const enum rawe_port_use kinds[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
+                                               RAWE_PORT_BULK};
     uint8_t bad[FRAME_BYTES];
 
     (void)state;
@@ -112,9 +113,9 @@ static void attach__bulk_refuses_other_ipv4_packets(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        make(bad, RAWE_FILTER_FOR_BULK);
+        make(bad, RAWE_PORT_BULK);
         bad[RAWE_ETH_HEADER_BYTES + 12 + i] = 10;
-        check_only_good(RAWE_FILTER_FOR_BULK, bad);
+        check_only_good(RAWE_PORT_BULK, bad);
     }
 }
 
@@ -122,7 +123,7 @@ static void attach__cannot_be_undone(void **state)
 {
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
     const struct sock_fprog program = {.len = 1, .filter = all};
-    const int fd = open_for(RAWE_FILTER_FOR_LINK), zero = 0;
+    const int fd = open_for(RAWE_PORT_EXPRESS), zero = 0;
 
     (void)state;
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), -1);

@@ -29,7 +29,7 @@ static struct fixture net;
 
 struct process {
     struct fixture_end end;
-    struct rawe_link *link;
+    struct rawe_port *link;
     struct rawe_host_group *group;
     unsigned broken;   /**< atomic: how often it was called */
     unsigned failures; /**< it fails that often, and is to be called again */
@@ -37,14 +37,13 @@ struct process {
 };
 
 static struct rawe_service *service;
-static struct rawe_link *sender;
+static struct rawe_port *sender;
 static struct process processes[PROCESSES];
 
 static int broken(void *context)
 {
     struct process *process = context;
-    const struct rawe_link_config config = fixture_config(&net, &process->end);
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     __atomic_fetch_add(&process->broken, 1, __ATOMIC_SEQ_CST);
     if (process->failures > 0) {
@@ -52,7 +51,7 @@ static int broken(void *context)
         return 1;
     }
     if (process->reopens) {
-        assert_int_equal(rawe_link_reopen(process->link, &config, &error), 0);
+        assert_int_equal(rawe_port_reopen(process->link, net.b.index, &error), 0);
     }
     return -1;
 }
@@ -66,23 +65,19 @@ static bool open_group(struct process *process, bool leader, unsigned count)
         .broken = broken,
         .context = process,
     };
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     return rawe_host_group_open(&process->group, &config, service, &error) == 0;
 }
 
 static void register_link(struct process *process)
 {
-    const struct rawe_link_config config = fixture_config(&net, &process->end);
-    const struct rawe_fanout_member member =
-        rawe_fanout_member(rawe_link_fd(process->link), RAWE_FILTER_FOR_LINK, &config);
-
-    assert_int_equal(rawe_host_group_register(process->group, &member, 1), 0);
+    assert_int_equal(rawe_host_group_register(process->group, &process->link, 1), 0);
 }
 
 static int open_links(void **state)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     (void)state;
     assert_int_equal(rawe_service_start(&service, &error), 0);
@@ -97,7 +92,7 @@ static int open_links(void **state)
 
 static void end_process(struct process *process)
 {
-    rawe_link_close(process->link);
+    rawe_port_close(process->link);
     process->link = NULL;
     rawe_host_group_close(process->group, 0);
     process->group = NULL;
@@ -109,7 +104,7 @@ static int close_links(void **state)
     for (unsigned i = 0; i < PROCESSES; i++) {
         end_process(&processes[i]);
     }
-    rawe_link_close(sender);
+    rawe_port_close(sender);
     rawe_service_stop(service);
     return 0;
 }
@@ -119,9 +114,8 @@ static bool in_group(const struct process *process)
     int group = 0;
     socklen_t group_bytes = sizeof group;
 
-    assert_int_equal(
-        getsockopt(rawe_link_fd(process->link), SOL_PACKET, PACKET_FANOUT, &group, &group_bytes),
-        0);
+    assert_int_equal(getsockopt(process->link->fd, SOL_PACKET, PACKET_FANOUT, &group, &group_bytes),
+                     0);
     return group != 0;
 }
 
@@ -147,7 +141,7 @@ static void await_broken(struct process *process)
     await_calls(process, 1);
 }
 
-static void count_frame(void *context, const uint8_t *frame, size_t len_bytes)
+static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     (void)frame;
     (void)len_bytes;
@@ -170,9 +164,10 @@ static void assert_reached(struct process *process)
     frame[13] = 0xB5;
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
     for (unsigned i = 0; i < WAIT_MS && count == 0; i++) {
-        assert_int_equal(rawe_link_transmit(sender, &out, 1), 1);
+        assert_int_equal(rawe_port_transmit(sender, &out, 1), 1);
         usleep(1000);
-        (void)rawe_link_receive(process->link, 100, count_frame, &count);
+        (void)rawe_port_receive(process->link, 100,
+                                &(const struct rawe_port_receiver){.frame = count_frame}, &count);
     }
     assert_true(count > 0);
 }
@@ -232,11 +227,10 @@ static void register__those_that_came_join_without_the_missing_one(void **state)
 
 static void reopen(struct process *process)
 {
-    const struct rawe_link_config config = fixture_config(&net, &process->end);
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     await_broken(process);
-    assert_int_equal(rawe_link_reopen(process->link, &config, &error), 0);
+    assert_int_equal(rawe_port_reopen(process->link, net.b.index, &error), 0);
 }
 
 /** The others have lost their places, and get all frames again behind a reopening. */
@@ -442,7 +436,7 @@ static void leader__refuses_other_users_by_and_by(void **state)
 {
     enum { REFUSED = 30 };
     struct rawe_host_leader *leader;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     int refused[REFUSED], rest_ms;
 
     (void)state;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_link over a veth pair and over lo, in a network namespace of their own.
+ * Tests of rawe_packet over a veth pair and over lo, in a network namespace of their own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@ static struct fixture net;
 
 /** The last frame received, and how many there were. */
 struct inbox {
-    struct rawe_link *link;
+    struct rawe_port *link;
     unsigned frames;
     size_t len_bytes;
     uint8_t bytes[RAWE_ETH_HEADER_BYTES + 65536];
@@ -31,7 +31,7 @@ struct inbox {
 
 static struct inbox inbox;
 
-static void keep(void *context, const uint8_t *frame, size_t len_bytes)
+static void keep(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct inbox *box = context;
 
@@ -65,7 +65,7 @@ static void make_frame(uint8_t *frame, size_t len_bytes, const struct fixture_en
 }
 
 /** Send `len_bytes` at `frame` as `pieces` pieces of about the same length. */
-static unsigned transmit(struct rawe_link *link, uint8_t *frame, size_t len_bytes, unsigned pieces)
+static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_bytes, unsigned pieces)
 {
     struct rawe_frame out = {.piece_count = pieces, .len_bytes = (uint32_t)len_bytes};
     size_t done = 0;
@@ -75,33 +75,34 @@ static unsigned transmit(struct rawe_link *link, uint8_t *frame, size_t len_byte
         out.pieces[i] = (struct rawe_bytes){frame + done, end - done};
         done = end;
     }
-    return rawe_link_transmit(link, &out, 1);
+    return rawe_port_transmit(link, &out, 1);
 }
 
 /** Wait, up to ten seconds, for a frame: the kernel may deliver it from another thread. */
-static void await_pending(const struct rawe_link *link)
+static void await_pending(const struct rawe_port *link)
 {
-    for (unsigned waited_ms = 0; !rawe_link_pending(link) && waited_ms < 10000; waited_ms++) {
+    for (unsigned waited_ms = 0; !rawe_port_pending(link) && waited_ms < 10000; waited_ms++) {
         usleep(1000);
     }
-    assert_true(rawe_link_pending(link));
+    assert_true(rawe_port_pending(link));
 }
 
 /** Receive exactly `count` frames; more than these must not be there. */
-static void receive_exactly(struct rawe_link *link, unsigned count)
+static void receive_exactly(struct rawe_port *link, unsigned count)
 {
     for (unsigned received = 0; received < count;) {
         await_pending(link);
-        received += rawe_link_receive(link, count - received, keep, &inbox);
+        received += rawe_port_receive(link, count - received,
+                                      &(const struct rawe_port_receiver){.frame = keep}, &inbox);
     }
-    assert_false(rawe_link_pending(link));
+    assert_false(rawe_port_pending(link));
 }
 
 static void check_sizes(const struct fixture_end *from, const struct fixture_end *to,
                         uint32_t mtu_bytes)
 {
-    struct rawe_link *sender = fixture_open(&net, from, 1 << 18);
-    struct rawe_link *receiver = fixture_open(&net, to, 1 << 18);
+    struct rawe_port *sender = fixture_open(&net, from, 1 << 18);
+    struct rawe_port *receiver = fixture_open(&net, to, 1 << 18);
     const size_t most = RAWE_ETH_HEADER_BYTES + mtu_bytes;
     uint8_t *frame = malloc(most);
     unsigned sent = 0;
@@ -112,7 +113,7 @@ static void check_sizes(const struct fixture_end *from, const struct fixture_end
          len += len < 200 || len + 200 > most ? 1 : 61) {
         const unsigned pieces = 1 + sent % RAWE_FRAME_PIECES_MAX;
         make_frame(frame, len, from, to, sent);
-        assert_false(rawe_link_pending(receiver));
+        assert_false(rawe_port_pending(receiver));
         assert_int_equal(transmit(sender, frame, len, pieces), 1);
         inbox.frames = 0;
         receive_exactly(receiver, 1);
@@ -122,19 +123,19 @@ static void check_sizes(const struct fixture_end *from, const struct fixture_end
         assert_int_equal(inbox.header_address % 16, 0);
         sent++;
     }
-    assert_true(sent > rawe_link_ring_frames(receiver));
+    assert_true(sent > receiver->receive_frames);
 
-    struct rawe_link_counters counters;
-    rawe_link_read_counters(sender, &counters);
+    struct rawe_port_counters counters;
+    rawe_port_read_counters(sender, &counters);
     assert_int_equal(counters.frames_sent, sent);
     assert_int_equal(counters.send_errors, 0);
     assert_int_equal(counters.frames_received, 0);
-    rawe_link_read_counters(receiver, &counters);
+    rawe_port_read_counters(receiver, &counters);
     assert_int_equal(counters.frames_received, sent);
     assert_int_equal(counters.ring_drops, 0);
     free(frame);
-    rawe_link_close(sender);
-    rawe_link_close(receiver);
+    rawe_port_close(sender);
+    rawe_port_close(receiver);
 }
 
 static void ring_divide__slots_fit_and_waste_little(void **state)
@@ -160,43 +161,42 @@ static void ring_divide__slots_fit_and_waste_little(void **state)
 
 static void link_open__unknown_interface_is_an_error(void **state)
 {
-    struct rawe_link_config config = fixture_config(&net, &net.a);
-    struct rawe_link_error error = {0};
-    struct rawe_link *link = (struct rawe_link *)&config;
+    struct rawe_port_config config = fixture_config(&net, &net.a);
+    struct rawe_port_error error = {0};
+    struct rawe_port *link = (struct rawe_port *)&config;
 
     (void)state;
     config.interface_index = 4711;
-    assert_int_equal(rawe_link_open(&link, &config, &error), -1);
+    assert_int_equal(rawe_port_open(&link, &config, &error), -1);
     assert_int_equal(error.code, ENODEV);
     assert_non_null(error.step);
     assert_null(link);
 }
 
 /** SO_PRIORITY of a link's socket. */
-static int priority_of(const struct rawe_link *link)
+static int priority_of(const struct rawe_port *link)
 {
     int priority = -1;
     socklen_t len_bytes = sizeof priority;
 
-    assert_int_equal(getsockopt(rawe_link_fd(link), SOL_SOCKET, SO_PRIORITY, &priority, &len_bytes),
-                     0);
+    assert_int_equal(getsockopt(link->fd, SOL_SOCKET, SO_PRIORITY, &priority, &len_bytes), 0);
     return priority;
 }
 
 static void link_open__sets_the_priority(void **state)
 {
-    struct rawe_link_config config = fixture_config(&net, &net.a);
-    struct rawe_link_error error = {0};
-    struct rawe_link *link;
+    struct rawe_port_config config = fixture_config(&net, &net.a);
+    struct rawe_port_error error = {0};
+    struct rawe_port *link;
 
     (void)state;
     for (uint8_t priority = 0; priority <= 6; priority++) {
         config.priority = priority;
-        assert_int_equal(rawe_link_open(&link, &config, &error), 0);
+        assert_int_equal(rawe_port_open(&link, &config, &error), 0);
         assert_int_equal(priority_of(link), priority);
-        assert_int_equal(rawe_link_reopen(link, &config, &error), 0);
+        assert_int_equal(rawe_port_reopen(link, net.b.index, &error), 0);
         assert_int_equal(priority_of(link), priority);
-        rawe_link_close(link);
+        rawe_port_close(link);
     }
 }
 
@@ -226,31 +226,31 @@ static void link_transmit__every_size_arrives_over_loopback(void **state)
 static void link_transmit__too_long_counts_as_lost(void **state)
 {
     static uint8_t frame[RAWE_ETH_HEADER_BYTES + 1501];
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link_counters counters;
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port_counters counters;
 
     (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     assert_int_equal(transmit(a, frame, sizeof frame, 2), 1);
-    rawe_link_read_counters(a, &counters);
+    rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.frames_sent, 0);
     assert_int_equal(counters.send_errors, 1);
     assert_int_equal(counters.last_send_errno, EMSGSIZE);
-    rawe_link_close(a);
+    rawe_port_close(a);
 }
 
 static void link_transmit__down_interface_loses_and_recovers(void **state)
 {
     uint8_t frame[100];
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
-    struct rawe_link_counters counters;
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_port_counters counters;
 
     (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     fixture_run("ip link set ra0 down && ip link set rb0 down");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
-    rawe_link_read_counters(a, &counters);
+    rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.send_errors, 1);
     assert_int_equal(counters.last_send_errno, ENETDOWN);
 
@@ -259,21 +259,21 @@ static void link_transmit__down_interface_loses_and_recovers(void **state)
     inbox.frames = 0;
     for (unsigned i = 0; i < 1000 && inbox.frames == 0; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
-        rawe_link_receive(b, 100, keep, &inbox);
+        rawe_port_receive(b, 100, &(const struct rawe_port_receiver){.frame = keep}, &inbox);
         usleep(1000);
     }
     assert_int_not_equal(inbox.frames, 0);
-    rawe_link_close(a);
-    rawe_link_close(b);
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 /** A refused frame stays the caller's, however often that happens. */
 static void link_transmit__full_is_never_lost(void **state)
 {
     uint8_t frame[100];
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
-    struct rawe_link_counters counters;
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_port_counters counters;
 
     (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
@@ -281,13 +281,13 @@ static void link_transmit__full_is_never_lost(void **state)
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook egress "
                 "device ra0 priority 0; policy drop; }'");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 0);
-    rawe_link_read_counters(a, &counters);
+    rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.send_full, 1);
     assert_int_equal(counters.send_errors, 0);
     for (unsigned tries = 1; tries < 200000; tries++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 0);
     }
-    rawe_link_read_counters(a, &counters);
+    rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.frames_sent, 0);
     assert_int_equal(counters.send_full, 200000);
     assert_int_equal(counters.send_errors, 0);
@@ -295,15 +295,15 @@ static void link_transmit__full_is_never_lost(void **state)
     fixture_run("nft delete table netdev t");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     receive_exactly(b, 1);
-    rawe_link_close(a);
-    rawe_link_close(b);
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 /** Each frame that must not pass, then one that must: only that one is seen. */
 static void link_receive__only_own_frames_reach_user_space(void **state)
 {
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     uint8_t good[100], bad[100];
     uint8_t *const header = bad + RAWE_ETH_HEADER_BYTES;
 
@@ -349,16 +349,16 @@ static void link_receive__only_own_frames_reach_user_space(void **state)
     }
     receive_exactly(b, 14);
     /* Nothing of what a sent came to a itself. */
-    assert_false(rawe_link_pending(a));
-    rawe_link_close(a);
-    rawe_link_close(b);
+    assert_false(rawe_port_pending(a));
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 /** A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. */
 static void link_receive__priority_tag_does_not_shift(void **state)
 {
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     static const uint8_t tag[4] = {0x81, 0x00, 0xA0, 0x00};
     uint8_t plain[200], tagged[sizeof plain + sizeof tag];
 
@@ -372,17 +372,17 @@ static void link_receive__priority_tag_does_not_shift(void **state)
     assert_int_equal(inbox.len_bytes, sizeof plain);
     assert_memory_equal(inbox.bytes, plain, sizeof plain);
     assert_int_equal(inbox.header_address % 16, 0);
-    rawe_link_close(a);
-    rawe_link_close(b);
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 /** Wait, up to ten seconds, until the ring has dropped `drops` frames. */
-static void await_drops(struct rawe_link *link, uint64_t drops)
+static void await_drops(struct rawe_port *link, uint64_t drops)
 {
-    struct rawe_link_counters counters = {0};
+    struct rawe_port_counters counters = {0};
 
     for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
-        rawe_link_read_counters(link, &counters);
+        rawe_port_read_counters(link, &counters);
         if (counters.ring_drops >= drops) {
             break;
         }
@@ -393,10 +393,10 @@ static void await_drops(struct rawe_link *link, uint64_t drops)
 
 static void link_receive__full_ring_drops_and_counts(void **state)
 {
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 18);
-    const unsigned slots = rawe_link_ring_frames(b);
-    struct rawe_link_counters counters;
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
+    const unsigned slots = b->receive_frames;
+    struct rawe_port_counters counters;
     uint8_t frame[100];
 
     (void)state;
@@ -407,40 +407,42 @@ static void link_receive__full_ring_drops_and_counts(void **state)
         }
         await_drops(b, round * 10);
         /* The budget holds, and the oldest frames are those that stayed, in order. */
-        assert_int_equal(rawe_link_receive(b, 5, keep, &inbox), 5);
+        assert_int_equal(
+            rawe_port_receive(b, 5, &(const struct rawe_port_receiver){.frame = keep}, &inbox), 5);
         make_frame(frame, sizeof frame, &net.a, &net.b, 4);
         assert_memory_equal(inbox.bytes, frame, sizeof frame);
         receive_exactly(b, slots - 5);
         make_frame(frame, sizeof frame, &net.a, &net.b, slots - 1);
         assert_memory_equal(inbox.bytes, frame, sizeof frame);
-        rawe_link_read_counters(b, &counters);
+        rawe_port_read_counters(b, &counters);
         assert_int_equal(counters.ring_drops, round * 10);
         assert_int_equal(counters.frames_received, round * slots);
     }
-    rawe_link_close(a);
-    rawe_link_close(b);
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 /** Receive the rest from within the callback, once around the ring. */
-static void receive_nested(void *context, const uint8_t *frame, size_t len_bytes)
+static void receive_nested(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct inbox *box = context;
     uint8_t copy[100];
 
     memcpy(copy, frame, sizeof copy);
     assert_int_equal(len_bytes, sizeof copy);
-    assert_int_equal(rawe_link_receive(box->link, 10000, keep, box),
-                     rawe_link_ring_frames(box->link) - 1);
+    assert_int_equal(
+        rawe_port_receive(box->link, 10000, &(const struct rawe_port_receiver){.frame = keep}, box),
+        box->link->receive_frames - 1);
     /* The frame being looked at is neither delivered again nor overwritten. */
-    assert_false(rawe_link_pending(box->link));
+    assert_false(rawe_port_pending(box->link));
     assert_memory_equal(frame, copy, sizeof copy);
 }
 
 static void link_receive__may_be_called_from_its_callback(void **state)
 {
-    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 18);
-    const unsigned slots = rawe_link_ring_frames(b);
+    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
+    const unsigned slots = b->receive_frames;
     uint8_t frame[100];
 
     (void)state;
@@ -453,15 +455,17 @@ static void link_receive__may_be_called_from_its_callback(void **state)
     await_drops(b, 1);
     inbox.frames = 0;
     inbox.link = b;
-    assert_int_equal(rawe_link_receive(b, 1, receive_nested, &inbox), 1);
+    assert_int_equal(rawe_port_receive(
+                         b, 1, &(const struct rawe_port_receiver){.frame = receive_nested}, &inbox),
+                     1);
     assert_int_equal(inbox.frames, slots - 1);
     /* The ring goes on as if nothing had been special. */
     for (unsigned i = 0; i < slots; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     }
     receive_exactly(b, slots);
-    rawe_link_close(a);
-    rawe_link_close(b);
+    rawe_port_close(a);
+    rawe_port_close(b);
 }
 
 int main(void)

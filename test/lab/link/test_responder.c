@@ -151,7 +151,7 @@ static void run__sleeps_while_the_interface_is_down(void **state)
 
 /** Frames made by hand, sent over a link of b's side to the responder of a. */
 struct forger {
-    struct rawe_link *link;
+    struct rawe_port *link;
     uint8_t frame[200];
     size_t len_bytes;
 };
@@ -184,7 +184,7 @@ static void send_forged(struct forger *forger)
         .len_bytes = (uint32_t)forger->len_bytes,
     };
 
-    assert_int_equal(rawe_link_transmit(forger->link, &out, 1), 1);
+    assert_int_equal(rawe_port_transmit(forger->link, &out, 1), 1);
 }
 
 static void receive__forged_answers_are_ignored(void **state)
@@ -206,7 +206,7 @@ static void receive__forged_answers_are_ignored(void **state)
     assert_int_equal(counters_of(a).pongs_unknown, count);
     assert_int_equal(counters_of(a).pongs_matched, 0);
     assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
-    rawe_link_close(forger.link);
+    rawe_port_close(forger.link);
     rawe_responder_stop(a);
 }
 
@@ -259,7 +259,7 @@ static void receive__answer_longer_than_the_ping_proves_nothing(void **state)
     }
     assert_int_not_equal(rawe_responder_last_pong_ns(a, slot), 0);
     close(fd);
-    rawe_link_close(forger.link);
+    rawe_port_close(forger.link);
     rawe_responder_stop(a);
 }
 
@@ -322,6 +322,47 @@ static void receive__pings_to_the_session_key_are_not_answered(void **state)
     rawe_responder_stop(a);
 }
 
+static struct rawe_responder *reopened;
+
+static int reopen(void *context, bool asked)
+{
+    struct rawe_port_error error;
+
+    (void)context;
+    (void)asked;
+    if (reopened != NULL) {
+        assert_int_equal(rawe_responder_reopen(reopened, net.b.index, &error), 0);
+        __atomic_store_n(&reopened, NULL, __ATOMIC_RELEASE);
+    }
+    return -1;
+}
+
+/** As after a fanout group broke: the thread waits on the new socket. */
+static void reopen__goes_on_answering(void **state)
+{
+    const struct rawe_port_config config = fixture_config(&net, &net.b);
+    const struct rawe_responder_duty duty = {.service = reopen};
+    struct rawe_port_error error = {0};
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b;
+    const int slot = watch(a, &net.b);
+
+    (void)state;
+    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, NULL, &error), 0);
+    const int fd = rawe_responder_port(b)->fd;
+    assert_true(answers_to_ping(a, slot));
+    __atomic_store_n(&reopened, b, __ATOMIC_RELEASE);
+    rawe_responder_wake(b);
+    for (unsigned i = 0; i < 10000 && __atomic_load_n(&reopened, __ATOMIC_ACQUIRE) != NULL; i++) {
+        usleep(1000);
+    }
+    assert_null(reopened);
+    assert_int_equal(rawe_responder_port(b)->fd, fd);
+    assert_true(answers_to_ping(a, watch(a, &net.b)));
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
 static bool in_progress;
 
 static bool serviced(void *context)
@@ -332,9 +373,9 @@ static bool serviced(void *context)
 
 static void send__pong_says_whether_the_process_makes_progress(void **state)
 {
-    const struct rawe_link_config config = fixture_config(&net, &net.b);
+    const struct rawe_port_config config = fixture_config(&net, &net.b);
     const struct rawe_responder_duty duty = {.serviced = serviced};
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct rawe_responder *b;
     const int slot = watch(a, &net.b);
@@ -372,7 +413,7 @@ static void receive__other_types_do_not_reach_it(void **state)
     const struct rawe_responder_counters counters = counters_of(a);
     assert_int_equal(counters.frames_invalid, 0);
     assert_int_equal(counters.pongs_unknown, 0);
-    rawe_link_close(forger.link);
+    rawe_port_close(forger.link);
     rawe_responder_stop(b);
     rawe_responder_stop(a);
 }
@@ -404,7 +445,7 @@ static void receive__malformed_frames_are_counted(void **state)
     }
     assert_int_equal(counters_of(a).frames_invalid, 6);
     assert_int_equal(counters_of(a).pings_answered, 0);
-    rawe_link_close(forger.link);
+    rawe_port_close(forger.link);
     rawe_responder_stop(a);
 }
 
@@ -423,7 +464,7 @@ static void receive__flood_is_slept_over(void **state)
     assert_true(counters_of(a).pauses > 0);
     /* The flood over, it serves as before. */
     assert_true(answers_to_ping(b, slot));
-    rawe_link_close(forger.link);
+    rawe_port_close(forger.link);
     rawe_responder_stop(b);
     rawe_responder_stop(a);
 }
@@ -431,9 +472,9 @@ static void receive__flood_is_slept_over(void **state)
 static void stop__leaves_nothing_open(void **state)
 {
     const unsigned before = unit_open_descriptors();
-    struct rawe_link_config config = fixture_config(&net, &net.a);
+    struct rawe_port_config config = fixture_config(&net, &net.a);
     struct rawe_responder *responder;
-    struct rawe_link_error error = {0};
+    struct rawe_port_error error = {0};
 
     (void)state;
     for (unsigned i = 0; i < 20; i++) {
@@ -456,6 +497,7 @@ int main(void)
         cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
         cmocka_unit_test(run__sleeps_while_the_interface_is_down),
         cmocka_unit_test(send__no_session_key_is_in_ping_or_pong),
+        cmocka_unit_test(reopen__goes_on_answering),
         cmocka_unit_test(send__pong_says_whether_the_process_makes_progress),
         cmocka_unit_test(receive__forged_answers_are_ignored),
         cmocka_unit_test(receive__answer_longer_than_the_ping_proves_nothing),

@@ -229,8 +229,8 @@ def mutant(tmp_path):
         ),
         (
             "core/rawe_engine.c",
-            '#include "../linux/port/rawe_link.h"\n',
-            "may not use linux's rawe_link",
+            '#include "../linux/port/rawe_port.h"\n',
+            "may not use linux's rawe_port",
         ),
         (
             "linux/packet/rawe_filter.c",

@@ -17,7 +17,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
-#include "linux/packet/rawe_socket.h"
 #include "fake_ompi.h"
 
 /** More attempts than are made to open sockets anew. */
@@ -44,82 +43,54 @@ unsigned mca_btl_rawe_compat_local_rank(void)
 
 int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
-                         struct rawe_link_error *error)
+                         struct rawe_port_error *error)
 {
     *group = (struct rawe_host_group *)(void *)&module;
     broken = config->broken;
     return 0;
 }
 
-int rawe_host_group_register(struct rawe_host_group *group,
-                             const struct rawe_fanout_member *members, unsigned count)
+int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
+                             unsigned count)
 {
     return count == 0 ? -1 : 0;
 }
 
-struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
-                                             const struct rawe_link_config *config)
+static int refuse(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
-    return (struct rawe_fanout_member){.fd = fd, .what = what};
-}
-
-enum { LINK_FD, BULK_FD, RESPONDER_FD };
-
-bool rawe_fanout_is_member(int fd)
-{
-    return links_are_members || RESPONDER_FD == fd;
-}
-
-int rawe_socket_interface(int fd)
-{
-    (void)fd;
-    return bound_to;
-}
-
-int rawe_link_fd(const struct rawe_link *link)
-{
-    return LINK_FD;
-}
-
-int rawe_bulk_fd(const struct rawe_bulk *bulk)
-{
-    return BULK_FD;
-}
-
-int rawe_responder_fd(const struct rawe_responder *responder)
-{
-    return RESPONDER_FD;
-}
-
-static int refuse(struct rawe_link_error *error)
-{
-    *error = (struct rawe_link_error){"socket", EMFILE};
+    *error = (struct rawe_port_error){"socket", EMFILE};
     ++reopened;
     return -1;
 }
 
-int rawe_link_reopen(struct rawe_link *link, const struct rawe_link_config *config,
-                     struct rawe_link_error *error)
+static int interface_of(const struct rawe_port *port)
 {
-    return refuse(error);
+    return bound_to;
 }
 
-int rawe_bulk_reopen(struct rawe_bulk *bulk, const struct rawe_link_config *config,
-                     struct rawe_link_error *error)
+static const struct rawe_port_kind kind = {.reopen = refuse, .interface = interface_of};
+static struct rawe_port link_fake = {.kind = &kind}, responder_fake = {.kind = &kind};
+
+bool rawe_host_group_has(const struct rawe_port *port)
 {
-    return refuse(error);
+    return links_are_members || port == &responder_fake;
 }
 
-int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
-                          struct rawe_link_error *error)
+struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
 {
-    return refuse(error);
+    return &responder_fake;
+}
+
+int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
+                          struct rawe_port_error *error)
+{
+    return refuse(&responder_fake, interface_index, error);
 }
 
 /** mca_btl_rawe_module_t.open_sockets */
 static bool open_sockets(mca_btl_rawe_module_t *of)
 {
-    const struct rawe_link_error error = {"mmap", ENOMEM};
+    const struct rawe_port_error error = {"mmap", ENOMEM};
 
     assert_ptr_equal(of, &module);
     ++opened;
@@ -170,7 +141,7 @@ static void in_service_thread(void *(*what)(void *))
 
 static void assert_reported(const char *topic, int code)
 {
-    const struct rawe_link_error error = {"a step", code};
+    const struct rawe_port_error error = {"a step", code};
 
     assert_false(mca_btl_rawe_failures_wait());
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, "eth3", &error);
@@ -197,7 +168,7 @@ TEST(mca_btl_rawe_failures_report__what_to_do_about_it)
 
 TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 {
-    const struct rawe_link_error first = {"socket", EMFILE}, second = {"bind", ENETDOWN};
+    const struct rawe_port_error first = {"socket", EMFILE}, second = {"bind", ENETDOWN};
 
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth1", &first);
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth2", &second);
@@ -238,7 +209,7 @@ TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
     module.closing = true;
     (void)open_main(NULL);
     module.closing = false;
-    module.link = (struct rawe_link *)(void *)&module;
+    module.link = &link_fake;
     (void)open_main(NULL);
     assert_int_equal(opened, 0);
     module.link = NULL;
@@ -274,6 +245,7 @@ TEST(broken__the_service_thread_reports_nothing)
 TEST(broken__nor_does_it_of_links)
 {
     module.open = links_are_members = true;
+    module.link = &link_fake;
     mca_btl_rawe_group_open();
     in_service_thread(broken_main);
     assert_int_equal(fake_ompi.shown, 0);
@@ -295,6 +267,7 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     bool followed = true;
 
     module.open = true;
+    module.link = &link_fake;
     module.interface.index = 3;
     bound_to = -1;
     in_service_thread_with(follow_main, &followed);

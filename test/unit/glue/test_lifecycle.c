@@ -92,16 +92,6 @@ void rawe_responder_stop(struct rawe_responder *responder)
     fail_msg("a responder %p", (void *)responder);
 }
 
-void rawe_bulk_close(struct rawe_bulk *bulk)
-{
-    fail_msg("bulk %p", (void *)bulk);
-}
-
-void rawe_link_close(struct rawe_link *link)
-{
-    fail_msg("a link %p", (void *)link);
-}
-
 /** One of which no socket is open. */
 static mca_btl_rawe_module_t *module_new(bool listed)
 {

@@ -66,7 +66,7 @@ void rawe_responder_wake(struct rawe_responder *responder)
 }
 
 int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
-                       rawe_carrier_fn *fn, void *context, struct rawe_link_error *error)
+                       rawe_carrier_fn *fn, void *context, struct rawe_port_error *error)
 {
     *carrier = NULL;
     changed = fn;

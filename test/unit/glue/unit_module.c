@@ -14,20 +14,9 @@
 #include "btl_rawe_routes.h"
 #include "unit_engine.h"
 
-struct rawe_link {
-    struct rawe_link_head head;
-};
-
-struct rawe_bulk {
-    struct rawe_bulk_head head;
-};
-
 mca_btl_rawe_module_t module;
 struct fake fake;
 static struct rawe_handle_table handles;
-static struct rawe_link link_fake;
-static struct rawe_bulk bulk_fake;
-static uint32_t link_status, bulk_status;
 
 /* Of routes it is only of interest here when they are looked at. */
 void mca_btl_rawe_routes_check(bool may_say)
@@ -48,28 +37,20 @@ void rawe_responder_wake(struct rawe_responder *responder)
 {
 }
 
-static void set_status(void)
-{
-    link_status = fake.link_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
-    bulk_status = fake.bulk_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
-}
-
 void fake_wait_in_link(unsigned frames)
 {
     fake.link_waits = frames;
-    set_status();
 }
 
 void fake_wait_in_bulk(unsigned packets)
 {
     fake.bulk_waits = packets;
-    set_status();
 }
 
-unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
-                           void *context)
+static unsigned receive_link(struct rawe_port *link, unsigned budget,
+                             const struct rawe_port_receiver *receiver, void *context)
 {
-    static const uint8_t nothing[RAWE_ETH_HEADER_BYTES];
+    static uint8_t nothing[RAWE_ETH_HEADER_BYTES];
     struct rawe_engine *engine = context;
     unsigned count = fake.link_waits < budget ? fake.link_waits : budget;
     engine->counters.probes_received += fake.ring_has_probe && count != 0;
@@ -77,16 +58,15 @@ unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_re
         if (fake.on_receive != NULL && i == 0) {
             fake.on_receive();
         }
-        receive(context, nothing, 0);
+        receiver->frame(context, nothing, 0);
     }
     fake.link_received += count;
     fake.link_waits = fake.link_refill != 0 ? fake.link_refill : fake.link_waits - count;
-    set_status();
     return count;
 }
 
-unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
-                           const struct rawe_bulk_receiver *receiver, void *context)
+static unsigned receive_bulk(struct rawe_port *bulk, unsigned budget,
+                             const struct rawe_port_receiver *receiver, void *context)
 {
     unsigned count = fake.bulk_waits < budget ? fake.bulk_waits : budget;
     for (unsigned i = 0; i < count; i++) {
@@ -98,9 +78,15 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
     }
     fake.bulk_received += count;
     fake.bulk_waits -= count;
-    set_status();
     return count * PACKET_FRAMES;
 }
+
+static const struct rawe_port_kind link_kind = {.receive = receive_link};
+static const struct rawe_port_kind bulk_kind = {.receive = receive_bulk};
+static struct rawe_port link_fake = {
+    .word = &fake.link_waits, .mask = UINT32_MAX, .kind = &link_kind};
+static struct rawe_port bulk_fake = {
+    .word = &fake.bulk_waits, .mask = UINT32_MAX, .kind = &bulk_kind};
 
 void fake_set_up(void)
 {
@@ -109,9 +95,6 @@ void fake_set_up(void)
     rawe_handle_table_init(&handles, 1);
     memset(&fake, 0, sizeof(fake));
     fake_ompi.now_ns = 1000 * MS;
-    set_status();
-    link_fake.head.next_status = &link_status;
-    bulk_fake.head.next_status = &bulk_status;
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;

@@ -252,7 +252,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     rawe_handle_table_init(&mca_btl_rawe_state.handles, seed);
     mca_btl_rawe_routes_init();
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {
         mca_btl_rawe_help_not_opened(error.step, strerror(error.code), __FILE__, __LINE__);
         return NULL;

@@ -17,14 +17,14 @@
 static struct failure {
     bool noted;
     char interface[RAWE_INTERFACE_NAME_BYTES];
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 } failures[MCA_BTL_RAWE_FAILURES];
 
 /** For `failures`; nothing is called while it is held. */
 static pthread_mutex_t failures_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
-                               const struct rawe_link_error *error)
+                               const struct rawe_port_error *error)
 {
     struct failure *failure = &failures[kind];
 
@@ -40,7 +40,7 @@ void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *inter
 
 static void report_open(const struct failure *failure)
 {
-    const struct rawe_link_error *error = &failure->error;
+    const struct rawe_port_error *error = &failure->error;
 
     if (EPERM == error->code || EACCES == error->code) {
         mca_btl_rawe_help_no_capability(failure->interface, mca_btl_rawe_params.helper,

@@ -10,7 +10,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_state.h"
-#include "linux/port/rawe_link_config.h"
+#include "linux/port/rawe_port.h"
 
 enum mca_btl_rawe_failure {
     MCA_BTL_RAWE_FAILURE_OPEN, /**< they are not used: the job goes on without the interface */
@@ -20,7 +20,7 @@ enum mca_btl_rawe_failure {
 
 /** To be reported: the first of each kind. Any thread. The interface's name is copied. */
 void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
-                               const struct rawe_link_error *error);
+                               const struct rawe_port_error *error);
 
 /** Is there something to be reported? */
 static inline bool mca_btl_rawe_failures_wait(void)

@@ -10,7 +10,6 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
-#include "linux/packet/rawe_socket.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -37,42 +36,23 @@ enum {
     LAST_ATTEMPT = 4, /**< the user is told what fails now */
 };
 
-/** Opens the socket of a link, bulk or responder again: rawe_link_reopen and its like. */
-typedef int reopen_fn(void *object, const struct rawe_link_config *config,
-                      struct rawe_link_error *error);
-
-static int reopen_link(void *link, const struct rawe_link_config *config,
-                       struct rawe_link_error *error)
+/** Is this port to be opened again? */
+static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_port *port,
+                      unsigned which)
 {
-    return rawe_link_reopen(link, config, error);
+    return (0 != (which & MEMBERS) && rawe_host_group_has(port)) ||
+           (0 != (which & ASTRAY) && rawe_port_interface(port) != module->interface.index);
 }
 
-static int reopen_bulk(void *bulk, const struct rawe_link_config *config,
-                       struct rawe_link_error *error)
+static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, unsigned which)
 {
-    return rawe_bulk_reopen(bulk, config, error);
-}
+    bool responder = rawe_responder_port(module->responder) == port;
+    int index = module->interface.index;
+    struct rawe_port_error error;
 
-static int reopen_responder(void *responder, const struct rawe_link_config *config,
-                            struct rawe_link_error *error)
-{
-    return rawe_responder_reopen(responder, config, error);
-}
-
-/** Is this socket to be opened again? */
-static bool is_behind(const mca_btl_rawe_module_t *module, int fd, unsigned which)
-{
-    return (0 != (which & MEMBERS) && rawe_fanout_is_member(fd)) ||
-           (0 != (which & ASTRAY) && rawe_socket_interface(fd) != module->interface.index);
-}
-
-static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen, void *object,
-                  unsigned which)
-{
-    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    struct rawe_link_error error;
-
-    if (is_behind(module, fd, which) && 0 != reopen(object, &config, &error) &&
+    if (is_behind(module, port, which) &&
+        0 != (responder ? rawe_responder_reopen(module->responder, index, &error)
+                        : rawe_port_reopen(port, index, &error)) &&
         0 != (which & LAST_ATTEMPT)) {
         mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, module->interface.name, &error);
     }
@@ -89,9 +69,9 @@ void mca_btl_rawe_group_repair(void)
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
-        renew(module, rawe_link_fd(module->link), reopen_link, module->link, which);
+        renew(module, module->link, which);
         if (NULL != module->bulk) {
-            renew(module, rawe_bulk_fd(module->bulk), reopen_bulk, module->bulk, which);
+            renew(module, module->bulk, which);
         }
     }
 }
@@ -99,8 +79,8 @@ void mca_btl_rawe_group_repair(void)
 static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
     return atomic_load_explicit(&module->open, memory_order_acquire) &&
-           (is_behind(module, rawe_link_fd(module->link), which) ||
-            (NULL != module->bulk && is_behind(module, rawe_bulk_fd(module->bulk), which)));
+           (is_behind(module, module->link, which) ||
+            (NULL != module->bulk && is_behind(module, module->bulk, which)));
 }
 
 /**
@@ -109,9 +89,9 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
  */
 static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
-    int fd = rawe_responder_fd(module->responder);
+    struct rawe_port *responder = rawe_responder_port(module->responder);
 
-    renew(module, fd, reopen_responder, module->responder, which);
+    renew(module, responder, which);
     if (link_is_behind(module, which)) {
         atomic_fetch_or_explicit(&mca_btl_rawe_state.group_repair, which, memory_order_release);
         if (mca_btl_rawe_lock_claim()) {
@@ -119,7 +99,7 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
             mca_btl_rawe_lock_unclaim();
         }
     }
-    return !is_behind(module, fd, which) && !link_is_behind(module, which);
+    return !is_behind(module, responder, which) && !link_is_behind(module, which);
 }
 
 bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
@@ -145,41 +125,23 @@ static int broken(void *context)
     return rest_ms < RETRY_MOST_MS ? rest_ms : RETRY_MOST_MS;
 }
 
-/** Without room sockets receive by themselves. */
-static void register_responder(const mca_btl_rawe_module_t *module)
-{
-    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    const struct rawe_fanout_member member = rawe_fanout_member(
-        rawe_responder_fd(module->responder), RAWE_FILTER_FOR_RESPONDER, &config);
-
-    (void)rawe_host_group_register(mca_btl_rawe_state.group, &member, 1);
-}
-
 void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
 {
     struct rawe_host_group *group = mca_btl_rawe_state.group;
-    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    struct rawe_fanout_member members[2];
-    unsigned count = 0;
+    struct rawe_port *const ports[] = {module->link, module->bulk};
 
-    if (NULL == group || module->links_in_group) {
-        return;
+    if (NULL != group && !module->links_in_group) {
+        module->links_in_group = true;
+        /* Without room they receive outside of the group. */
+        (void)rawe_host_group_register(group, ports, NULL == module->bulk ? 1 : 2);
     }
-    module->links_in_group = true;
-    members[count++] =
-        rawe_fanout_member(rawe_link_fd(module->link), RAWE_FILTER_FOR_LINK, &config);
-    if (NULL != module->bulk) {
-        members[count++] =
-            rawe_fanout_member(rawe_bulk_fd(module->bulk), RAWE_FILTER_FOR_BULK, &config);
-    }
-    (void)rawe_host_group_register(group, members, count);
 }
 
 void mca_btl_rawe_group_open(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_host_group *group;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     char name[64];
 
     if (!mca_btl_rawe_params.fanout || mca_btl_rawe_compat_local_ranks() < RANKS_MIN) {
@@ -200,7 +162,8 @@ void mca_btl_rawe_group_open(void)
     state->group = group;
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
-        register_responder(module);
+        struct rawe_port *responder = rawe_responder_port(module->responder);
+        (void)rawe_host_group_register(group, &responder, 1);
         /* lo may be opened at the same time. */
         opal_mutex_lock(&module->endpoints_lock);
         if (module->open) {

@@ -45,7 +45,7 @@ void mca_btl_rawe_help_interface_down(const char *interface);
 /** An interface that the user named is not Ethernet. */
 void mca_btl_rawe_help_not_ethernet(const char *interface);
 
-/** Link could not be opened: the step and errno out of struct rawe_link_error. */
+/** Link could not be opened: the step and errno out of struct rawe_port_error. */
 void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int code);
 
 /** The same, of a link that was in use: the job is not going on. */

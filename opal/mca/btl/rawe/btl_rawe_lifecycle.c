@@ -23,6 +23,7 @@
 #include "btl_rawe_state.h"
 #include "btl_rawe_stats.h"
 #include "btl_rawe_thread.h"
+#include "linux/packet/rawe_packet.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -151,15 +152,40 @@ static bool random_bytes(void *out, size_t len_bytes)
     return getrandom(out, len_bytes, 0) == (ssize_t)len_bytes;
 }
 
+/** What one of the module's ports is opened with. */
+static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
+                                           enum rawe_port_use use)
+{
+    const struct rawe_interface *interface = &module->interface;
+
+    return (struct rawe_port_config){
+        .kind = &rawe_packet_port,
+        .use = use,
+        .interface = interface->name,
+        .interface_index = interface->index,
+        .loopback = interface->loopback,
+        .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
+        .port = module->address.port,
+        .key = module->address.key,
+        .ping_port = module->address.ping_port,
+        .ping_key = module->address.ping_key,
+        .mtu_bytes = interface->mtu_bytes,
+        .ring_bytes = mca_btl_rawe_state.ring_bytes,
+        .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
+        .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
+        .helper = mca_btl_rawe_params.helper,
+    };
+}
+
 bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
-    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
+    struct rawe_port_config config = port_config(module, RAWE_PORT_RESPONDER);
     const struct rawe_responder_duty duty = {
         .serviced = mca_btl_rawe_thread_serviced,
         .service = mca_btl_rawe_thread_service,
         .context = module,
     };
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
                                   mca_btl_rawe_state.service, &error)) {
@@ -172,16 +198,17 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 
 static bool open_link(mca_btl_rawe_module_t *module)
 {
-    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    struct rawe_link_error error;
+    struct rawe_port_config config = port_config(module, RAWE_PORT_EXPRESS);
+    struct rawe_port_error error;
 
-    if (0 != rawe_link_open(&module->link, &config, &error)) {
+    if (0 != rawe_port_open(&module->link, &config, &error)) {
         module->link = NULL;
         mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
         return false;
     }
     /* Without batches everything still works: no reason to bother the user. */
-    if (mca_btl_rawe_params.batches && 0 != rawe_bulk_open(&module->bulk, &config, &error)) {
+    config.use = RAWE_PORT_BULK;
+    if (mca_btl_rawe_params.batches && 0 != rawe_port_open(&module->bulk, &config, &error)) {
         module->bulk = NULL;
     }
     return true;
@@ -191,22 +218,22 @@ static bool open_link(mca_btl_rawe_module_t *module)
 static bool use_batches(mca_btl_rawe_module_t *module)
 {
     struct rawe_batches batches = {
-        .output = {.transmit = rawe_bulk_transmit, .context = module->bulk},
+        .output = {.context = module->bulk},
         .bytes_max = RAWE_BATCH_BYTES_MAX,
-        .overhead_bytes = RAWE_BULK_OVERHEAD_BYTES,
-        .receive_frames = NULL == module->bulk ? 0 : rawe_bulk_queue_frames(module->bulk),
     };
 
     if (NULL == module->bulk) {
         return true;
     }
+    batches.overhead_bytes = module->bulk->overhead_bytes;
+    batches.receive_frames = module->bulk->receive_frames;
     /*
      * Where the device does not cut them the kernel does, which is faster than a system call for
      * each frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
      */
-    if (!rawe_bulk_offloaded(module->bulk) && mca_btl_rawe_params.qdisc_bypass) {
-        batches.output.transmit = NULL; /* others may still send us some */
-    }
+    if (module->bulk->offloaded || !mca_btl_rawe_params.qdisc_bypass) {
+        batches.output.transmit = module->bulk->kind->transmit_batch;
+    } /* otherwise peers may still send us some */
     return rawe_engine_use_batches(&module->engine, &batches);
 }
 
@@ -225,7 +252,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
             (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX) & ~(uint32_t)7,
         .message_max_bytes = (uint32_t)module->super.btl_max_send_size,
         .window_frames = (uint32_t)params->window_frames,
-        .receive_frames = rawe_link_ring_frames(module->link),
+        .receive_frames = module->link->receive_frames,
         .copy_max_bytes = COPY_MAX_BYTES,
         /* A completed send may be held back only where it leaves without MPI's help. */
         .coalesce_from_frames = mca_btl_rawe_thread_enabled() ? (uint32_t)params->coalesce_from : 0,
@@ -250,7 +277,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .failed = mca_btl_rawe_failed,
         .lost = mca_btl_rawe_lost,
     };
-    struct rawe_output output = {.transmit = rawe_link_transmit, .context = module->link};
+    struct rawe_output output = {.transmit = module->link->kind->transmit, .context = module->link};
 
     memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
     return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
@@ -329,14 +356,9 @@ static void close_responder(void *responder)
     rawe_responder_stop(responder);
 }
 
-static void close_bulk(void *bulk)
+static void close_port(void *port)
 {
-    rawe_bulk_close(bulk);
-}
-
-static void close_link(void *link)
-{
-    rawe_link_close(link);
+    rawe_port_close(port);
 }
 
 /** The module is not needed for it but by the service thread, which lets go of it here. */
@@ -347,10 +369,10 @@ static void close_sockets(mca_btl_rawe_module_t *module)
         mca_btl_rawe_close_later(close_responder, module->responder);
     }
     if (NULL != module->bulk) {
-        mca_btl_rawe_close_later(close_bulk, module->bulk);
+        mca_btl_rawe_close_later(close_port, module->bulk);
     }
     if (NULL != module->link) {
-        mca_btl_rawe_close_later(close_link, module->link);
+        mca_btl_rawe_close_later(close_port, module->link);
     }
 }
 

@@ -53,7 +53,7 @@ struct mca_btl_rawe_metric mca_btl_rawe_metric(unsigned index)
     return others[index - ENGINES];
 }
 
-static uint64_t *append_link(uint64_t *out, const struct rawe_link_counters *link)
+static uint64_t *append_link(uint64_t *out, const struct rawe_port_counters *link)
 {
     *out++ = link->frames_sent;
     *out++ = link->frames_received;
@@ -79,7 +79,7 @@ static uint64_t *append_responder(uint64_t *out, const mca_btl_rawe_module_t *mo
 
 void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
-    struct rawe_link_counters link;
+    struct rawe_port_counters link;
     uint64_t *out = values + ENGINES;
 
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
@@ -87,11 +87,11 @@ void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
         return;
     }
     memcpy(values, &module->engine.counters, sizeof(module->engine.counters));
-    rawe_link_read_counters(module->link, &link);
+    rawe_port_read_counters(module->link, &link);
     out = append_link(out, &link);
     memset(&link, 0, sizeof(link));
     if (NULL != module->bulk) {
-        rawe_bulk_read_counters(module->bulk, &link);
+        rawe_port_read_counters(module->bulk, &link);
     }
     out = append_link(out, &link);
     out = append_responder(out, module);

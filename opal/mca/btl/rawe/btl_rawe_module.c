@@ -5,29 +5,7 @@
  */
 #include "btl_rawe_module.h"
 
-#include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
-
-struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_module_t *module)
-{
-    const struct rawe_interface *interface = &module->interface;
-
-    return (struct rawe_link_config){
-        .interface = interface->name,
-        .interface_index = interface->index,
-        .loopback = interface->loopback,
-        .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
-        .port = module->address.port,
-        .key = module->address.key,
-        .ping_port = module->address.ping_port,
-        .ping_key = module->address.ping_key,
-        .mtu_bytes = interface->mtu_bytes,
-        .ring_bytes = mca_btl_rawe_state.ring_bytes,
-        .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
-        .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
-        .helper = mca_btl_rawe_params.helper,
-    };
-}
 
 /** What failed is tried again after this time at the earliest: it is asked for with each PING. */
 #define OPEN_AGAIN_NS 1000000000u

@@ -21,17 +21,16 @@
 
 #include "btl_rawe_address.h"
 #include "core/rawe_engine.h"
-#include "linux/port/rawe_bulk.h"
+#include "linux/port/rawe_port.h"
 #include "linux/sys/rawe_interface.h"
-#include "linux/port/rawe_link.h"
 #include "linux/probe/rawe_responder.h"
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
     struct rawe_interface interface;
     struct mca_btl_rawe_address address; /**< ours, as published */
-    struct rawe_link *link;
-    struct rawe_bulk *bulk; /**< NULL: no batches here */
+    struct rawe_port *link;              /**< express frames, and bulk as plain frames */
+    struct rawe_port *bulk;              /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
     /** Open what is not open yet. Returns false when that fails: see btl_rawe_failure.h. */
@@ -70,8 +69,5 @@ typedef struct mca_btl_rawe_module {
  * see btl_rawe_failure.h.
  */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
-
-/** What its sockets are opened with. */
-struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_module_t *module);
 
 #endif

@@ -80,7 +80,7 @@ static char *describe(void *context)
 
 void mca_btl_rawe_monitor_open(void)
 {
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     (void)rawe_monitor_open(&monitor, describe, NULL, mca_btl_rawe_state.service, &error);
 }

@@ -28,8 +28,8 @@ static void deliver_earlier(struct rawe_engine *engine)
     }
 }
 
-/** rawe_link_receive_fn: a frame out of the ring, straight to the engine. */
-static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
+/** A frame out of the ring, straight to the engine. */
+static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_engine *engine = context;
 
@@ -53,16 +53,11 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
                               engine->now_ns);
 }
 
-/** Batches, straight into place. */
-static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
-{
-    static const struct rawe_bulk_receiver receiver = {
-        .place = place_batch,
-        .packet = receive_batch,
-    };
-
-    return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);
-}
+static const struct rawe_port_receiver to_engine = {
+    .frame = receive_frame,
+    .place = place_batch,
+    .packet = receive_batch,
+};
 
 /** PROBEs that have come through the engine's link, for whichever engine. */
 static uint64_t probes_received(const struct rawe_engine *engine)
@@ -78,15 +73,15 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     if (mca_btl_rawe_module_receivable(module)) {
         uint64_t probes = probes_received(engine);
         engine->now_ns = mca_btl_rawe_now_ns();
-        received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
-        if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
+        received = rawe_port_receive(module->link, RING_BUDGET, &to_engine, engine);
+        if (NULL != module->bulk && rawe_port_pending(module->bulk)) {
             /*
              * A probe out of the ring asks about batches that were sent before it. They are in the
              * queue, and all of it is received before the probe is answered.
              */
-            received += receive_bulk(module, probes == probes_received(engine)
-                                                 ? BULK_BUDGET
-                                                 : engine->batches.receive_frames);
+            unsigned budget =
+                probes == probes_received(engine) ? BULK_BUDGET : engine->batches.receive_frames;
+            received += rawe_port_receive(module->bulk, budget, &to_engine, engine);
         }
     }
     return received;
@@ -152,7 +147,7 @@ static unsigned progress_nested(mca_btl_rawe_module_t *module)
 
     engine->now_ns = mca_btl_rawe_now_ns();
     rawe_engine_defer_begin(engine);
-    unsigned received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
+    unsigned received = rawe_port_receive(module->link, RING_BUDGET, &to_engine, engine);
     mca_btl_rawe_module_service(module);
     rawe_engine_defer_end(engine);
     rawe_engine_complete_deferred(engine);

@@ -12,8 +12,8 @@
 /** Does anything wait to be received? */
 static inline bool mca_btl_rawe_module_receivable(const mca_btl_rawe_module_t *module)
 {
-    return rawe_link_pending(module->link) ||
-           (NULL != module->bulk && rawe_bulk_pending(module->bulk));
+    return rawe_port_pending(module->link) ||
+           (NULL != module->bulk && rawe_port_pending(module->bulk));
 }
 
 /** Receive some of what waits on a module. Lock held. Returns how many frames. */

@@ -100,7 +100,7 @@ void mca_btl_rawe_routes_init(void)
 void mca_btl_rawe_routes_begin(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    struct rawe_link_error error;
+    struct rawe_port_error error;
 
     if (interfaces(state) > 0 &&
         0 != rawe_carrier_start(&state->carrier, state->service, carrier_changed, state, &error)) {

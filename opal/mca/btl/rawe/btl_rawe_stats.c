@@ -102,15 +102,15 @@ void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
 
 void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module)
 {
-    struct rawe_link_counters link;
+    struct rawe_port_counters link;
 
     if (module->ring_warned) {
         return;
     }
-    rawe_link_read_counters(module->link, &link);
+    rawe_port_read_counters(module->link, &link);
     uint64_t drops = link.ring_drops;
     if (NULL != module->bulk) {
-        rawe_bulk_read_counters(module->bulk, &link);
+        rawe_port_read_counters(module->bulk, &link);
         drops += link.ring_drops;
     }
     if (0 != drops) {

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../packet/rawe_packet.h"
 #include "rawe_host_leader.h"
 #include "rawe_host_message.h"
 
@@ -190,14 +191,14 @@ static int serve(struct rawe_service_source *source, short events)
 }
 
 int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_group_config *config,
-                         struct rawe_service *service, struct rawe_link_error *error)
+                         struct rawe_service *service, struct rawe_port_error *error)
 {
     struct rawe_host_group *group = calloc(1, sizeof *group);
     int code;
 
     *out = NULL;
     if (group == NULL || (group->name = strdup(config->name)) == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         goto no_memory;
     }
     group->config = *config;
@@ -205,7 +206,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
     code = pthread_mutex_init(&group->lock, NULL);
     if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_mutex_init", code};
+        *error = (struct rawe_port_error){"pthread_mutex_init", code};
         goto no_memory;
     }
     if (config->leader) {
@@ -216,7 +217,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
         group->source.fd = rawe_host_leader_fd(group->leader);
     }
     if (rawe_service_add(service, &group->source) != 0) {
-        *error = (struct rawe_link_error){"epoll_ctl", errno};
+        *error = (struct rawe_port_error){"epoll_ctl", errno};
         goto no_source;
     }
     *out = group;
@@ -234,12 +235,18 @@ no_memory:
     return -1;
 }
 
-int rawe_host_group_register(struct rawe_host_group *group,
-                             const struct rawe_fanout_member *members, unsigned count)
+bool rawe_host_group_has(const struct rawe_port *port)
+{
+    return rawe_fanout_is_member(port->fd);
+}
+
+int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
+                             unsigned count)
 {
     int status = -1;
 
-    if (count == 0 || count > RAWE_HOST_MESSAGE_SOCKETS_MAX) {
+    if (count == 0 || count > RAWE_HOST_MESSAGE_SOCKETS_MAX ||
+        ports[0]->kind != &rawe_packet_port) {
         return -1;
     }
     pthread_mutex_lock(&group->lock);
@@ -247,10 +254,13 @@ int rawe_host_group_register(struct rawe_host_group *group,
         struct rawe_host_message *registration = &group->registrations[group->registration_count++];
         registration->version = RAWE_HOST_MESSAGE_VERSION;
         registration->count = count;
-        memcpy(registration->members, members, count * sizeof members[0]);
+        for (unsigned i = 0; i < count; i++) {
+            const struct rawe_packet *packet = (const struct rawe_packet *)ports[i];
+            registration->members[i] = rawe_fanout_member(ports[i]->fd, &packet->config);
+        }
         status = group->leader == NULL || group->broken
                      ? 0
-                     : rawe_host_leader_register(group->leader, members, count);
+                     : rawe_host_leader_register(group->leader, registration->members, count);
     }
     pthread_mutex_unlock(&group->lock);
     rawe_service_wake(&group->source);

@@ -27,8 +27,7 @@
 
 #include <stdbool.h>
 
-#include "../packet/rawe_fanout.h"
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
 
 struct rawe_host_group;
@@ -51,14 +50,17 @@ struct rawe_host_group_config {
 /** Begin. Returns 0, or -1 and the error. */
 int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
-                         struct rawe_link_error *error);
+                         struct rawe_port_error *error);
 
 /**
- * Have sockets of this process join groups, some time: those of one interface, three at most. They
- * stay the caller's. Returns 0, or -1 when there is no room: then they stay by themselves.
+ * Have ports of this process join groups, some time: those of one interface, three at most. They
+ * stay the caller's. Returns 0, or -1 when there is no room: then they stay outside.
  */
-int rawe_host_group_register(struct rawe_host_group *group,
-                             const struct rawe_fanout_member *members, unsigned count);
+int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
+                             unsigned count);
+
+/** Is this port in a group? */
+bool rawe_host_group_has(const struct rawe_port *port);
 
 /**
  * No further socket is sent to the leader, nor `broken` called, once this has returned: sockets may

@@ -121,7 +121,7 @@ void rawe_host_leader_close(struct rawe_host_leader *leader)
 }
 
 int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsigned processes,
-                          const char *helper, struct rawe_link_error *error)
+                          const char *helper, struct rawe_port_error *error)
 {
     struct rawe_host_leader *leader = calloc(1, sizeof *leader);
     struct sockaddr_un address;
@@ -129,7 +129,7 @@ int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsig
 
     *out = NULL;
     if (leader == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     leader->processes = processes;
@@ -140,7 +140,7 @@ int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsig
     if (leader->listen_fd < 0 || leader->epoll_fd < 0 ||
         bind(leader->listen_fd, (const struct sockaddr *)&address, address_bytes) != 0 ||
         listen(leader->listen_fd, BACKLOG) != 0 || !watch(leader, leader->listen_fd)) {
-        *error = (struct rawe_link_error){"listening to the processes of this host", errno};
+        *error = (struct rawe_port_error){"listening to the processes of this host", errno};
         rawe_host_leader_close(leader);
         return -1;
     }
@@ -377,7 +377,7 @@ static unsigned collect(const struct rawe_host_leader *leader, unsigned first, u
 static bool join_all(struct rawe_host_leader *leader, const unsigned *indexes, unsigned count)
 {
     struct rawe_fanout_member members[RAWE_FANOUT_MEMBERS_MAX];
-    struct rawe_link_error error;
+    struct rawe_port_error error;
     bool changed;
 
     for (unsigned i = 0; i < count; i++) {

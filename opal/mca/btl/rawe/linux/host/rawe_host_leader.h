@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "../packet/rawe_fanout.h"
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 struct rawe_host_leader;
 
@@ -19,7 +19,7 @@ struct rawe_host_leader;
  * caller's. Returns 0, or -1 and the error.
  */
 int rawe_host_leader_open(struct rawe_host_leader **leader, const char *name, unsigned processes,
-                          const char *helper, struct rawe_link_error *error);
+                          const char *helper, struct rawe_port_error *error);
 
 /** NULL is nothing to close. */
 void rawe_host_leader_close(struct rawe_host_leader *leader);

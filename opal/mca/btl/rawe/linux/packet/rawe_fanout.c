@@ -22,19 +22,18 @@
 /** Open packet sockets, in the order in which they were created. */
 #define ORDER_FILE "/proc/net/packet"
 
-struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
-                                             const struct rawe_link_config *config)
+struct rawe_fanout_member rawe_fanout_member(int fd, const struct rawe_port_config *config)
 {
     struct rawe_fanout_member member = {
         .fd = fd,
-        .what = what,
+        .use = config->use,
         .interface_index = config->interface_index,
-        .ethertype = rawe_filter_ethertype(what, config),
+        .ethertype = rawe_filter_ethertype(config),
         .key_count = 1,
         .keys = {config->key},
     };
 
-    if (what == RAWE_FILTER_FOR_RESPONDER) {
+    if (config->use == RAWE_PORT_RESPONDER) {
         member.keys[member.key_count++] = config->ping_key;
     }
     return member;
@@ -65,7 +64,7 @@ bool rawe_fanout_is_member(int fd)
 
 bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b)
 {
-    return a->what == b->what && a->interface_index == b->interface_index &&
+    return a->use == b->use && a->interface_index == b->interface_index &&
            a->ethertype == b->ethertype;
 }
 
@@ -82,7 +81,7 @@ static int compare_places(const void *a, const void *b)
  */
 static unsigned collect_places(struct rawe_fanout_place *places,
                                const struct rawe_fanout_member *members, unsigned count,
-                               struct rawe_link_error *error)
+                               struct rawe_port_error *error)
 {
     unsigned used = 0;
 
@@ -94,7 +93,7 @@ static unsigned collect_places(struct rawe_fanout_place *places,
     qsort(places, used, sizeof places[0], compare_places);
     for (unsigned i = 1; i < used; i++) {
         if (places[i - 1].key == places[i].key) {
-            *error = (struct rawe_link_error){"two sockets with the same key", EEXIST};
+            *error = (struct rawe_port_error){"two sockets with the same key", EEXIST};
             return 0;
         }
     }
@@ -143,20 +142,20 @@ static int find_created(struct ordered *ordered, unsigned count)
 
 /** Sort the members by the creation of their sockets. */
 static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
-                            struct rawe_link_error *error)
+                            struct rawe_port_error *error)
 {
     struct ordered ordered[RAWE_FANOUT_MEMBERS_MAX];
 
     for (unsigned i = 0; i < count; i++) {
         struct stat status;
         if (fstat(members[i].fd, &status) != 0) {
-            *error = (struct rawe_link_error){"fstat(packet socket)", errno};
+            *error = (struct rawe_port_error){"fstat(packet socket)", errno};
             return -1;
         }
         ordered[i] = (struct ordered){.member = members[i], .inode = (uintmax_t)status.st_ino};
     }
     if (find_created(ordered, count) != 0) {
-        *error = (struct rawe_link_error){"reading " ORDER_FILE, ENOENT};
+        *error = (struct rawe_port_error){"reading " ORDER_FILE, ENOENT};
         return -1;
     }
     qsort(ordered, count, sizeof ordered[0], compare_ordered);
@@ -166,10 +165,10 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
     return 0;
 }
 
-static int join(int fd, unsigned id_and_type, struct rawe_link_error *error)
+static int join(int fd, unsigned id_and_type, struct rawe_port_error *error)
 {
     if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &id_and_type, sizeof id_and_type) != 0) {
-        *error = (struct rawe_link_error){"setsockopt(PACKET_FANOUT)", errno};
+        *error = (struct rawe_port_error){"setsockopt(PACKET_FANOUT)", errno};
         return -1;
     }
     return 0;
@@ -177,9 +176,10 @@ static int join(int fd, unsigned id_and_type, struct rawe_link_error *error)
 
 /** The first socket of a group for these members. Returns the descriptor, or -1 and the error. */
 static int open_founder(const struct rawe_fanout_member *members, unsigned count,
-                        const char *helper, struct rawe_link_error *error)
+                        const char *helper, struct rawe_port_error *error)
 {
-    const struct rawe_link_config config = {
+    const struct rawe_port_config config = {
+        .use = members[0].use,
         .helper = helper,
         .interface_index = members[0].interface_index,
         .ethertype = members[0].ethertype,
@@ -192,12 +192,10 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
     }
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
-        return errno == EPERM
-                   ? rawe_helper_open_founder(members[0].what, &config, places, used, error)
-                   : -1;
+        *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
+        return errno == EPERM ? rawe_helper_open_founder(&config, places, used, error) : -1;
     }
-    if (rawe_fanout_found(fd, members[0].what, &config, places, used, error) != 0) {
+    if (rawe_fanout_found(fd, &config, places, used, error) != 0) {
         close(fd);
         return -1;
     }
@@ -210,13 +208,13 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
  * place this is. Until then that one's frames are lost, for some microseconds.
  */
 static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
-                    bool *changed, struct rawe_link_error *error)
+                    bool *changed, struct rawe_port_error *error)
 {
     unsigned id;
     socklen_t id_bytes = sizeof id;
 
     if (getsockopt(founder, SOL_PACKET, PACKET_FANOUT, &id, &id_bytes) != 0) {
-        *error = (struct rawe_link_error){"getsockopt(PACKET_FANOUT)", errno};
+        *error = (struct rawe_port_error){"getsockopt(PACKET_FANOUT)", errno};
         return -1;
     }
     for (unsigned i = 1; i <= count; i++) {
@@ -229,7 +227,7 @@ static int join_all(int founder, const struct rawe_fanout_member *members, unsig
 }
 
 int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
-                     bool *changed, struct rawe_link_error *error)
+                     bool *changed, struct rawe_port_error *error)
 {
     *changed = false;
     if (sort_by_creation(members, count, error) != 0) {

@@ -25,21 +25,20 @@
 
 #include "rawe_fanout_program.h"
 #include "rawe_filter.h"
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 /** A packet socket, bound, with its filter. */
 struct rawe_fanout_member {
     int fd;
-    enum rawe_filter_for what;
+    enum rawe_port_use use;
     int interface_index;
     uint16_t ethertype; /**< that it is bound to, host order */
     uint32_t key_count;
     uint32_t keys[RAWE_FANOUT_KEYS_MAX];
 };
 
-/** Describe the socket `fd`, which was opened for `what` with this configuration. */
-struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
-                                             const struct rawe_link_config *config);
+/** Describe the socket `fd`, which was opened with this configuration. */
+struct rawe_fanout_member rawe_fanout_member(int fd, const struct rawe_port_config *config);
 
 /** Is it a packet socket, bound as it says, and in no group? Another process described it. */
 bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
@@ -58,6 +57,6 @@ bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct raw
  * have joined may miss their frames for good, and have to be opened again.
  */
 int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
-                     bool *changed, struct rawe_link_error *error);
+                     bool *changed, struct rawe_port_error *error);
 
 #endif

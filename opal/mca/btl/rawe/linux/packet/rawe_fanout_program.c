@@ -53,25 +53,25 @@ unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fano
 }
 
 static int set_option(int fd, int level, int name, const void *value, socklen_t value_bytes,
-                      const char *step, struct rawe_link_error *error)
+                      const char *step, struct rawe_port_error *error)
 {
     if (setsockopt(fd, level, name, value, value_bytes) != 0) {
-        *error = (struct rawe_link_error){step, errno};
+        *error = (struct rawe_port_error){step, errno};
         return -1;
     }
     return 0;
 }
 
-int rawe_fanout_found(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
+int rawe_fanout_found(int fd, const struct rawe_port_config *config,
                       const struct rawe_fanout_place *places, unsigned count,
-                      struct rawe_link_error *error)
+                      struct rawe_port_error *error)
 {
     struct sock_filter refuse[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
     const struct sock_fprog filter = {.len = 1, .filter = refuse};
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(RAWE_FANOUT_PLACES_MAX)];
     const struct sock_fprog data = {
         .len = (unsigned short)rawe_fanout_program(program, places, count,
-                                                   rawe_filter_key_offset(what)),
+                                                   rawe_filter_key_offset(config->use)),
         .filter = program,
     };
     const unsigned new_group = (PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
@@ -80,7 +80,7 @@ int rawe_fanout_found(int fd, enum rawe_filter_for what, const struct rawe_link_
     /* The lock last: it holds for the program, too. */
     return set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
                       "setsockopt(SO_ATTACH_FILTER)", error) != 0 ||
-                   rawe_filter_bind(fd, what, config, error) != 0 ||
+                   rawe_filter_bind(fd, config, error) != 0 ||
                    set_option(fd, SOL_PACKET, PACKET_FANOUT, &new_group, sizeof new_group,
                               "setsockopt(PACKET_FANOUT)", error) != 0 ||
                    set_option(fd, SOL_PACKET, PACKET_FANOUT_DATA, &data, sizeof data,

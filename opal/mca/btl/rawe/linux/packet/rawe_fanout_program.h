@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "rawe_filter.h"
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 /** Members of a group at most: what kernels before 5.8 take, less one place to set it up. */
 #define RAWE_FANOUT_MEMBERS_MAX 255u
@@ -40,13 +40,13 @@ unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fano
 
 /**
  * Make the packet socket `fd`, not bound yet, the founder of a new group, whose members are sockets
- * for `what`, and whose program is that for `places`: 1 to RAWE_FANOUT_PLACES_MAX, sorted by key.
+ * of that use, and whose program is that for `places`: 1 to RAWE_FANOUT_PLACES_MAX, sorted by key.
  * The founder itself receives nothing. From then on nobody can change its filter, nor through it
- * the program. Of `config`, the interface's index and the EtherType are used. Returns 0, or -1 and
+ * the program. Of `config`, the use, the interface's index and the EtherType are used. Returns 0, or -1 and
  * the error.
  */
-int rawe_fanout_found(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
+int rawe_fanout_found(int fd, const struct rawe_port_config *config,
                       const struct rawe_fanout_place *places, unsigned count,
-                      struct rawe_link_error *error);
+                      struct rawe_port_error *error);
 
 #endif

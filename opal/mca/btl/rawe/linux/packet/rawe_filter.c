@@ -24,17 +24,17 @@
 #define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
 
 static int attach(int fd, struct sock_filter *program, unsigned short length,
-                  struct rawe_link_error *error)
+                  struct rawe_port_error *error)
 {
     const struct sock_fprog filter = {.len = length, .filter = program};
     const int one = 1;
 
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
-        *error = (struct rawe_link_error){"setsockopt(SO_ATTACH_FILTER)", errno};
+        *error = (struct rawe_port_error){"setsockopt(SO_ATTACH_FILTER)", errno};
         return -1;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one) != 0) {
-        *error = (struct rawe_link_error){"setsockopt(SO_LOCK_FILTER)", errno};
+        *error = (struct rawe_port_error){"setsockopt(SO_LOCK_FILTER)", errno};
         return -1;
     }
     return 0;
@@ -78,8 +78,8 @@ static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t
 }
 
 /** Everything for the session's port and key but PING and PONG. */
-static int attach_for_link(int fd, enum rawe_filter_for what, const struct offsets *at,
-                           const struct rawe_link_config *config, struct rawe_link_error *error)
+static int attach_for_session(int fd, const struct offsets *at,
+                              const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     enum { ACCEPT = 6, DROP = 7, LENGTH = 8 };
     const struct sock_filter types[LENGTH] = {
@@ -97,8 +97,8 @@ static int attach_for_link(int fd, enum rawe_filter_for what, const struct offse
     demand(&program, BPF_W, at->key, config->key);
     demand(&program, BPF_H, at->port, config->port);
     demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), PACKET_HOST);
-    demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(what, config));
-    if (what == RAWE_FILTER_FOR_BULK) {
+    demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
+    if (config->use == RAWE_PORT_BULK) {
         demand(&program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
     }
     for (unsigned i = 0; i < LENGTH; i++) {
@@ -108,8 +108,8 @@ static int attach_for_link(int fd, enum rawe_filter_for what, const struct offse
 }
 
 /** PING and PONG for the responder's port and key, PROBE for the session's. */
-static int attach_for_responder(int fd, const struct rawe_link_config *config,
-                                struct rawe_link_error *error)
+static int attach_for_responder(int fd, const struct rawe_port_config *config,
+                                struct rawe_port_error *error)
 {
     enum { SESSION = 7, HOST = 12, ACCEPT = 16, DROP = 17, LENGTH = 18 };
     struct sock_filter program[LENGTH] = {
@@ -139,20 +139,19 @@ static int attach_for_responder(int fd, const struct rawe_link_config *config,
     return attach(fd, program, LENGTH, error);
 }
 
-uint16_t rawe_filter_ethertype(enum rawe_filter_for what, const struct rawe_link_config *config)
+uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
 {
-    return what == RAWE_FILTER_FOR_BULK ? ETHERTYPE_IPV4 : config->ethertype;
+    return config->use == RAWE_PORT_BULK ? ETHERTYPE_IPV4 : config->ethertype;
 }
 
-uint32_t rawe_filter_key_offset(enum rawe_filter_for what)
+uint32_t rawe_filter_key_offset(enum rawe_port_use use)
 {
-    return what == RAWE_FILTER_FOR_BULK
+    return use == RAWE_PORT_BULK
                ? RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY
                : RAWE_OFFSET_KEY;
 }
 
-int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
-                       struct rawe_link_error *error)
+int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     static const struct offsets frame = {
         AT(RAWE_OFFSET_KEY),
@@ -165,23 +164,22 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link
         RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE,
     };
 
-    if (what == RAWE_FILTER_FOR_RESPONDER) {
+    if (config->use == RAWE_PORT_RESPONDER) {
         return attach_for_responder(fd, config, error);
     }
-    return attach_for_link(fd, what, what == RAWE_FILTER_FOR_BULK ? &batch : &frame, config, error);
+    return attach_for_session(fd, config->use == RAWE_PORT_BULK ? &batch : &frame, config, error);
 }
 
-int rawe_filter_bind(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
-                     struct rawe_link_error *error)
+int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
-        .sll_protocol = htons(rawe_filter_ethertype(what, config)),
+        .sll_protocol = htons(rawe_filter_ethertype(config)),
         .sll_ifindex = config->interface_index,
     };
 
     if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        *error = (struct rawe_link_error){"bind(packet socket)", errno};
+        *error = (struct rawe_port_error){"bind(packet socket)", errno};
         return -1;
     }
     return 0;

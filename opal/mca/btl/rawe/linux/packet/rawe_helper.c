@@ -193,27 +193,27 @@ static bool receive_answer(int fd, struct rawe_helper_answer *answer, int *socke
 
 /** Send the request, receive the answer. Returns the socket, or -1 and the error. */
 static int converse(int fd, const struct rawe_helper_request *request, int timeout_ms,
-                    struct rawe_link_error *error)
+                    struct rawe_port_error *error)
 {
     struct rawe_helper_answer answer;
     int socket_fd;
 
     if (send(fd, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-        *error = (struct rawe_link_error){"rawe-socket-helper ended without an answer", EPERM};
+        *error = (struct rawe_port_error){"rawe-socket-helper ended without an answer", EPERM};
         return -1;
     }
     if (!await_answer(fd, timeout_ms)) {
-        *error = (struct rawe_link_error){"rawe-socket-helper did not answer in time", EPERM};
+        *error = (struct rawe_port_error){"rawe-socket-helper did not answer in time", EPERM};
         return -1;
     }
     if (!receive_answer(fd, &answer, &socket_fd)) {
-        *error = (struct rawe_link_error){"rawe-socket-helper ended without an answer", EPERM};
+        *error = (struct rawe_port_error){"rawe-socket-helper ended without an answer", EPERM};
     } else if (answer.version != RAWE_HELPER_VERSION) {
-        *error = (struct rawe_link_error){status_reason(RAWE_HELPER_OTHER_VERSION), EPERM};
+        *error = (struct rawe_port_error){status_reason(RAWE_HELPER_OTHER_VERSION), EPERM};
     } else if (answer.status == RAWE_HELPER_FAILED) {
-        *error = (struct rawe_link_error){"a system call of rawe-socket-helper", answer.code};
+        *error = (struct rawe_port_error){"a system call of rawe-socket-helper", answer.code};
     } else if (answer.status != RAWE_HELPER_GRANTED || socket_fd < 0) {
-        *error = (struct rawe_link_error){status_reason(answer.status), EPERM};
+        *error = (struct rawe_port_error){status_reason(answer.status), EPERM};
     } else {
         return socket_fd;
     }
@@ -224,23 +224,23 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
 }
 
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
-                    struct rawe_link_error *error)
+                    struct rawe_port_error *error)
 {
     int ends[2];
 
     if (path == NULL || *path == '\0') {
-        *error = (struct rawe_link_error){"btl_rawe_helper is empty", EPERM};
+        *error = (struct rawe_port_error){"btl_rawe_helper is empty", EPERM};
         return -1;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        *error = (struct rawe_link_error){"socketpair", errno};
+        *error = (struct rawe_port_error){"socketpair", errno};
         return -1;
     }
     const int code = start_helper(path, ends[1]);
     int fd = -1;
     close(ends[1]);
     if (code != 0) {
-        *error = (struct rawe_link_error){start_reason(code), EPERM};
+        *error = (struct rawe_port_error){start_reason(code), EPERM};
     } else {
         fd = converse(ends[0], request, timeout_ms, error);
     }
@@ -249,46 +249,45 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
 }
 
 /** What both kinds of request have. Returns false, and the error: there is no such interface. */
-static bool begin_request(struct rawe_helper_request *request, enum rawe_filter_for what,
-                          const struct rawe_link_config *config, struct rawe_link_error *error)
+static bool begin_request(struct rawe_helper_request *request,
+                          const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     _Static_assert(RAWE_HELPER_NAME_BYTES == IF_NAMESIZE, "as the kernel has it");
 
     memset(request, 0, sizeof *request);
     request->version = RAWE_HELPER_VERSION;
-    request->what = what;
-    request->ethertype = what == RAWE_FILTER_FOR_BULK ? 0 : config->ethertype;
+    request->what = config->use;
+    request->ethertype = config->use == RAWE_PORT_BULK ? 0 : config->ethertype;
     if (if_indextoname((unsigned)config->interface_index, request->interface) == NULL) {
-        *error = (struct rawe_link_error){"if_indextoname", errno};
+        *error = (struct rawe_port_error){"if_indextoname", errno};
         return false;
     }
     return true;
 }
 
-int rawe_helper_open(enum rawe_filter_for what, const struct rawe_link_config *config,
-                     struct rawe_link_error *error)
+int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     struct rawe_helper_request request;
 
-    if (!begin_request(&request, what, config, error)) {
+    if (!begin_request(&request, config, error)) {
         return -1;
     }
     request.port = config->port;
     request.key = config->key;
-    if (what == RAWE_FILTER_FOR_RESPONDER) {
+    if (config->use == RAWE_PORT_RESPONDER) {
         request.ping_port = config->ping_port;
         request.ping_key = config->ping_key;
     }
     return rawe_helper_ask(config->helper, &request, TIMEOUT_MS, error);
 }
 
-int rawe_helper_open_founder(enum rawe_filter_for what, const struct rawe_link_config *config,
+int rawe_helper_open_founder(const struct rawe_port_config *config,
                              const struct rawe_fanout_place *places, unsigned count,
-                             struct rawe_link_error *error)
+                             struct rawe_port_error *error)
 {
     struct rawe_helper_request request;
 
-    if (!begin_request(&request, what, config, error)) {
+    if (!begin_request(&request, config, error)) {
         return -1;
     }
     request.place_count = (uint16_t)count;

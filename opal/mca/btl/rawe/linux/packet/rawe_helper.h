@@ -14,26 +14,25 @@
 #include "rawe_fanout_program.h"
 #include "rawe_filter.h"
 #include "rawe_helper_request.h"
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 /**
- * Have `config->helper` open a socket for `what`: filtered, the filter locked, bound, without a
+ * Have `config->helper` open the socket of a port: filtered, the filter locked, bound, without a
  * ring. Returns the descriptor, or -1 and the error. EPERM: none was granted, and the step is a
  * clause that says why. Otherwise a system call failed, here or in the helper.
  */
-int rawe_helper_open(enum rawe_filter_for what, const struct rawe_link_config *config,
-                     struct rawe_link_error *error);
+int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_error *error);
 
 /** The same for the founder of a fanout group, see rawe_fanout_found. */
-int rawe_helper_open_founder(enum rawe_filter_for what, const struct rawe_link_config *config,
+int rawe_helper_open_founder(const struct rawe_port_config *config,
                              const struct rawe_fanout_place *places, unsigned count,
-                             struct rawe_link_error *error);
+                             struct rawe_port_error *error);
 
 /**
  * Start the program `path`, send the request, receive the answer; `timeout_ms` for all of it.
  * Returns and fails as rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
-                    struct rawe_link_error *error);
+                    struct rawe_port_error *error);
 
 #endif

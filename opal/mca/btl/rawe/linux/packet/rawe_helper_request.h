@@ -22,7 +22,7 @@
 /** What is not used by a kind of socket is 0. */
 struct rawe_helper_request {
     uint32_t version; /**< RAWE_HELPER_VERSION */
-    uint32_t what;    /**< enum rawe_filter_for */
+    uint32_t what;    /**< enum rawe_port_use */
     char interface[RAWE_HELPER_NAME_BYTES];
     uint16_t ethertype; /**< not for bulk */
     uint16_t port;

@@ -76,13 +76,13 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links
 }
 
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
-                   struct rawe_link_error *error)
+                   struct rawe_port_error *error)
 {
     const int version = TPACKET_V2;
     struct rawe_ring_geometry g = rawe_ring_divide(mtu_bytes, ring_bytes);
 
     if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0) {
-        *error = (struct rawe_link_error){"setsockopt(PACKET_VERSION, TPACKET_V2)", errno};
+        *error = (struct rawe_port_error){"setsockopt(PACKET_VERSION, TPACKET_V2)", errno};
         return -1;
     }
     for (;; g.block_count /= 2) {
@@ -96,7 +96,7 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
             break;
         }
         if (errno != ENOMEM || g.block_count == 1) {
-            *error = (struct rawe_link_error){"setsockopt(PACKET_RX_RING)", errno};
+            *error = (struct rawe_port_error){"setsockopt(PACKET_RX_RING)", errno};
             return -1;
         }
     }
@@ -105,7 +105,7 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
     const size_t memory_bytes = (size_t)g.block_bytes * g.block_count;
     void *memory = mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        *error = (struct rawe_link_error){"mmap(receive ring)", errno};
+        *error = (struct rawe_port_error){"mmap(receive ring)", errno};
         return -1;
     }
     /* A child of the process has no business with the ring; failure costs nothing. */

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 /** How a ring's memory is divided. */
 struct rawe_ring_geometry {
@@ -58,7 +58,7 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links
  * memory for it, down to one block. Returns 0, or -1 and the error.
  */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
-                   struct rawe_link_error *error);
+                   struct rawe_port_error *error);
 void rawe_ring_close(struct rawe_ring *ring);
 
 static inline unsigned rawe_ring_slots(const struct rawe_ring *ring)

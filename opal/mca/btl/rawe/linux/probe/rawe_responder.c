@@ -6,23 +6,16 @@
  * a bounded number of frames a second and sleeps over the rest.
  */
 #define _GNU_SOURCE
-#include "rawe_responder_internal.h"
+#include "rawe_responder.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
-
-#include "../packet/rawe_socket.h"
-
-/** What is kept of a frame, behind the Ethernet header: what follows in a PING has no content. */
-#define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
 /** Rate limit, a token bucket: frames a second, and its depth. About 4 % of a processor. */
 #define FRAMES_PER_S 20000u
@@ -30,13 +23,16 @@
 #define PAUSE_MS 5
 
 #define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+
+/** With indirect checks, answers come to other responders' tables as well: polled this often. */
+#define INDIRECT_POLL_NS (2 * NS_PER_MS)
 
 struct rawe_responder {
-    struct rawe_ring ring;
+    struct rawe_port *wire;
     struct rawe_ping_table pings;
-    pthread_mutex_t tasks_lock;
-    struct rawe_responder_task *tasks;
-    int fd;
+    pthread_mutex_t validations_lock;
+    struct rawe_validation *validations; /**< the thread sees to them */
     struct rawe_service_source source;
     struct rawe_service *own_service; /**< NULL: the thread is shared with others */
     bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
@@ -51,69 +47,12 @@ struct rawe_responder {
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
-uint64_t rawe_responder_now_ns(void)
+static uint64_t now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-struct rawe_ping_table *rawe_responder_ping_table(struct rawe_responder *responder)
-{
-    return &responder->pings;
-}
-
-void rawe_responder_task_add(struct rawe_responder *responder, struct rawe_responder_task *task)
-{
-    pthread_mutex_lock(&responder->tasks_lock);
-    task->next = responder->tasks;
-    responder->tasks = task;
-    pthread_mutex_unlock(&responder->tasks_lock);
-    rawe_responder_wake(responder);
-}
-
-void rawe_responder_task_remove(struct rawe_responder *responder, struct rawe_responder_task *task)
-{
-    pthread_mutex_lock(&responder->tasks_lock);
-    struct rawe_responder_task **link = &responder->tasks;
-    while (*link != task) {
-        link = &(*link)->next;
-    }
-    *link = task->next;
-    pthread_mutex_unlock(&responder->tasks_lock);
-}
-
-/** Returns the milliseconds until the first task is due, -1: none is. */
-static int service_tasks(struct rawe_responder *responder)
-{
-    int next_ms = -1;
-
-    pthread_mutex_lock(&responder->tasks_lock);
-    for (struct rawe_responder_task *task = responder->tasks; task != NULL; task = task->next) {
-        const int task_ms = task->service(task);
-        if (task_ms >= 0 && (next_ms < 0 || task_ms < next_ms)) {
-            next_ms = task_ms;
-        }
-    }
-    pthread_mutex_unlock(&responder->tasks_lock);
-    return next_ms;
-}
-
-/** The thread does not serve the responder any more, or never did. */
-static void stop_tasks(struct rawe_responder *responder)
-{
-    while (responder->tasks != NULL) {
-        struct rawe_responder_task *task = responder->tasks;
-        responder->tasks = task->next;
-        task->stop(task);
-    }
-    pthread_mutex_destroy(&responder->tasks_lock);
-}
-
-unsigned rawe_responder_paced_pings(const struct rawe_responder *responder)
-{
-    return rawe_path_paced_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
 }
 
 static void count(uint64_t *counter)
@@ -132,7 +71,21 @@ static void write_headers(const struct rawe_responder *responder, uint8_t *frame
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
 }
 
-void rawe_responder_send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes)
+/** Send a frame's head with zeros behind it. Returns false: the kernel has no room. */
+static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t head_bytes,
+                     size_t zero_bytes)
+{
+    const struct rawe_frame frame = {
+        .pieces = {{head, head_bytes}, {responder->zeros, zero_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)(head_bytes + zero_bytes),
+    };
+
+    return rawe_port_transmit(responder->wire, &frame, 1) == 1;
+}
+
+/** Send a PING of this payload. What becomes of it only an answer can say. */
+static void send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes)
 {
     const struct rawe_ping_entry *entry = rawe_ping_table_at(&responder->pings, index);
     const struct rawe_header header = {
@@ -147,16 +100,11 @@ void rawe_responder_send_ping(struct rawe_responder *responder, int index, uint3
         .token = entry->token,
     };
     uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
-    struct iovec pieces[] = {
-        {head, sizeof head},
-        {responder->zeros, payload_bytes - RAWE_PING_BYTES},
-    };
-    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 
     rawe_ping_table_asked(&responder->pings, index, payload_bytes);
     write_headers(responder, head, entry->to.mac, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
-    (void)sendmsg(responder->fd, &message, MSG_DONTWAIT);
+    (void)transmit(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
 }
 
 /** Turn the PING's head around where it lies, in the ring, and send it back as long as it was. */
@@ -171,22 +119,20 @@ static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
         .key = ping->key,
         .payload_bytes = ping_header->payload_bytes,
     };
-    struct iovec pieces[] = {
-        {frame, RAWE_ETH_HEADER_BYTES + HEAD_BYTES},
-        {responder->zeros, header.payload_bytes - RAWE_PING_BYTES},
-    };
-    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
     uint8_t sender[RAWE_MAC_BYTES];
 
     memcpy(sender, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
     write_headers(responder, frame, sender, &header);
-    const ssize_t sent = sendmsg(responder->fd, &message, MSG_DONTWAIT);
-    count(sent >= 0 ? &responder->counters.pings_answered : &responder->counters.pings_unanswered);
+    count(transmit(responder, frame, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES,
+                   header.payload_bytes - RAWE_PING_BYTES)
+              ? &responder->counters.pings_answered
+              : &responder->counters.pings_unanswered);
 }
 
-/** `len_bytes` is what came; of that, the ring has the head. */
-static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_t len_bytes)
+/** rawe_port_receiver.frame */
+static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
+    struct rawe_responder *responder = context;
     const bool from_group = len_bytes >= RAWE_ETH_HEADER_BYTES && (frame[RAWE_MAC_BYTES] & 1) != 0;
     struct rawe_header header;
     struct rawe_ping ping;
@@ -197,7 +143,7 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
         responder->asked = true;
         return;
     }
-    /* Nobody sends from a group address; an answer to one would go to everybody. */
+    /* No host sends from a group address; an answer to one would go to all hosts. */
     if (len_bytes < RAWE_PAYLOAD_OFFSET || from_group ||
         rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
                            len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
@@ -209,19 +155,206 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     if (header.type == RAWE_FRAME_PING) {
         answer_ping(responder, frame, &header, &ping);
     } else if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
-                                      (header.flags & RAWE_FLAG_SERVICED) != 0,
-                                      rawe_responder_now_ns())) {
+                                      (header.flags & RAWE_FLAG_SERVICED) != 0, now_ns())) {
         count(&responder->counters.pongs_matched);
     } else {
         count(&responder->counters.pongs_unknown);
     }
 }
 
+/* ---- path discovery: moves PINGs, PONGs and the time between here and rawe_path.h ---- */
+
+/** A path's entry in the ping table of the responder that asks. */
+struct line {
+    struct rawe_responder *through;
+    int ping;            /**< -1: no memory for it */
+    uint32_t seen_bytes; /**< the longest answer that was passed on */
+};
+
+static struct line line_open(struct rawe_responder *responder,
+                             const struct rawe_path_target *target)
+{
+    struct line line = {.through = target->through != NULL ? target->through : responder};
+
+    line.ping = rawe_ping_table_add(&line.through->pings, &target->to);
+    return line;
+}
+
+static void line_close(struct line *line)
+{
+    if (line->ping >= 0) {
+        rawe_ping_table_remove(&line->through->pings, line->ping);
+    }
+}
+
+static void take_answers(struct rawe_path_search *search, struct line *lines)
+{
+    for (unsigned i = 0; i < search->count; i++) {
+        struct line *line = &lines[i];
+        if (line->ping < 0) {
+            continue;
+        }
+        const uint32_t pong_bytes = rawe_ping_table_pong_bytes(&line->through->pings, line->ping);
+        if (pong_bytes > line->seen_bytes) {
+            line->seen_bytes = pong_bytes;
+            rawe_path_search_answered(search, i, pong_bytes + RAWE_HEADER_BYTES);
+        }
+    }
+}
+
+/** One pass of a search. False: it is over. */
+static bool step(struct rawe_path_search *search, struct line *lines)
+{
+    struct rawe_path_ping ping;
+
+    take_answers(search, lines);
+    if (!rawe_path_search_advance(search, now_ns())) {
+        return false;
+    }
+    while (rawe_path_search_next(search, &ping)) {
+        const struct line *line = &lines[ping.path];
+        if (line->ping >= 0) {
+            send_ping(line->through, line->ping, ping.mtu_bytes - RAWE_HEADER_BYTES);
+        }
+    }
+    return true;
+}
+
+/** PINGs that may leave per pace interval: what comes back fits ring and rate. */
+static unsigned paced_pings(const struct rawe_responder *responder)
+{
+    return rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S);
+}
+
+void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path *paths,
+                             const struct rawe_path_target *targets, unsigned count,
+                             uint64_t timeout_ns)
+{
+    struct rawe_ping_table *table = &responder->pings;
+    struct line *lines = calloc(count + 1, sizeof *lines);
+    struct rawe_path_search search;
+    bool indirect = false;
+
+    /* Without memory nothing can be asked, and no path is found. */
+    rawe_path_search_begin(&search, paths, count, paced_pings(responder), now_ns(),
+                           lines != NULL ? timeout_ns : 0);
+    for (unsigned i = 0; i < count && lines != NULL; i++) {
+        lines[i] = line_open(responder, &targets[i]);
+        indirect = indirect || lines[i].through != responder;
+    }
+    while (lines != NULL) {
+        const uint64_t seen = rawe_ping_table_answers(table);
+        if (!step(&search, lines)) {
+            break;
+        }
+        uint64_t wake_ns = search.wake_ns;
+        if (indirect && search.now_ns + INDIRECT_POLL_NS < wake_ns) {
+            wake_ns = search.now_ns + INDIRECT_POLL_NS;
+        }
+        rawe_ping_table_wait(table, seen, wake_ns);
+    }
+    for (unsigned i = 0; i < count && lines != NULL; i++) {
+        line_close(&lines[i]);
+    }
+    free(lines);
+}
+
+struct rawe_validation {
+    struct rawe_validation *next;
+    struct rawe_path path;
+    struct rawe_path_search search;
+    struct line line;
+    bool over; /**< atomic: `path` holds the result */
+};
+
+/** Returns the milliseconds until it is to be seen to again, -1: no need. */
+static int validation_service(struct rawe_validation *validation)
+{
+    if (validation->over) {
+        return -1;
+    }
+    if (!step(&validation->search, &validation->line)) {
+        __atomic_store_n(&validation->over, true, __ATOMIC_RELEASE);
+        return -1;
+    }
+    const uint64_t now = now_ns(), wake_ns = validation->search.wake_ns;
+    return wake_ns > now ? (int)((wake_ns - now) / NS_PER_MS) + 1 : 0;
+}
+
+/** Returns the milliseconds until the first is due, -1: none is. */
+static int service_validations(struct rawe_responder *responder)
+{
+    int next_ms = -1;
+
+    pthread_mutex_lock(&responder->validations_lock);
+    for (struct rawe_validation *one = responder->validations; one != NULL; one = one->next) {
+        const int one_ms = validation_service(one);
+        if (one_ms >= 0 && (next_ms < 0 || one_ms < next_ms)) {
+            next_ms = one_ms;
+        }
+    }
+    pthread_mutex_unlock(&responder->validations_lock);
+    return next_ms;
+}
+
+static void validation_free(struct rawe_validation *validation)
+{
+    line_close(&validation->line);
+    free(validation);
+}
+
+struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
+                                                const struct rawe_ping_address *to,
+                                                uint32_t mtu_bytes, uint64_t timeout_ns)
+{
+    const struct rawe_path_target target = {.to = *to};
+    struct rawe_validation *validation = calloc(1, sizeof *validation);
+
+    if (validation == NULL) {
+        return NULL;
+    }
+    validation->path.mtu_bytes = mtu_bytes;
+    validation->line = line_open(responder, &target);
+    rawe_path_search_begin(&validation->search, &validation->path, 1, paced_pings(responder),
+                           now_ns(), timeout_ns);
+    pthread_mutex_lock(&responder->validations_lock);
+    validation->next = responder->validations;
+    responder->validations = validation;
+    pthread_mutex_unlock(&responder->validations_lock);
+    rawe_responder_wake(responder);
+    return validation;
+}
+
+bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path)
+{
+    if (!__atomic_load_n(&validation->over, __ATOMIC_ACQUIRE)) {
+        return false;
+    }
+    *path = validation->path;
+    return true;
+}
+
+void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
+{
+    if (validation != NULL) {
+        pthread_mutex_lock(&responder->validations_lock);
+        struct rawe_validation **link = &responder->validations;
+        while (*link != validation) {
+            link = &(*link)->next;
+        }
+        *link = validation->next;
+        pthread_mutex_unlock(&responder->validations_lock);
+        validation_free(validation);
+    }
+}
+
+/* ---- the service thread ---- */
+
 /** Returns after how many milliseconds to be called again, -1: no need. */
 static int see_to_duties(struct rawe_responder *responder)
 {
     const bool asked = responder->asked;
-    const int task_ms = service_tasks(responder);
+    const int task_ms = service_validations(responder);
     int duty_ms = -1;
 
     responder->asked = false;
@@ -231,26 +364,21 @@ static int see_to_duties(struct rawe_responder *responder)
     return duty_ms < 0 || (task_ms >= 0 && task_ms < duty_ms) ? task_ms : duty_ms;
 }
 
-/** Handle what lies in the ring, as far as the rate allows. Returns false when it does not. */
-static bool drain_ring(struct rawe_responder *responder)
+/** Handle the frames that wait, as far as the rate allows. Returns false when it does not. */
+static bool drain(struct rawe_responder *responder)
 {
+    static const struct rawe_port_receiver receiver = {.frame = handle_frame};
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
-    const uint64_t gained = (rawe_responder_now_ns() - responder->refilled_ns) / ns_per_frame;
+    const uint64_t gained = (now_ns() - responder->refilled_ns) / ns_per_frame;
 
     responder->refilled_ns += gained * ns_per_frame;
     responder->allowed += gained;
     if (responder->allowed > FRAMES_BUCKET) {
         responder->allowed = FRAMES_BUCKET;
     }
-    for (; responder->allowed > 0; responder->allowed--) {
-        struct tpacket2_hdr *slot = rawe_ring_take(&responder->ring);
-        if (slot == NULL) {
-            return true;
-        }
-        handle_frame(responder, rawe_ring_frame(slot), slot->tp_len);
-        rawe_ring_give_back(slot);
-    }
-    return false;
+    responder->allowed -=
+        rawe_port_receive(responder->wire, (unsigned)responder->allowed, &receiver, responder);
+    return responder->allowed > 0;
 }
 
 /** rawe_service_source.serve */
@@ -260,14 +388,14 @@ static int serve(struct rawe_service_source *source, short events)
         (struct rawe_responder *)((char *)source - offsetof(struct rawe_responder, source));
     bool pause = false;
 
-    if ((events & POLLERR) != 0) {
+    if ((events & EPOLLERR) != 0) {
         /* The interface went down: the kernel tells once. It is used again when it is up. */
         int code;
         socklen_t len_bytes = sizeof code;
-        (void)getsockopt(responder->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
+        (void)getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
         pause = true;
     }
-    if (!drain_ring(responder)) {
+    if (!drain(responder)) {
         count(&responder->counters.pauses);
         pause = true;
     }
@@ -276,16 +404,17 @@ static int serve(struct rawe_service_source *source, short events)
     return pause && (rest_ms < 0 || rest_ms > PAUSE_MS) ? PAUSE_MS : rest_ms;
 }
 
-int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
+int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_service *service, struct rawe_link_error *error)
+                         struct rawe_service *service, struct rawe_port_error *error)
 {
+    struct rawe_port_config own = *config;
     struct rawe_responder *r = calloc(1, sizeof *r);
     int code;
 
     *responder = NULL;
     if (r == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     if (duty != NULL) {
@@ -297,27 +426,26 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
     r->key = config->ping_key;
     r->zeros = calloc(1, UINT16_MAX);
     if (r->zeros == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         goto no_zeros;
     }
     code = rawe_ping_table_init(&r->pings);
     if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_cond_init", code};
+        *error = (struct rawe_port_error){"pthread_cond_init", code};
         goto no_table;
     }
-    code = pthread_mutex_init(&r->tasks_lock, NULL);
+    code = pthread_mutex_init(&r->validations_lock, NULL);
     if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_mutex_init", code};
-        goto no_tasks;
+        *error = (struct rawe_port_error){"pthread_mutex_init", code};
+        goto no_lock;
     }
-    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, HEAD_BYTES,
-                             RAWE_RING_RESPONDER_BYTES, error);
-    if (r->fd < 0) {
-        goto no_socket;
+    own.use = RAWE_PORT_RESPONDER;
+    if (rawe_port_open(&r->wire, &own, error) != 0) {
+        goto no_port;
     }
     r->allowed = FRAMES_BUCKET;
-    r->refilled_ns = rawe_responder_now_ns();
-    r->source = (struct rawe_service_source){.serve = serve, .fd = r->fd};
+    r->refilled_ns = now_ns();
+    r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
     if (service == NULL) {
         if (rawe_service_start(&r->own_service, error) != 0) {
             goto no_service;
@@ -325,7 +453,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         service = r->own_service;
     }
     if (rawe_service_add(service, &r->source) != 0) {
-        *error = (struct rawe_link_error){"epoll_ctl", errno};
+        *error = (struct rawe_port_error){"epoll_ctl", errno};
         goto no_source;
     }
     *responder = r;
@@ -334,11 +462,10 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
 no_source:
     rawe_service_stop(r->own_service);
 no_service:
-    rawe_ring_close(&r->ring);
-    close(r->fd);
-no_socket:
-    stop_tasks(r);
-no_tasks:
+    rawe_port_close(r->wire);
+no_port:
+    pthread_mutex_destroy(&r->validations_lock);
+no_lock:
     rawe_ping_table_destroy(&r->pings);
 no_table:
     free(r->zeros);
@@ -347,17 +474,16 @@ no_zeros:
     return -1;
 }
 
-int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
-                          struct rawe_link_error *error)
+int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
+                          struct rawe_port_error *error)
 {
-    rawe_service_unwatch(&responder->source);
-    return rawe_socket_reopen(responder->fd, &responder->ring, config, RAWE_FILTER_FOR_RESPONDER,
-                              HEAD_BYTES, RAWE_RING_RESPONDER_BYTES, error);
+    rawe_service_unwatch(&responder->source); /* another file is under the descriptor then */
+    return rawe_port_reopen(responder->wire, interface_index, error);
 }
 
-int rawe_responder_fd(const struct rawe_responder *responder)
+struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
 {
-    return responder->fd;
+    return responder->wire;
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)
@@ -377,9 +503,13 @@ void rawe_responder_stop(struct rawe_responder *responder)
     }
     rawe_responder_detach(responder);
     rawe_service_stop(responder->own_service);
-    rawe_ring_close(&responder->ring);
-    close(responder->fd);
-    stop_tasks(responder);
+    while (responder->validations != NULL) {
+        struct rawe_validation *validation = responder->validations;
+        responder->validations = validation->next;
+        validation_free(validation);
+    }
+    pthread_mutex_destroy(&responder->validations_lock);
+    rawe_port_close(responder->wire);
     rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);
     free(responder);
@@ -397,7 +527,7 @@ void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
 
 void rawe_responder_ping(struct rawe_responder *responder, int slot)
 {
-    rawe_responder_send_ping(responder, slot, RAWE_PING_BYTES);
+    send_ping(responder, slot, RAWE_PING_BYTES);
 }
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)

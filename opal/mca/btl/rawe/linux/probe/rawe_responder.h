@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "../../core/rawe_path.h"
-#include "../port/rawe_link.h"
-#include "rawe_ping_table.h"
+#include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
+#include "rawe_ping_table.h"
 
 struct rawe_responder;
 
@@ -52,19 +52,20 @@ struct rawe_responder_duty {
 };
 
 /**
- * Open the socket and have it served by `service`, or, if that is NULL, by a thread of its own.
- * `duty` may be NULL. Same error rules as rawe_link_open; config's ring_bytes is not used.
+ * Open the port, for RAWE_PORT_RESPONDER whatever `config` says, and have it served by `service`,
+ * or, if that is NULL, by a thread of its own. `duty` may be NULL. Same error rules as
+ * rawe_port_open.
  */
-int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
+int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_service *service, struct rawe_link_error *error);
+                         struct rawe_service *service, struct rawe_port_error *error);
 
-/** As rawe_link_reopen, with the configuration it was started with; only in the service thread. */
-int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
-                          struct rawe_link_error *error);
+/** As rawe_port_reopen; only in the service thread. */
+int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
+                          struct rawe_port_error *error);
 
-/** As rawe_link_fd. */
-int rawe_responder_fd(const struct rawe_responder *responder);
+/** Its port, which stays its own. */
+struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
 /** Have the thread see to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
@@ -84,7 +85,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
                              const struct rawe_path_target *targets, unsigned count,
                              uint64_t timeout_ns);
 
-/** A path that is validated anew while the job runs. */
+/** The validation of a path in use. */
 struct rawe_validation;
 
 /** Begin to validate a path; the responder's thread does it. NULL without memory. */

@@ -118,30 +118,30 @@ static int serve(struct rawe_service_source *source, short events)
 }
 
 int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
-                       rawe_carrier_fn *changed, void *context, struct rawe_link_error *error)
+                       rawe_carrier_fn *changed, void *context, struct rawe_port_error *error)
 {
     struct rawe_carrier *carrier = calloc(1, sizeof *carrier);
     const struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
 
     *out = NULL;
     if (carrier == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0) {
-        *error = (struct rawe_link_error){"socket(AF_NETLINK)", errno};
+        *error = (struct rawe_port_error){"socket(AF_NETLINK)", errno};
         goto no_socket;
     }
     if (bind(fd, (const void *)&address, sizeof address) != 0) {
-        *error = (struct rawe_link_error){"bind(RTMGRP_LINK)", errno};
+        *error = (struct rawe_port_error){"bind(RTMGRP_LINK)", errno};
         goto no_source;
     }
     carrier->changed = changed;
     carrier->context = context;
     carrier->source = (struct rawe_service_source){.serve = serve, .fd = fd};
     if (rawe_service_add(service, &carrier->source) != 0) {
-        *error = (struct rawe_link_error){"epoll_ctl", errno};
+        *error = (struct rawe_port_error){"epoll_ctl", errno};
         goto no_source;
     }
     *out = carrier;

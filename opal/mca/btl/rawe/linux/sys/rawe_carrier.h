@@ -21,7 +21,7 @@ typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interfa
 
 /** Begin to watch. Returns 0, or -1 and the error. */
 int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
-                       rawe_carrier_fn *changed, void *context, struct rawe_link_error *error);
+                       rawe_carrier_fn *changed, void *context, struct rawe_port_error *error);
 
 /** `changed` is not called any more when this returns. NULL is nothing to stop. */
 void rawe_carrier_stop(struct rawe_carrier *carrier);

@@ -381,3 +381,66 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
            memcmp(now->mac, lost->mac, RAWE_MAC_BYTES) == 0 &&
            if_indextoname((unsigned)lost->index, renamed) == NULL;
 }
+
+/** Index of a feature in the device's list, or -1. */
+static int feature_index(int fd, struct ifreq *request, const char *name, uint32_t *features)
+{
+    struct {
+        struct ethtool_sset_info info;
+        uint32_t count;
+    } set = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_FEATURES}};
+    int index = -1;
+
+    request->ifr_data = (char *)&set;
+    if (ioctl(fd, SIOCETHTOOL, request) != 0 || set.info.sset_mask == 0 || set.count > 1024) {
+        return -1;
+    }
+    memcpy(features, (char *)&set + offsetof(struct ethtool_sset_info, data), sizeof *features);
+    struct ethtool_gstrings *strings =
+        calloc(1, sizeof *strings + (size_t)*features * ETH_GSTRING_LEN);
+    if (strings == NULL) {
+        return -1;
+    }
+    strings->cmd = ETHTOOL_GSTRINGS;
+    strings->string_set = ETH_SS_FEATURES;
+    strings->len = *features;
+    request->ifr_data = (char *)strings;
+    if (ioctl(fd, SIOCETHTOOL, request) == 0) {
+        for (uint32_t i = 0; i < *features && index < 0; i++) {
+            if (strncmp((char *)strings->data + i * ETH_GSTRING_LEN, name, ETH_GSTRING_LEN) == 0) {
+                index = (int)i;
+            }
+        }
+    }
+    free(strings);
+    return index;
+}
+
+bool rawe_interface_cuts_batches(const char *interface)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {0};
+    uint32_t features = 0;
+    bool active = false;
+
+    if (fd < 0) {
+        return false;
+    }
+    strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    int index = feature_index(fd, &request, "tx-tcp-segmentation", &features);
+    if (index >= 0) {
+        size_t blocks = (features + 31) / 32;
+        struct ethtool_gfeatures *state =
+            calloc(1, sizeof *state + blocks * sizeof state->features[0]);
+        if (state != NULL) {
+            state->cmd = ETHTOOL_GFEATURES;
+            state->size = (uint32_t)blocks;
+            request.ifr_data = (char *)state;
+            active = ioctl(fd, SIOCETHTOOL, &request) == 0 &&
+                     (state->features[index / 32].active >> (index % 32) & 1) != 0;
+            free(state);
+        }
+    }
+    close(fd);
+    return active;
+}

@@ -49,6 +49,9 @@ struct rawe_interface_kind {
     bool has_master;
 };
 
+/** Does the device cut batches, or pass them whole (ethtool's tx-tcp-segmentation)? */
+bool rawe_interface_cuts_batches(const char *interface);
+
 /** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 

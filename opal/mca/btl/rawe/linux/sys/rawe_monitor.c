@@ -95,13 +95,13 @@ static int listen_somewhere(int fd)
 }
 
 int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *describe, void *context,
-                      struct rawe_service *service, struct rawe_link_error *error)
+                      struct rawe_service *service, struct rawe_port_error *error)
 {
     struct rawe_monitor *monitor = calloc(1, sizeof *monitor);
 
     *out = NULL;
     if (monitor == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     monitor->describe = describe;
@@ -109,14 +109,14 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
     monitor->source.serve = serve;
     monitor->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (monitor->source.fd < 0) {
-        *error = (struct rawe_link_error){"socket(AF_UNIX)", errno};
+        *error = (struct rawe_port_error){"socket(AF_UNIX)", errno};
         free(monitor);
         return -1;
     }
     if (listen_somewhere(monitor->source.fd) != 0) {
-        *error = (struct rawe_link_error){"listening to tools", errno};
+        *error = (struct rawe_port_error){"listening to tools", errno};
     } else if (rawe_service_add(service, &monitor->source) != 0) {
-        *error = (struct rawe_link_error){"epoll_ctl", errno};
+        *error = (struct rawe_port_error){"epoll_ctl", errno};
     } else {
         *out = monitor;
         return 0;

@@ -13,7 +13,7 @@
 #ifndef RAWE_MONITOR_H
 #define RAWE_MONITOR_H
 
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 #include "rawe_service.h"
 
 #define RAWE_MONITOR_PREFIX "rawe-top-"
@@ -28,7 +28,7 @@ typedef char *rawe_monitor_describe_fn(void *context);
 
 /** From now on the service thread answers; it calls `describe`. Returns 0, or -1 and the error. */
 int rawe_monitor_open(struct rawe_monitor **monitor, rawe_monitor_describe_fn *describe,
-                      void *context, struct rawe_service *service, struct rawe_link_error *error);
+                      void *context, struct rawe_service *service, struct rawe_port_error *error);
 
 /** When this returns `describe` is not called any more. NULL is nothing to close. */
 void rawe_monitor_close(struct rawe_monitor *monitor);

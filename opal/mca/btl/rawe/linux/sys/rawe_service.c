@@ -182,19 +182,19 @@ static void close_descriptors(const struct rawe_service *service)
     }
 }
 
-int rawe_service_start(struct rawe_service **out, struct rawe_link_error *error)
+int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
 {
     struct rawe_service *service = calloc(1, sizeof *service);
     int code;
 
     *out = NULL;
     if (service == NULL) {
-        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     code = pthread_mutex_init(&service->lock, NULL);
     if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_mutex_init", code};
+        *error = (struct rawe_port_error){"pthread_mutex_init", code};
         goto no_lock;
     }
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
@@ -202,12 +202,12 @@ int rawe_service_start(struct rawe_service **out, struct rawe_link_error *error)
     service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (service->wake_fd < 0 || service->epoll_fd < 0 ||
         epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0) {
-        *error = (struct rawe_link_error){"epoll", errno};
+        *error = (struct rawe_port_error){"epoll", errno};
         goto no_thread;
     }
     code = start_thread(service);
     if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_create", code};
+        *error = (struct rawe_port_error){"pthread_create", code};
         goto no_thread;
     }
     *out = service;

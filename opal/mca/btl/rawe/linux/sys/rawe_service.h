@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../port/rawe_link_config.h"
+#include "../port/rawe_port.h"
 
 struct rawe_service;
 
@@ -36,7 +36,7 @@ struct rawe_service_source {
 };
 
 /** Start a thread without sources. Returns 0, or -1 and the error. */
-int rawe_service_start(struct rawe_service **service, struct rawe_link_error *error);
+int rawe_service_start(struct rawe_service **service, struct rawe_port_error *error);
 
 /** End the thread. It has no sources any more. NULL is nothing to stop. */
 void rawe_service_stop(struct rawe_service *service);

@@ -1,0 +1,616 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Ports that are packet sockets. See rawe_packet.h.
+ */
+#define _GNU_SOURCE
+#include "rawe_packet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_packet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../sys/rawe_interface.h"
+#include "rawe_helper.h"
+
+/** Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. */
+#define SEND_BUFFER_BYTES (4 << 20)
+
+/** Receive buffer asked for by bulk. */
+#define QUEUE_BYTES (8 << 20)
+
+/** Part of the express port's ring that bulk takes for its own beside it. */
+#define BULK_RING_DIVISOR 4u
+
+/** Packets of bulk up to this length behind the Ethernet header lie in the ring whole. */
+#define BULK_SLOT_BYTES_MAX 2048u
+
+/** What a responder keeps of a frame: what follows in a PING has no content. */
+#define RESPONDER_SLOT_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
+
+/** Headers in front of a batch's data, from the Ethernet header on. */
+#define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
+
+/**
+ * A batch that is refused for longer than that counts as lost. Where something drops batches before
+ * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
+ * the kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
+ */
+#define REFUSED_MAX_NS 200000000u
+
+#define IPV4_BYTES 20u
+#define IPPROTO_TCP_NUMBER 6u
+
+_Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
+_Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in front of packets");
+_Static_assert(sizeof(struct rawe_packet_envelope) == 10 + HEAD_BYTES, "no padding");
+_Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
+                   offsetof(struct rawe_bytes, base) == offsetof(struct iovec, iov_base) &&
+                   offsetof(struct rawe_bytes, len_bytes) == offsetof(struct iovec, iov_len),
+               "a frame's pieces are handed to the kernel as they are");
+
+/* ---- opening ---- */
+
+static void widen_send_buffer(int fd)
+{
+    const int bytes = SEND_BUFFER_BYTES;
+
+    /* FORCE passes wmem_max but needs CAP_NET_ADMIN; what neither grants is done without. */
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    }
+}
+
+static int set_option(int fd, int level, int name, int value, const char *step,
+                      struct rawe_port_error *error)
+{
+    if (setsockopt(fd, level, name, &value, sizeof value) != 0) {
+        *error = (struct rawe_port_error){step, errno};
+        return -1;
+    }
+    return 0;
+}
+
+/** A socket with its filter: of our own, or, if we may not have any, of the helper's. */
+static int open_filtered(const struct rawe_port_config *config, struct rawe_port_error *error)
+{
+    /* With protocol 0 a packet socket receives nothing until it is bound. */
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
+        return errno == EPERM ? rawe_helper_open(config, error) : -1;
+    }
+    if (rawe_filter_attach(fd, config, error) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/** Each packet of bulk, in and out, has a struct virtio_net_hdr in front: how it is to be cut. */
+static int prefix_vnet_header(int fd, struct rawe_port_error *error)
+{
+    return set_option(fd, SOL_PACKET, PACKET_VNET_HDR, 1, "setsockopt(PACKET_VNET_HDR)", error);
+}
+
+/**
+ * A packet that is too long for its slot is queued beside the ring as well, for recvmsg: the slot
+ * has its beginning.
+ */
+static int queue_what_is_long(int fd, struct rawe_port_error *error)
+{
+    return set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, 1, "setsockopt(PACKET_COPY_THRESH)",
+                      error);
+}
+
+int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_config *config,
+                            uint32_t slot_data_bytes, size_t ring_bytes,
+                            struct rawe_port_error *error)
+{
+    const int fd = open_filtered(config, error);
+
+    ring->memory = NULL;
+    if (fd < 0) {
+        return -1;
+    }
+    widen_send_buffer(fd);
+    /*
+     * Filter and ring before the binding: the first frame already goes through both. The helper's
+     * socket is bound; what it has received is dropped with its queue when it gets the ring
+     * (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
+     */
+    if ((config->priority != 0 && set_option(fd, SOL_SOCKET, SO_PRIORITY, config->priority,
+                                             "setsockopt(SO_PRIORITY)", error) != 0) ||
+        (config->qdisc_bypass && set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1,
+                                            "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
+        (config->use == RAWE_PORT_BULK &&
+         (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
+        rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
+        rawe_filter_bind(fd, config, error) != 0) {
+        rawe_ring_close(ring);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/** Returns the bytes that the socket may queue. */
+static size_t widen_queue(int fd)
+{
+    const int bytes = QUEUE_BYTES;
+    int granted = 0;
+    socklen_t len_bytes = sizeof granted;
+
+    /* FORCE passes rmem_max but needs CAP_NET_ADMIN. */
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+    (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &len_bytes);
+    return granted > 0 ? (size_t)granted : 0;
+}
+
+/** Frames that the ring can hold, and of bulk the queue, too. */
+static unsigned receive_frames(const struct rawe_packet *packet, int fd)
+{
+    const unsigned slots = rawe_ring_slots(&packet->ring);
+
+    if (packet->config.use != RAWE_PORT_BULK) {
+        return slots;
+    }
+    /*
+     * What the kernel charges for a packet is more than its length: page fragments, and some
+     * hundred bytes of struct sk_buff (measured: 1.1 to 1.5 times the length and 0.8 kB).
+     */
+    const size_t charge_bytes = (size_t)packet->config.mtu_bytes * 3 / 2 + 1024;
+    const size_t frames = widen_queue(fd) / charge_bytes;
+    const unsigned least = frames < slots ? (unsigned)frames : slots;
+    return least < 1 ? 1 : least;
+}
+
+static void point_at_next(struct rawe_packet *packet)
+{
+    packet->port.word = &packet->ring.next->tp_status;
+}
+
+/** Open socket and ring as the port is used. Returns the descriptor, or -1 and the error. */
+static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *config,
+                     struct rawe_port_error *error)
+{
+    const uint32_t mtu_bytes = config->mtu_bytes;
+    uint32_t slot_bytes = mtu_bytes;
+    size_t ring_bytes = config->ring_bytes;
+
+    if (config->use == RAWE_PORT_RESPONDER) {
+        slot_bytes = RESPONDER_SLOT_BYTES;
+        ring_bytes = RAWE_RING_RESPONDER_BYTES;
+    } else if (config->use == RAWE_PORT_BULK) {
+        slot_bytes = mtu_bytes < BULK_SLOT_BYTES_MAX ? mtu_bytes : BULK_SLOT_BYTES_MAX;
+        slot_bytes += (uint32_t)sizeof(struct virtio_net_hdr);
+        ring_bytes /= BULK_RING_DIVISOR;
+    }
+    return rawe_packet_open_socket(ring, config, slot_bytes, ring_bytes, error);
+}
+
+static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
+                       struct rawe_port_error *error)
+{
+    const bool bulk = config->use == RAWE_PORT_BULK;
+    struct rawe_packet *packet = calloc(1, sizeof *packet);
+
+    *out = NULL;
+    if (packet == NULL || (bulk && (packet->scratch = malloc(RAWE_PACKET_SCRATCH_BYTES)) == NULL)) {
+        *error = (struct rawe_port_error){"malloc", ENOMEM};
+        free(packet);
+        return -1;
+    }
+    packet->config = *config;
+    const int fd = open_ring(&packet->ring, config, error);
+    if (fd < 0) {
+        free(packet->scratch);
+        free(packet);
+        return -1;
+    }
+    packet->port = (struct rawe_port){
+        .mask = TP_STATUS_USER,
+        .kind = config->kind,
+        .fd = fd,
+        .receive_frames = receive_frames(packet, fd),
+        .overhead_bytes = RAWE_PACKET_OVERHEAD_BYTES,
+        .offloaded = bulk && (config->loopback || rawe_interface_cuts_batches(config->interface)),
+    };
+    point_at_next(packet);
+    *out = &packet->port;
+    return 0;
+}
+
+static int packet_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
+{
+    struct rawe_packet *packet = (struct rawe_packet *)port;
+    struct rawe_port_config config = packet->config;
+    struct rawe_ring ring;
+
+    config.interface_index = interface_index;
+    const int fd = open_ring(&ring, &config, error);
+    if (fd < 0) {
+        return -1;
+    }
+    if (dup3(fd, port->fd, O_CLOEXEC) < 0) {
+        *error = (struct rawe_port_error){"dup3", errno};
+        rawe_ring_close(&ring);
+        close(fd);
+        return -1;
+    }
+    close(fd);
+    rawe_ring_close(&packet->ring);
+    packet->ring = ring;
+    packet->config = config;
+    port->receive_frames = receive_frames(packet, port->fd);
+    point_at_next(packet);
+    return 0;
+}
+
+static int packet_interface(const struct rawe_port *port)
+{
+    struct sockaddr_ll address;
+    socklen_t len_bytes = sizeof address;
+
+    /* The kernel unbinds a socket from an interface that is unregistered (packet_notifier). */
+    return getsockname(port->fd, (void *)&address, &len_bytes) == 0 ? address.sll_ifindex : -1;
+}
+
+static void packet_close(struct rawe_port *port)
+{
+    struct rawe_packet *packet = (struct rawe_packet *)port;
+
+    rawe_ring_close(&packet->ring);
+    close(port->fd);
+    free(packet->scratch);
+    free(packet);
+}
+
+static void packet_read_counters(struct rawe_port *port, struct rawe_port_counters *counters)
+{
+    struct rawe_packet *packet = (struct rawe_packet *)port;
+    struct tpacket_stats stats;
+    socklen_t len_bytes = sizeof stats;
+
+    /* Reading resets the kernel's figures. */
+    if (getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len_bytes) == 0) {
+        packet->counters.ring_drops += stats.tp_drops;
+    }
+    *counters = packet->counters;
+}
+
+/* ---- frames ---- */
+
+/** A responder transmits in several threads. A count may get lost then, which nothing rests on. */
+static void add(uint64_t *counter, uint64_t by)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+static void receive_frame(struct rawe_packet *packet, struct tpacket2_hdr *slot,
+                          const struct rawe_port_receiver *receiver, void *context)
+{
+    const bool whole = packet->config.use == RAWE_PORT_RESPONDER;
+
+    packet->counters.frames_received++;
+    receiver->frame(context, rawe_ring_frame(slot), whole ? slot->tp_len : slot->tp_snaplen);
+}
+
+static ssize_t send_frame(int fd, const struct rawe_frame *frame)
+{
+    if (frame->piece_count == 1) {
+        return send(fd, frame->pieces[0].base, frame->pieces[0].len_bytes, MSG_DONTWAIT);
+    }
+    const struct msghdr message = {
+        .msg_iov = (struct iovec *)(uintptr_t)frame->pieces,
+        .msg_iovlen = frame->piece_count,
+    };
+    return sendmsg(fd, &message, MSG_DONTWAIT);
+}
+
+static unsigned packet_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct rawe_packet *packet = context;
+    unsigned taken = 0;
+
+    while (taken < count) {
+        if (send_frame(packet->port.fd, &frames[taken]) >= 0) {
+            add(&packet->counters.frames_sent, 1);
+            taken++;
+            continue;
+        }
+        const int code = errno;
+        if (code == EINTR) {
+            continue;
+        }
+        if (code == EAGAIN || code == ENOBUFS) {
+            add(&packet->counters.send_full, 1);
+            break;
+        }
+        add(&packet->counters.send_errors, 1);
+        __atomic_store_n(&packet->counters.last_send_errno, (uint64_t)code, __ATOMIC_RELAXED);
+        taken++;
+    }
+    return taken;
+}
+
+/* ---- batches, received ---- */
+
+/** A received packet as its slot describes it. */
+struct batch {
+    const uint8_t *bytes; /**< from the Ethernet header on; as many as the slot has */
+    size_t present_bytes; /**< of the data, in the slot */
+    size_t data_bytes;    /**< behind the headers */
+    unsigned frames;      /**< that the kernel has merged into it */
+};
+
+/** False when it is shorter than its headers, or its IPv4 header says something else. */
+static bool describe(struct batch *batch, struct tpacket2_hdr *slot)
+{
+    const uint8_t *frame = rawe_ring_frame(slot);
+    const uint8_t *ip = frame + RAWE_ETH_HEADER_BYTES;
+    struct virtio_net_hdr vnet;
+
+    if (slot->tp_snaplen < HEAD_BYTES) {
+        return false;
+    }
+    /* Of a frame padded to Ethernet's 60 bytes, only the IPv4 header knows the length. */
+    const size_t ip_bytes = (size_t)ip[2] << 8 | ip[3];
+    if (ip_bytes < HEAD_BYTES - RAWE_ETH_HEADER_BYTES ||
+        ip_bytes > slot->tp_len - RAWE_ETH_HEADER_BYTES) {
+        return false;
+    }
+    memcpy(&vnet, frame - sizeof vnet, sizeof vnet);
+    batch->bytes = frame;
+    batch->data_bytes = ip_bytes - (HEAD_BYTES - RAWE_ETH_HEADER_BYTES);
+    batch->present_bytes = slot->tp_snaplen - HEAD_BYTES;
+    batch->frames = 1;
+    if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size != 0) {
+        batch->frames = (unsigned)((batch->data_bytes + vnet.gso_size - 1) / vnet.gso_size);
+    }
+    return true;
+}
+
+/** recvmsg, which also reports once that the interface went down (ENETDOWN). */
+static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
+{
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
+
+    for (;;) {
+        struct msghdr received = message;
+        const ssize_t got_bytes = recvmsg(fd, &received, MSG_DONTWAIT);
+        if (got_bytes >= 0) {
+            return (size_t)got_bytes == len_bytes;
+        }
+        if (errno != EINTR && errno != ENETDOWN) {
+            return false;
+        }
+    }
+}
+
+/** Drop the packet that waits in the queue, so that the next one belongs to the next slot. */
+static void drop_queued(struct rawe_packet *packet)
+{
+    struct iovec iov = {&packet->envelope, sizeof packet->envelope};
+
+    (void)dequeue(packet->port.fd, &iov, 1, 0);
+}
+
+static void hand_up(const struct batch *batch, const uint8_t *data,
+                    const struct rawe_port_receiver *receiver, void *context)
+{
+    receiver->packet(context, batch->bytes + RAWE_MAC_BYTES, batch->bytes + RAWE_FILTER_BULK_OFFSET,
+                     RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
+}
+
+/** Receive the packet that waits in the queue. False: there is none, or not this one. */
+static bool receive_queued(struct rawe_packet *packet, const struct batch *batch,
+                           const struct rawe_port_receiver *receiver, void *context)
+{
+    uint8_t *place = batch->data_bytes > RAWE_PACKET_SCRATCH_BYTES
+                         ? NULL
+                         : receiver->place(context, batch->bytes + RAWE_MAC_BYTES,
+                                           batch->bytes + RAWE_FILTER_BULK_OFFSET,
+                                           RAWE_BATCH_HEADER_BYTES, batch->data_bytes);
+    uint8_t *data = place != NULL ? place : packet->scratch;
+    size_t room_bytes = batch->data_bytes < RAWE_PACKET_SCRATCH_BYTES ? batch->data_bytes
+                                                                      : RAWE_PACKET_SCRATCH_BYTES;
+    struct iovec iov[] = {{&packet->envelope, sizeof packet->envelope}, {data, room_bytes}};
+
+    if (!dequeue(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) ||
+        memcmp(packet->envelope.packet, batch->bytes, HEAD_BYTES) != 0) {
+        return false;
+    }
+    hand_up(batch, data, receiver, context);
+    return true;
+}
+
+/** Returns the number of frames. */
+static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *slot,
+                               const struct rawe_port_receiver *receiver, void *context)
+{
+    const bool queued = (slot->tp_status & TP_STATUS_COPY) != 0;
+    struct batch batch;
+
+    if (!describe(&batch, slot)) {
+        if (queued) {
+            drop_queued(packet);
+        }
+        return 0;
+    }
+    const bool whole = queued ? receive_queued(packet, &batch, receiver, context)
+                              : batch.present_bytes >= batch.data_bytes;
+    if (!whole) {
+        packet->counters.ring_drops++; /* the queue had no room for the rest of it */
+        return 0;
+    }
+    if (!queued) {
+        hand_up(&batch, batch.bytes + HEAD_BYTES, receiver, context);
+    }
+    packet->counters.frames_received += batch.frames;
+    return batch.frames;
+}
+
+static unsigned packet_receive(struct rawe_port *port, unsigned budget,
+                               const struct rawe_port_receiver *receiver, void *context)
+{
+    struct rawe_packet *packet = (struct rawe_packet *)port;
+    const bool bulk = packet->config.use == RAWE_PORT_BULK;
+    unsigned frames = 0;
+
+    for (unsigned taken = 0; taken < budget; taken++) {
+        struct tpacket2_hdr *slot = rawe_ring_take(&packet->ring);
+        if (slot == NULL) {
+            break;
+        }
+        /* Before the callback, which may come back here. */
+        point_at_next(packet);
+        if (bulk) {
+            frames += receive_packet(packet, slot, receiver, context);
+        } else {
+            receive_frame(packet, slot, receiver, context);
+            frames++;
+        }
+        rawe_ring_give_back(slot);
+    }
+    return frames;
+}
+
+/* ---- batches, sent ---- */
+
+/** Sum of 16-bit words in one's complement, RFC 1071. */
+static uint32_t checksum_add(uint32_t sum, const uint8_t *bytes, size_t len_bytes)
+{
+    for (size_t i = 0; i + 1 < len_bytes; i += 2) {
+        sum += (uint32_t)bytes[i] << 8 | bytes[i + 1];
+    }
+    return sum;
+}
+
+static uint16_t checksum_fold(uint32_t sum)
+{
+    while (sum >> 16 != 0) {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    return (uint16_t)sum;
+}
+
+static void put16(uint8_t *out, size_t value)
+{
+    out[0] = (uint8_t)(value >> 8);
+    out[1] = (uint8_t)value;
+}
+
+/**
+ * IPv4 header for `bytes` bytes behind it, between Ethernet and batch header, and the beginning of
+ * the TCP checksum, the pseudo-header's: who cuts the packet, or sends it as it is, computes the
+ * rest. The source address, 255.255.255.255, is one that the receiver's IP stack drops (RFC 1122
+ * section 3.2.1.3) before it looks for a route (ip_route_input_slow); our sockets get the packet
+ * before that.
+ */
+static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
+{
+    static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
+    uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
+    uint8_t *batch = ip + IPV4_BYTES;
+
+    memcpy(out, head, RAWE_ETH_HEADER_BYTES);
+    put16(out + 12, ETHERTYPE_IPV4);
+    memset(ip, 0, IPV4_BYTES);
+    ip[0] = 0x45; /* version 4, five words */
+    put16(ip + 2, IPV4_BYTES + bytes);
+    ip[6] = 0x40; /* do not fragment */
+    ip[8] = 1;    /* time to live: not beyond this segment */
+    ip[9] = IPPROTO_TCP_NUMBER;
+    memcpy(ip + 12, addresses, sizeof addresses);
+    put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
+    memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
+    put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
+          checksum_fold(
+              checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses, sizeof addresses)));
+}
+
+/** The kernel has refused a batch just now, and nothing else since a time too long ago. */
+static bool refused_too_long(struct rawe_packet *port)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    if (port->refused_since_ns == 0) {
+        port->refused_since_ns = now_ns;
+    }
+    return now_ns - port->refused_since_ns > REFUSED_MAX_NS;
+}
+
+static bool packet_transmit_batch(void *context, const struct rawe_frame *packet,
+                                  uint32_t segment_bytes)
+{
+    struct rawe_packet *port = context;
+    const size_t bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    const size_t data_bytes = bytes - RAWE_BATCH_HEADER_BYTES;
+    const unsigned frames =
+        segment_bytes == 0 ? 1 : (unsigned)((data_bytes + segment_bytes - 1) / segment_bytes);
+    struct rawe_packet_envelope envelope = {
+        .vnet =
+            {
+                .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                .gso_type = VIRTIO_NET_HDR_GSO_NONE,
+                .csum_start = RAWE_FILTER_BULK_OFFSET,
+                .csum_offset = RAWE_BATCH_OFFSET_CHECKSUM,
+            },
+    };
+    struct iovec iov[RAWE_FRAME_PIECES_MAX] = {{&envelope, sizeof envelope}};
+
+    write_headers(envelope.packet, packet->pieces[0].base, bytes);
+    /* To ask for cutting where there is nothing to cut is an error (ENOMEM). */
+    if (segment_bytes != 0) {
+        envelope.vnet.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+        envelope.vnet.gso_size = (uint16_t)segment_bytes;
+        envelope.vnet.hdr_len = sizeof envelope.packet;
+    }
+    for (unsigned i = 1; i < packet->piece_count; i++) {
+        iov[i] = (struct iovec){packet->pieces[i].base, packet->pieces[i].len_bytes};
+    }
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = packet->piece_count};
+    while (sendmsg(port->port.fd, &message, MSG_DONTWAIT) < 0) {
+        const int code = errno;
+        if (code == EINTR) {
+            continue;
+        }
+        if (code == EAGAIN || code == ENOBUFS) {
+            port->counters.send_full++;
+            if (!refused_too_long(port)) {
+                return false;
+            }
+        }
+        port->refused_since_ns = 0;
+        port->counters.send_errors += frames;
+        port->counters.last_send_errno = (uint64_t)code;
+        return true;
+    }
+    port->refused_since_ns = 0;
+    port->counters.frames_sent += frames;
+    return true;
+}
+
+const struct rawe_port_kind rawe_packet_port = {
+    .open = packet_open,
+    .reopen = packet_reopen,
+    .interface = packet_interface,
+    .close = packet_close,
+    .receive = packet_receive,
+    .transmit = packet_transmit,
+    .transmit_batch = packet_transmit_batch,
+    .read_counters = packet_read_counters,
+};

@@ -1,0 +1,72 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A port (linux/port/rawe_port.h) that is a packet socket: frames come out of a receive ring, frames
+ * and batches go out one system call each. Measured and not worth it: sendmmsg, a transmit ring, and
+ * a second socket to send through (the same within 2 % in ping-pong and in streams both ways).
+ *
+ * A batch is handed to the kernel in one piece of up to 64 kB, which the device cuts into frames of
+ * MTU size (or passes on whole, between virtual hosts); the receiver takes what its kernel has merged
+ * of them. It is an IPv4 packet that looks like TCP, with a virtio_net_hdr in front that asks for TCP
+ * segmentation (VIRTIO_NET_HDR_GSO_TCPV4): practically every NIC can do that, and GRO, which comes
+ * before packet sockets, merges such frames again:
+ *
+ *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | batch header 60 (a TCP header) | data
+ *
+ * The source address is one that every IP stack drops at first sight: nothing answers.
+ *
+ * Batches are received from a ring and a queue: a queue cannot be looked at without a system call, a
+ * ring can, but a ring's slots would have to be 64 kB and everything would be copied twice. So one
+ * socket has both (PACKET_COPY_THRESH): what fits a slot lies there whole; of what is longer the slot
+ * has the beginning, enough to tell where it goes, and the packet waits in the socket's queue
+ * (tpacket_rcv queues it before it hands the slot over), from where recvmsg copies it into place.
+ */
+#ifndef RAWE_PACKET_H
+#define RAWE_PACKET_H
+
+#include <linux/virtio_net.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../core/base/rawe_wire.h"
+#include "../port/rawe_port.h"
+#include "rawe_filter.h"
+#include "rawe_ring.h"
+
+/** What IPv4 takes from the MTU, beside the batch header. */
+#define RAWE_PACKET_OVERHEAD_BYTES 20u
+
+extern const struct rawe_port_kind rawe_packet_port;
+
+/**
+ * The socket alone, for tools: opened as `config` says, receiving into `ring`, which has about
+ * `ring_bytes` in slots for `slot_data_bytes` behind the Ethernet header. Returns the descriptor, or
+ * -1 and the error, as rawe_port_open.
+ */
+int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_config *config,
+                            uint32_t slot_data_bytes, size_t ring_bytes,
+                            struct rawe_port_error *error);
+
+/* What follows is for rawe_packet.c and its tests. */
+
+/** In front of a batch's data: what the kernel wants to know, then the packet's headers. */
+struct rawe_packet_envelope {
+    struct virtio_net_hdr vnet;
+    uint8_t packet[RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES]; /**< Ethernet, IPv4, batch */
+};
+
+/** Longest packet behind the envelope. */
+#define RAWE_PACKET_SCRATCH_BYTES 65536u
+
+struct rawe_packet {
+    struct rawe_port port; /**< first */
+    struct rawe_ring ring;
+    struct rawe_port_config config;
+    struct rawe_port_counters counters;
+    /* of a bulk port */
+    uint64_t refused_since_ns; /**< the kernel has taken no batch since; 0: it took the last one */
+    struct rawe_packet_envelope envelope; /**< of the packet being received */
+    uint8_t *scratch;                     /**< for packets without a place */
+};
+
+#endif

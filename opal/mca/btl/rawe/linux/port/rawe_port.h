@@ -1,0 +1,180 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A port: one way to the wire through one interface. It moves whole frames; it knows of the
+ * protocol only where the receiver's port and key lie, so that the kernel can choose who gets a frame.
+ *
+ * A process has up to three for each interface (enum rawe_port_use). How a port does its work is
+ * its kind, a table of functions: packet/ has the one for AF_PACKET sockets.
+ *
+ * Threads: receiving and transmitting may go on at the same time, but receiving in one thread at a
+ * time. A receiver may itself receive and transmit.
+ */
+#ifndef RAWE_PORT_H
+#define RAWE_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../core/base/rawe_output.h"
+
+/** What a port is for: which frames it gets. Each frame for a process goes to one, a PROBE to two. */
+enum rawe_port_use {
+    RAWE_PORT_EXPRESS,   /**< all frames but PING and PONG */
+    RAWE_PORT_RESPONDER, /**< PING and PONG to the responder's address, PROBE to the express port's */
+    RAWE_PORT_BULK,      /**< batches */
+};
+
+/** What went wrong, for the user: which step, errno, and the object it was done to. */
+struct rawe_port_error {
+    const char *step; /**< static text, e.g. "socket(AF_PACKET)" */
+    int code;         /**< errno value */
+};
+
+struct rawe_port_kind;
+
+/** The strings stay the caller's, and are used for as long as the port is open. */
+struct rawe_port_config {
+    const struct rawe_port_kind *kind;
+    enum rawe_port_use use;
+    const char *interface; /**< kernel name */
+    int interface_index;
+    bool loopback;      /**< the interface is lo: frames come back to this host */
+    uint16_t ethertype; /**< host order */
+    uint16_t port;      /**< ours: frames for others never reach user space */
+    uint32_t key;       /**< ours */
+    uint16_t ping_port; /**< the responder's, for PING and PONG, which no session key is in */
+    uint32_t ping_key;
+    uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
+    size_t ring_bytes;  /**< memory to receive express frames in; the other uses take less */
+    bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
+    uint8_t priority;   /**< SO_PRIORITY of all that is sent; 0: the kernel's default */
+    const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
+};
+
+struct rawe_port_counters {
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t send_full;   /**< the kernel had no room (ENOBUFS, EAGAIN): tried again later */
+    uint64_t send_errors; /**< frames the kernel refused for good: counted as lost */
+    uint64_t last_send_errno;
+    uint64_t ring_drops; /**< frames for us that found no room to be received */
+};
+
+/** Where received frames go. All functions get `context`; what they get is valid until they return. */
+struct rawe_port_receiver {
+    /**
+     * A frame, whose memory may be written to. A responder's has the headers and a PING's content;
+     * `len_bytes` is the length of the whole.
+     */
+    void (*frame)(void *context, uint8_t *frame, size_t len_bytes);
+    /**
+     * Of a bulk port: `head` is a batch header, with `data_bytes` behind it that wait in the kernel.
+     * Returns where they are to be received, or NULL: anywhere.
+     */
+    uint8_t *(*place)(void *context, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t data_bytes);
+    /** Of a bulk port: a packet, its data where `place` said, or anywhere. */
+    void (*packet)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
+                   const uint8_t *data, size_t data_bytes);
+};
+
+/** First member of every kind's own struct. */
+struct rawe_port {
+    /** A frame waits when the bits of this word that `mask` has are not `idle`. */
+    const uint32_t *word;
+    uint32_t mask;
+    uint32_t idle;
+    const struct rawe_port_kind *kind;
+    int fd;                  /**< readable when a frame waits, to sleep on */
+    unsigned receive_frames; /**< that fit at least: what receiver credit is dealt out of */
+    unsigned overhead_bytes; /**< of bulk: what a packet has of the MTU, beside the batch header */
+    bool offloaded;          /**< of bulk: the device cuts batches, or passes them whole */
+};
+
+/** What a kind of port does; the functions below are how to call it. */
+struct rawe_port_kind {
+    int (*open)(struct rawe_port **port, const struct rawe_port_config *config,
+                struct rawe_port_error *error);
+    int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
+    int (*interface)(const struct rawe_port *port);
+    void (*close)(struct rawe_port *port);
+    unsigned (*receive)(struct rawe_port *port, unsigned budget,
+                        const struct rawe_port_receiver *receiver, void *context);
+    unsigned (*transmit)(void *port, const struct rawe_frame *frames, unsigned count);
+    bool (*transmit_batch)(void *port, const struct rawe_frame *packet, uint32_t segment_bytes);
+    void (*read_counters)(struct rawe_port *port, struct rawe_port_counters *counters);
+};
+
+/**
+ * Open it; no foreign frame can slip in before the filter is in force. Returns 0, or -1 and the
+ * error. EPERM means that CAP_NET_RAW is missing, and that the helper (rawe_helper.h) opened no
+ * socket either; the step says why.
+ */
+static inline int rawe_port_open(struct rawe_port **port, const struct rawe_port_config *config,
+                                 struct rawe_port_error *error)
+{
+    return config->kind->open(port, config, error);
+}
+
+/**
+ * Open it again, under the same descriptor, with the same configuration but for the interface's
+ * index: to leave a fanout group, or to follow an interface that is back. Frames that wait are lost.
+ * Not from a receiver. Returns 0, or -1 and the error: the port is then as it was.
+ */
+static inline int rawe_port_reopen(struct rawe_port *port, int interface_index,
+                                   struct rawe_port_error *error)
+{
+    return port->kind->reopen(port, interface_index, error);
+}
+
+/** Index of the interface that it receives from; negative when that is gone. */
+static inline int rawe_port_interface(const struct rawe_port *port)
+{
+    return port->kind->interface(port);
+}
+
+/** NULL is nothing to close. */
+static inline void rawe_port_close(struct rawe_port *port)
+{
+    if (port != NULL) {
+        port->kind->close(port);
+    }
+}
+
+/** True when a frame waits: no system call. An idle progress loop asks millions of times a second. */
+static inline bool rawe_port_pending(const struct rawe_port *port)
+{
+    return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle;
+}
+
+/** Hand over up to `budget` frames or packets, in order of arrival. Returns how many frames came. */
+static inline unsigned rawe_port_receive(struct rawe_port *port, unsigned budget,
+                                         const struct rawe_port_receiver *receiver, void *context)
+{
+    return port->kind->receive(port, budget, receiver, context);
+}
+
+/** As rawe_output.transmit, for which `kind->transmit` itself is meant; the context is the port. */
+static inline unsigned rawe_port_transmit(struct rawe_port *port, const struct rawe_frame *frames,
+                                          unsigned count)
+{
+    return port->kind->transmit(port, frames, count);
+}
+
+/** As rawe_batch_output.transmit; of bulk ports. */
+static inline bool rawe_port_transmit_batch(struct rawe_port *port, const struct rawe_frame *packet,
+                                            uint32_t segment_bytes)
+{
+    return port->kind->transmit_batch(port, packet, segment_bytes);
+}
+
+/** The kernel's own (ring_drops) are fetched by this call, a system call. */
+static inline void rawe_port_read_counters(struct rawe_port *port,
+                                           struct rawe_port_counters *counters)
+{
+    port->kind->read_counters(port, counters);
+}
+
+#endif
