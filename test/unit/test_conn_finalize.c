@@ -524,6 +524,43 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
+/** Behind a fence in MPI_Finalize, no peer takes what is queued for it. */
+TEST(rawe_conn_finalized__a_peer_without_needs_was_never_connected)
+{
+    net.filter = drop_all;
+    struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
+    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    rawe_engine_finalizing(engine(1));
+    rawe_conn_set_needs(bulk, RAWE_NEEDS_NONE);
+    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+}
+
+/** It is told that we finalize, and has left if it is silent. */
+TEST(rawe_conn_finalized__a_peer_without_needs_is_silent)
+{
+    finalize_and_lose(drop_all);
+    rawe_conn_set_needs(end(1), RAWE_NEEDS_NONE);
+    assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
+/** A process of another job, which has disconnected and died. */
+TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_has_all)
+{
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    rawe_conn_set_needs(end(1), RAWE_NEEDS_DATA);
+    assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
+TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_misses_some)
+{
+    rawe_conn_set_needs(end(1), RAWE_NEEDS_DATA);
+    finalize_and_lose(drop_all);
+    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
+}
+
 TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up)
 {
     engine(1)->config.liveness.peer_timeout_ns = 0;

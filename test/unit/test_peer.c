@@ -32,7 +32,7 @@ TEST(rawe_peer_conn__opened_on_first_use)
 
 static enum rawe_finalized finalized(void)
 {
-    return rawe_peer_finalized(&peer, net.now_ns);
+    return rawe_peer_finalized(&peer, RAWE_NEEDS_ALL, net.now_ns);
 }
 
 TEST(rawe_peer_finalized__both_lanes)

@@ -3,12 +3,13 @@
  *
  * leaves: processes that finalize while messages are unmatched and requests have been freed.
  *
- * leaves COUNT BYTES [PAUSE_MS [receives] [window]]
+ * leaves COUNT BYTES [PAUSE_MS [receives] [window] [when FILE]]
  *
  * Each rank sends COUNT messages of BYTES to every other rank, which receives none of them, frees
  * the requests, and finalizes; odd ranks PAUSE_MS later. With `receives` each rank also waits for
  * COUNT messages that nobody sends, with `window` it leaves a window in the midst of an epoch, with
- * a put in it. MPI_Finalize has to return: what was sent is nobody's then.
+ * a put in it; with `when` it sends when the file is there. MPI_Finalize has to return: no rank takes
+ * what was sent.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -16,12 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Is `word` among the arguments behind the numbers? */
+/* The index of `word` among the arguments behind the numbers; 0: it is not there. */
 static int named(int argc, char **argv, const char *word)
 {
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], word) == 0) {
-            return 1;
+            return i;
         }
     }
     return 0;
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
     int rank, size;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: leaves COUNT BYTES [PAUSE_MS [receives] [window]]\n");
+        fprintf(stderr, "usage: leaves COUNT BYTES [PAUSE_MS [receives] [window] [when FILE]]\n");
         return 2;
     }
     const int count = atoi(argv[1]);
@@ -73,6 +74,13 @@ int main(int argc, char **argv)
         leave_receives(count, size);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    if (named(argc, argv, "when")) {
+        printf("rank %d waits\n", rank);
+        fflush(stdout);
+        while (access(argv[named(argc, argv, "when") + 1], F_OK) != 0) {
+            usleep(1000);
+        }
+    }
     for (int i = 0; i < count; i++) {
         for (int peer = 0; peer < size; peer++) {
             MPI_Request request;

@@ -3,6 +3,7 @@
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show
+from jobs import Job
 
 from rawelab import launch
 
@@ -29,3 +30,17 @@ def test_windows_and_receives_left_open_end_no_job(make_lab, build, leaves, size
     result = make_lab().mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
     assert result.output.count("left") == 4, show(result)
+
+
+@pytest.mark.parametrize("size", [100, 20000])
+def test_no_rank_waits_for_what_no_rank_takes(make_lab, build, leaves, tmp_path, size):
+    lab = make_lab()
+    go_on = tmp_path / "go-on"
+    job = Job(lab, build, ["-np", 2, *RAWE, leaves, 40, size, 0, "when", go_on])
+    job.wait_for("waits", 2)
+    lab.set_loss(100)
+    go_on.touch()
+    result = job.finish()
+    assert_success(result)
+    assert result.output.count("left") == 2, show(result)
+    assert "rawe BTL" not in result.errors, show(result)

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of what differs between releases of Open MPI and is not seen in a job: whose memory a
- * host's name is. Open MPI's function is the test's own.
+ * host's name is; and when a fence was passed. Open MPI's part is the test's own.
  */
 #include "btl_rawe_compat.h"
 
@@ -72,4 +72,26 @@ TEST(mca_btl_rawe_compat_hostname__cuts_what_is_long)
     if (0 == freed) {
         free(name);
     }
+}
+
+/** The job is not fault-tolerant. */
+int mca_base_var_find(const char *project, const char *framework, const char *component,
+                      const char *name_of_it)
+{
+    return -1;
+}
+
+extern volatile int32_t ompi_mpi_state;
+volatile int32_t ompi_mpi_state;
+extern bool ompi_async_mpi_finalize;
+bool ompi_async_mpi_finalize;
+
+TEST(mca_btl_rawe_compat_fenced__inside_of_mpi_finalize)
+{
+    for (ompi_mpi_state = 0; ompi_mpi_state < 6; ompi_mpi_state++) {
+        assert_int_equal(mca_btl_rawe_compat_fenced(), 4 == ompi_mpi_state);
+    }
+    ompi_mpi_state = 4;
+    ompi_async_mpi_finalize = true;
+    assert_false(mca_btl_rawe_compat_fenced());
 }

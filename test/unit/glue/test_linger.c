@@ -36,6 +36,8 @@ static bool loses;          /**< the peer does not acknowledge all until then */
 static bool receives;       /**< something comes with each call */
 static uint64_t step_ns;    /**< time that each call takes */
 static bool soon_lost;      /**< the second endpoint loses data, until it is asked again */
+static bool fenced;         /**< the job has passed a fence in MPI_Finalize */
+static enum rawe_needs needed[2];
 static unsigned sleeps;
 static unsigned routes_checks, repairs;
 static opal_proc_t procs[2];
@@ -54,15 +56,23 @@ void mca_btl_rawe_group_repair(void)
     repairs++;
 }
 
+bool mca_btl_rawe_compat_fenced(void)
+{
+    return fenced;
+}
+
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
     return name.vpid == departs && driven[1] >= departure_after;
 }
 
 /** What the first module waits for comes through the link of the second. */
-enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
-                                                    uint64_t now_ns)
+enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
+                                        uint64_t now_ns)
 {
+    const mca_btl_base_endpoint_t *endpoint = &endpoints[peer != &endpoints[0].peer];
+
+    needed[endpoint - endpoints] = needs;
     assert_int_equal(now_ns, fake_ompi.now_ns);
     asked[endpoint - endpoints]++;
     if (endpoint != &endpoints[0]) {
@@ -103,7 +113,7 @@ static void set_up(void)
     fake_ompi.now_ns = 1000 * MS;
     done_after = 1;
     step_ns = MS;
-    receives = loses = soon_lost = false;
+    receives = loses = soon_lost = fenced = false;
     departs = OPAL_VPID_INVALID;
     departure_after = 0;
     routes_checks = repairs = sleeps = 0;
@@ -120,7 +130,7 @@ static void set_up(void)
     for (unsigned i = 0; i < 2; ++i) {
         OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
         endpoints[i].module = &modules[i];
-        procs[i].proc_name.vpid = i;
+        procs[i].proc_name = (opal_process_name_t){.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = i};
         endpoints[i].proc = &procs[i];
         opal_list_append(&modules[i].endpoints, &endpoints[i].super);
     }
@@ -225,6 +235,27 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost)
     linger(100);
     assert_int_equal(driven[0], 1);
     assert_int_equal(asked[0], 0);
+}
+
+/** Behind the fence, no process of the job receives anything. */
+TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
+{
+    linger(1);
+    assert_int_equal(needed[0], RAWE_NEEDS_ALL);
+    fenced = true;
+    linger(1);
+    assert_int_equal(needed[0], RAWE_NEEDS_NONE);
+    assert_int_equal(needed[1], RAWE_NEEDS_NONE);
+}
+
+/** Open MPI has processes of connected jobs exchange messages behind the fence. */
+TEST(mca_btl_rawe_linger__carries_all_while_another_job_is_connected)
+{
+    procs[1].proc_name.jobid++;
+    fenced = true;
+    linger(1);
+    assert_int_equal(needed[0], RAWE_NEEDS_ALL);
+    assert_int_equal(needed[1], RAWE_NEEDS_DATA);
 }
 
 /** Open MPI has told the program, which has shrunk its communicators before we noticed anything. */

@@ -309,6 +309,20 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
     return NULL != enabled && *enabled;
 }
 
+/* Of libmpi, where it is loaded, too: ompi/runtime/mpiruntime.h, params.h. */
+extern volatile int32_t ompi_mpi_state __attribute__((weak));
+extern bool ompi_async_mpi_finalize __attribute__((weak));
+#define MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT 4
+
+bool mca_btl_rawe_compat_fenced(void)
+{
+    /* A session ends without a fence, in another state; a fault-tolerant job agrees by messages. */
+    return NULL != &ompi_mpi_state &&
+           MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT == ompi_mpi_state &&
+           (NULL == &ompi_async_mpi_finalize || !ompi_async_mpi_finalize) &&
+           !mca_btl_rawe_compat_fault_tolerant();
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 static mca_btl_rawe_compat_departed_fn *departed;
 static bool departures_begun;

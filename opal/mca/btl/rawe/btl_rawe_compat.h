@@ -222,6 +222,9 @@ bool mca_btl_rawe_compat_verbose(void);
  */
 bool mca_btl_rawe_compat_fault_tolerant(void);
 
+/** Have all processes of the job entered MPI_Finalize, and is this one in it? */
+bool mca_btl_rawe_compat_fenced(void);
+
 /** Takes the name of a process that ended without MPI_Finalize; called by the runtime's thread. */
 typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 

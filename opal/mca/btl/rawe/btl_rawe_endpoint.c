@@ -313,12 +313,6 @@ struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, 
     return rawe_peer_conn(&endpoint->peer, lane);
 }
 
-enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
-                                                    uint64_t now_ns)
-{
-    return rawe_peer_finalized(&endpoint->peer, now_ns);
-}
-
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_module_t *module = endpoint->module;

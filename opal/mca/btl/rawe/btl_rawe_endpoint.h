@@ -89,9 +89,6 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
  * callback sends, and wakes threads that wait.
  */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
-/** May the endpoint be closed, in finalize? To be called until it may. Lock held. */
-enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
-                                                    uint64_t now_ns);
 
 /** rawe_callbacks.deliver: a message, to the callback registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,

@@ -63,8 +63,37 @@ static void report(const mca_btl_base_endpoint_t *endpoint)
                                           mca_btl_rawe_mac_text(endpoint->address.mac, mac));
 }
 
+/**
+ * What an endpoint's process still needs. In MPI_Finalize all processes of a job pass a fence before
+ * modules are finalized, and receive nothing behind it; unless the job is connected to another one:
+ * then Open MPI has processes of both exchange messages (ompi_dpm_dyn_finalize), which must be
+ * acknowledged. A process of another job sends us nothing once we finalize.
+ */
+static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fenced)
+{
+    return endpoint->proc->proc_name.jobid != OPAL_PROC_MY_NAME.jobid ? RAWE_NEEDS_DATA
+           : fenced                                                   ? RAWE_NEEDS_NONE
+                                                                      : RAWE_NEEDS_ALL;
+}
+
+/** Has our job passed the fence, and is it connected to no other? */
+static bool passed_fence(void)
+{
+    bool fenced = mca_btl_rawe_compat_fenced();
+    mca_btl_base_endpoint_t *endpoint;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        OPAL_LIST_FOREACH(endpoint, &mca_btl_rawe_state.modules[i]->endpoints,
+                          mca_btl_base_endpoint_t)
+        {
+            fenced = fenced && RAWE_NEEDS_DATA != needs_of(endpoint, true);
+        }
+    }
+    return fenced;
+}
+
 /** May all endpoints of a module be closed? `*lost` becomes one that may, although data is lost. */
-static bool module_finalized(mca_btl_rawe_module_t *module, uint64_t now_ns,
+static bool module_finalized(mca_btl_rawe_module_t *module, bool fenced, uint64_t now_ns,
                              const mca_btl_base_endpoint_t **lost)
 {
     mca_btl_base_endpoint_t *endpoint;
@@ -75,22 +104,24 @@ static bool module_finalized(mca_btl_rawe_module_t *module, uint64_t now_ns,
     {
         bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name);
         enum rawe_finalized finalized =
-            gone ? RAWE_FINALIZED_DONE : mca_btl_rawe_endpoint_finalized(endpoint, now_ns);
+            gone ? RAWE_FINALIZED_DONE
+                 : rawe_peer_finalized(&endpoint->peer, needs_of(endpoint, fenced), now_ns);
         all = all && RAWE_FINALIZED_NOT != finalized;
         *lost = RAWE_FINALIZED_LOST == finalized ? endpoint : *lost;
     }
     return all;
 }
 
-static bool finalized(uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
+static bool finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool all = true;
 
     *lost = NULL;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        all =
-            (!state->modules[i]->open || module_finalized(state->modules[i], now_ns, lost)) && all;
+        all = (!state->modules[i]->open ||
+               module_finalized(state->modules[i], fenced, now_ns, lost)) &&
+              all;
     }
     return all;
 }
@@ -103,6 +134,7 @@ static void carry(void)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};
     const mca_btl_base_endpoint_t *lost = NULL;
+    bool fenced = passed_fence();
     uint64_t now_ns = mca_btl_rawe_now_ns();
     uint64_t last_ns = now_ns, asked_ns = 0;
 
@@ -112,7 +144,7 @@ static void carry(void)
         last_ns = received ? now_ns : last_ns;
         if (now_ns - asked_ns >= ASK_INTERVAL_NS) {
             asked_ns = now_ns;
-            if (finalized(now_ns, &lost)) {
+            if (finalized(fenced, now_ns, &lost)) {
                 break;
             }
         }

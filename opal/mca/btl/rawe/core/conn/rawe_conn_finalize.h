@@ -41,6 +41,16 @@ void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *l
  */
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 
+/** What a peer still needs when our process finalizes, as far as the owner knows. */
+enum rawe_needs {
+    RAWE_NEEDS_ALL,  /**< what was sent, and to know that we finalize, as it may send to us */
+    RAWE_NEEDS_DATA, /**< what was sent */
+    RAWE_NEEDS_NONE, /**< it finalizes as well, and whatever it waited for has come */
+};
+
+/** To be called before rawe_conn_finalized where it is not RAWE_NEEDS_ALL. */
+void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs);
+
 /** Is there a reason not to close a connection of an engine that finalizes? */
 enum rawe_finalized {
     RAWE_FINALIZED_NOT,  /**< the peer may need something of us, or does not know yet */
@@ -51,7 +61,8 @@ enum rawe_finalized {
 /**
  * What is true of the connection; to be called again and again, as time counts only where it is.
  * With a peer that is silent, or takes nothing, it is not NOT for longer than the peer timeout (30 s
- * where there is none).
+ * where there is none); for longer than a second with a silent one that needs nothing, or, where it
+ * needs data, has acknowledged all.
  */
 enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns);
 

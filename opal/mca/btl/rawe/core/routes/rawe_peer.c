@@ -175,11 +175,13 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
     for_all(peer, shrink, peer->engine->now_ns);
 }
 
-enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, uint64_t now_ns)
+enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
+                                        uint64_t now_ns)
 {
     bool waits = false, lost = false;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         if (peer->conn[lane] != NULL) {
+            rawe_conn_set_needs(peer->conn[lane], needs);
             enum rawe_finalized finalized = rawe_conn_finalized(peer->conn[lane], now_ns);
             waits |= finalized == RAWE_FINALIZED_NOT;
             lost |= finalized == RAWE_FINALIZED_LOST;

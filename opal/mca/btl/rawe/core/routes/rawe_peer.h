@@ -151,7 +151,8 @@ struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn);
 struct rawe_peer *rawe_peer_next(struct rawe_peer *peer);
 
 /** rawe_conn_finalized of all its connections: the worst. */
-enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, uint64_t now_ns);
+enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
+                                        uint64_t now_ns);
 
 /**
  * Send a short message by copying its two pieces. RAWE_STATUS_DONE: taken, and complete.
