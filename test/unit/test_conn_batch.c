@@ -6,7 +6,6 @@
 #define UNIT_LANE RAWE_LANE_BULK
 
 #include "unit_pair.h"
-#include "unit_link.h"
 
 #include <string.h>
 

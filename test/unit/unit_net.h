@@ -83,6 +83,8 @@ void unit_restart(struct unit_net *net, unsigned node);
 /** Give both nodes a link that moves batches, of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
+/** Transmit of batches of a rawe_output whose context is the node. */
+bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
 /** Have a node advertise so much credit, until it is shared out anew. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
@@ -97,5 +99,70 @@ struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
  * For connections on which nothing has been sent yet.
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
+
+/* Frames on the wire. */
+
+/** Hand over the frames that lie on the wire, then flush. Returns how many were handed over. */
+unsigned unit_step(struct unit_net *net);
+/** Step until nothing moves any more. */
+void unit_settle(struct unit_net *net);
+/** Let time pass in steps of `step_ns`; after each, timers and whatever follows from them. */
+void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns);
+
+/** Take the first frame off the wire; NULL when there is none. Free it with net_frame_free. */
+struct net_frame *unit_wire_take(struct unit_net *net);
+/** Put a frame (back) on the wire, behind the others. */
+void unit_wire_put(struct unit_net *net, struct net_frame *frame);
+unsigned unit_wire_count(const struct unit_net *net);
+void unit_wire_clear(struct unit_net *net);
+/** Hand a frame over now, without a flush; it stays the caller's. */
+void unit_receive(struct unit_net *net, const struct net_frame *frame);
+/** Hand the first frame on the wire over now, without a flush. There has to be one. */
+void unit_receive_next(struct unit_net *net);
+
+/**
+ * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
+ * right, credit as of now. The header's acknowledgement is given relative to what the receiver has
+ * had acknowledged; its `payload_bytes` is set from the length.
+ */
+struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                             struct rawe_header header, const void *payload, size_t payload_bytes);
+/** Forge a frame and hand it over now, without a flush. */
+void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                         struct rawe_header header, const void *payload, size_t payload_bytes);
+/** Write the header of a frame anew after a change in frame->header. */
+void unit_frame_encode(struct net_frame *frame);
+
+/**
+ * A node closes its connection, having received everything: the other end gets its CLOSE. All that
+ * was on the wire is gone.
+ */
+void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane);
+
+/* Messages. */
+
+/** A send from the test's memory that notes its completion. */
+struct unit_send {
+    struct rawe_send send; /**< first: cast back from it */
+    unsigned done;
+    enum rawe_status status;
+    void (*on_done)(struct unit_send *send);
+    void *context; /**< of on_done */
+};
+
+/** rawe_send.done of a struct unit_send. */
+void unit_send_done(struct rawe_send *send, enum rawe_status status);
+/** Bytes that depend on their place and on `seed`. */
+void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed);
+/** Send a message from memory that the test keeps until it is done. */
+void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t tag, void *data,
+                       size_t len_bytes);
+void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
+                   uint32_t index, uint64_t key, uint64_t offset);
+/** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
+enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
+/** Message `index` that `node` got is as unit_fill(seed) made it. */
+void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
+                         size_t len_bytes, unsigned seed);
 
 #endif

@@ -6,9 +6,7 @@
 #ifndef UNIT_PAIR_H
 #define UNIT_PAIR_H
 
-#include "unit_message.h"
 #include "unit_net.h"
-#include "unit_wire.h"
 
 /** Lane that end() is about; a test defines it before it includes this. */
 #ifndef UNIT_LANE

@@ -7,7 +7,6 @@
 #ifndef UNIT_RAILS_H
 #define UNIT_RAILS_H
 
-#include "unit_message.h"
 #include "unit_net.h"
 
 #include "routes/rawe_peer.h"

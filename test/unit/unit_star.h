@@ -10,9 +10,7 @@
 #ifndef UNIT_STAR_H
 #define UNIT_STAR_H
 
-#include "unit_message.h"
 #include "unit_net.h"
-#include "unit_wire.h"
 
 #define STAR_SPOKES_MAX 128u
 
