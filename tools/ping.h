@@ -3,8 +3,7 @@
  *
  * rawe-ping: what its two sides, asking and listening, share.
  *
- * The listener has a port and a key that everybody knows, instead of the random ones of an MPI
- * process. It answers PING by PONG, as the responder of an MPI process does, and a batch of VALIDATION
+ * The listener has a well-known port and key, instead of the random ones of an MPI process. It answers PING by PONG, as the responder of an MPI process does, and a batch of VALIDATION
  * frames, which can only come by batch, by an ACK to the process of that address that asked last.
  */
 #ifndef PING_H
@@ -101,7 +100,7 @@ void ping_open_failed(const char *interface, const struct rawe_port_error *error
 
 /* ping_batch.c */
 
-/** Who has asked: where answers go. */
+/** A host that asked: where answers go. */
 struct ping_asker {
     uint8_t mac[RAWE_MAC_BYTES];
     uint16_t port;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_discover), then
- * how long each size takes and how much gets lost, then batches; and what to look at if it
+ * how long each size takes and how much gets lost, then batches; and what to check if it
  * fails.
  */
 #include <inttypes.h>
@@ -60,13 +60,13 @@ static void report_unreachable(const struct ask *ask)
     printf("NO ANSWER from %s through %s within %u ms.\n"
            "  - Does `rawe-ping --listen` run there, on the interface with that address, and\n"
            "    with the same --ethertype and --key? If it printed \"asked by\", frames get\n"
-           "    there, and it is the way back that does not work.\n"
+           "    there, but do not come back.\n"
            "  - Are both in one Ethernet segment? Frames do not cross routers; ports of a switch\n"
-           "    may be in different VLANs. If they have IP addresses: `ping` between the two, and\n"
-           "    `ip neigh show dev %s` then shows %s.\n"
+           "    may be in different VLANs. If they have IP addresses: after a `ping` between the\n"
+           "    two, `ip neigh show dev %s` shows %s.\n"
            "  - Does something drop EtherType 0x%04x? On hosts: `nft list ruleset`, tables of\n"
            "    the family netdev or bridge. On switches: access lists, port security. Virtual\n"
-           "    machines and clouds often pass IP only.\n"
+           "    machines and clouds often pass only IP.\n"
            "  - Cable and port: `ethtool %s`, `ip -s link show %s`.\n",
            ask->to_text, name, ask->options->timeout_ms, name, ask->to_text,
            ask->options->ethertype, name, name);
@@ -82,10 +82,10 @@ static void tell_mtu(const struct ask *ask)
     }
     printf("LARGE FRAMES DO NOT PASS: "
            "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
-           "  - Is the MTU of the other host's interface smaller? `ip link show` there;\n"
-           "    --listen shows it, too.\n"
-           "  - A switch port on the way passes less: look for \"jumbo frames\", \"system mtu\"\n"
-           "    or \"maximum frame size\", which has to be at least %" PRIu32 ", on every port.\n"
+           "  - Is the MTU of the other host's interface smaller? `ip link show` there,\n"
+           "    or --listen, shows it.\n"
+           "  - A switch port on the path passes less: look for \"jumbo frames\", \"system mtu\"\n"
+           "    or \"maximum frame size\", which must be at least %" PRIu32 ", on every port.\n"
            "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
            ask->interface.name, path->mtu_bytes, path->mtu_passed_bytes, path->mtu_bytes + 18,
            ask->interface.name, path->mtu_passed_bytes);
@@ -158,7 +158,7 @@ static void tell_loss(const struct ask *ask)
 {
     const char *name = ask->interface.name;
 
-    printf("FRAMES GET LOST. rawe sends them again, which costs time.\n"
+    printf("FRAMES GET LOST. rawe resends them, which costs time.\n"
            "  - Counters of both NICs: `ethtool -S %s | grep -iE 'err|drop|miss|crc'`,\n"
            "    `ip -s link show %s`.\n"
            "  - crc or symbol errors: cable or transceiver. missed, no_buffer, fifo: a larger\n"
@@ -181,9 +181,10 @@ static void tell_batches(const struct ask *ask, enum ping_batch result)
                name, name);
         break;
     case PING_BATCH_LOST:
-        printf("batches: do not pass, so rawe will use plain frames. They are IPv4 packets from\n"
-               "  255.255.255.255 to 0.0.0.2 that look like TCP; a filter on a host or on the way\n"
-               "  may drop them.\n");
+        printf(
+            "batches: do not pass, so rawe will use plain frames. They are IPv4 packets from\n"
+            "  255.255.255.255 to 0.0.0.2 that look like TCP; a filter on a host or on the path\n"
+            "  may drop them.\n");
         break;
     default:
         printf("batches: the kernel refuses the socket for them, so rawe will use plain frames.\n");

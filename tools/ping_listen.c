@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping --listen: answers, and tells who asked.
+ * rawe-ping --listen: answers, and prints the addresses that asked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct listener {
     unsigned long answered;
 };
 
-/** Remember where this host wants its answers; the first time, say that it is there. */
+/** Remember where this host wants its answers; the first time, print it. */
 static void note_asker(struct listener *listener, const struct ping_frame *frame)
 {
     struct ping_asker *asker = NULL;
@@ -48,7 +48,7 @@ static void note_asker(struct listener *listener, const struct ping_frame *frame
 static void answer(struct listener *listener, struct ping_socket *one,
                    const struct ping_frame *frame)
 {
-    /* Nobody sends from a group address; an answer to one would go to everybody. */
+    /* A group address is never a sender; an answer to one would reach all hosts. */
     if (frame->header.type != RAWE_FRAME_PING || (frame->source[0] & 1) != 0 ||
         !ping_padding_right(frame)) {
         return;

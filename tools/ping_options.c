@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: the command line, the interface and the peer that are meant by it.
+ * rawe-ping: the command line, and the interface and the peer it names.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,25 +15,26 @@
 
 static void usage(FILE *out)
 {
-    fputs("Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
-          "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other\n"
-          "Tells whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
-          "they take, which frame size passes, how many get lost, and whether batches pass.\n"
-          "\n"
-          "  -l, --listen          answer, until Ctrl-C\n"
-          "  -i, --interface NAME  default: the only one that rawe would use\n"
-          "  -c, --count N         frames of each size (default 20)\n"
-          "  -w, --wait MS         how long to try to get a first answer (default 5000)\n"
-          "  -p, --poll            spin instead of sleep, as MPI does: give it on both sides for\n"
-          "                        round trips as MPI sees them; each side takes a core meanwhile\n"
-          "  -s, --seconds N       --listen: end after N seconds\n"
-          "  -e, --ethertype HEX   what btl_rawe_ethertype says (default 0x88b5)\n"
-          "  -k, --key HEX         32 bits, the same on both sides, where several people ping\n"
-          "  -h, --help            this text\n"
-          "\n"
-          "An IPv4 address is looked up in the kernel's table of neighbours. Exit status: 0 all\n"
-          "passes; 1 something does not, or was lost; 2 could not try. Needs CAP_NET_RAW.\n",
-          out);
+    fputs(
+        "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
+        "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other\n"
+        "Checks whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
+        "they take, which frame size passes, how many get lost, and whether batches pass.\n"
+        "\n"
+        "  -l, --listen          answer, until Ctrl-C\n"
+        "  -i, --interface NAME  default: the only one that rawe would use\n"
+        "  -c, --count N         frames of each size (default 20)\n"
+        "  -w, --wait MS         how long to wait for a first answer (default 5000)\n"
+        "  -p, --poll            spin instead of sleeping, as MPI does: use it on both sides to get\n"
+        "                        round trips as MPI sees them; each side occupies a core\n"
+        "  -s, --seconds N       --listen: end after N seconds\n"
+        "  -e, --ethertype HEX   as btl_rawe_ethertype (default 0x88b5)\n"
+        "  -k, --key HEX         32 bits, the same on both sides, if several users ping\n"
+        "  -h, --help            this text\n"
+        "\n"
+        "An IPv4 address is looked up in the kernel's neighbor table. Exit status: 0 everything\n"
+        "passes; 1 something does not, or was lost; 2 could not try. Needs CAP_NET_RAW.\n",
+        out);
 }
 
 void ping_die(const char *format, ...)
@@ -145,7 +146,7 @@ const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
     return out;
 }
 
-/** Ends the program when nothing can be sent there, with why. */
+/** Ends the program with the reason if nothing can be sent there. */
 static void check_usable(const struct rawe_interface *interface)
 {
     if (!interface->ethernet || interface->loopback) {
@@ -154,8 +155,8 @@ static void check_usable(const struct rawe_interface *interface)
     }
     if (!interface->up) {
         ping_die("%s is down or has no carrier.\n"
-                 "`ip link show %s` tells which. `ip link set %s up` brings it up; if it says "
-                 "NO-CARRIER\nthen, look at the cable, and at the switch port.",
+                 "`ip link show %s` shows which. `ip link set %s up` brings it up; if it says "
+                 "NO-CARRIER\nthen, check the cable and the switch port.",
                  interface->name, interface->name, interface->name);
     }
 }
@@ -172,7 +173,7 @@ struct rawe_interface ping_interface(const struct ping_options *options)
     unsigned found =
         rawe_interface_select(interfaces, count, options->interface, NULL, unknown, sizeof unknown);
     if (options->interface != NULL && (unknown[0] != '\0' || found == 0)) {
-        ping_die("%s is no interface of this host. `ip -brief link` lists them.",
+        ping_die("%s is not an interface of this host. `ip -brief link` lists them.",
                  options->interface);
     }
     if (found == 0) {
@@ -189,7 +190,7 @@ struct rawe_interface ping_interface(const struct ping_options *options)
     return chosen;
 }
 
-/** The kernel's table of neighbours: "IP, hardware type, flags, MAC, mask, device" a line. */
+/** The kernel's neighbor table: "IP, hardware type, flags, MAC, mask, device" a line. */
 static bool neighbour_mac(const char *address, const char *interface, uint8_t mac[RAWE_MAC_BYTES])
 {
     FILE *table = fopen("/proc/net/arp", "r");
@@ -217,8 +218,8 @@ void ping_peer(const struct ping_options *options, const struct rawe_interface *
 
     if (inet_pton(AF_INET, options->peer, &address) == 1) {
         if (!neighbour_mac(options->peer, interface->name, mac)) {
-            ping_die("the kernel does not know who has %s on %s.\n"
-                     "`ping -c 1 %s` makes it ask; or give the MAC address that --listen shows.",
+            ping_die("the kernel does not know the MAC address of %s on %s.\n"
+                     "`ping -c 1 %s` makes it ask; or use the MAC address that --listen shows.",
                      options->peer, interface->name, options->peer);
         }
     } else if (sscanf(options->peer, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%c", &mac[0], &mac[1],
@@ -230,7 +231,7 @@ void ping_peer(const struct ping_options *options, const struct rawe_interface *
         ping_die("%s is a group address; frames of rawe go to one host.", options->peer);
     }
     if (memcmp(mac, interface->mac, RAWE_MAC_BYTES) == 0) {
-        ping_die("%s is this host's own interface %s: what it sends to itself does not come back.",
+        ping_die("%s is this host's own interface %s: frames to itself do not come back.",
                  options->peer, interface->name);
     }
 }

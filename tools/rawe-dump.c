@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-dump: shows frames of rawe, from an interface or from a capture file, one line a frame.
+ * rawe-dump: shows frames of rawe, from an interface or from a capture file, one per line.
  */
 #include <getopt.h>
 #include <pcap/pcap.h>
@@ -43,17 +43,17 @@ static pcap_t *capture;
 static void usage(FILE *out)
 {
     fputs("Usage: rawe-dump [-i INTERFACE | -r FILE] [-c COUNT] [-e ETHERTYPE] [-a]\n"
-          "Shows frames of rawe, one line a frame. Keys and tokens are shortened.\n"
+          "Shows frames of rawe, one per line. Keys and tokens are shortened.\n"
           "\n"
           "  -i, --interface NAME  capture there until Ctrl-C (needs CAP_NET_RAW)\n"
           "  -r, --read FILE       read a capture file (tcpdump -w, lab capture); - is stdin\n"
           "  -c, --count N         end after N packets\n"
-          "  -e, --ethertype HEX   what btl_rawe_ethertype says (default 0x88b5)\n"
+          "  -e, --ethertype HEX   as btl_rawe_ethertype (default 0x88b5)\n"
           "  -a, --absolute        times since 1970 instead of since the first frame\n"
           "  -h, --help            this text\n"
           "\n"
           "A packet of a batch may carry several frames: frames=3-5 are the third to the fifth of\n"
-          "the batch, `last` says that no more follow, segment is the data of each.\n",
+          "the batch, `last` marks its end, segment is the data of each frame.\n",
           out);
 }
 
