@@ -322,6 +322,41 @@ static void receive__pings_to_the_session_key_are_not_answered(void **state)
     rawe_responder_stop(a);
 }
 
+/** PROBEs by the thousand, as they come through a full port, leave PINGs their share. */
+static void receive__probes_take_no_answer_away(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PROBE, .port = net.a.port, .key = net.a.key};
+
+    (void)state;
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    rawe_header_encode(forger.frame + RAWE_ETH_HEADER_BYTES, &header);
+    for (unsigned seen = 0; seen < 5000;) {
+        for (unsigned i = 0; i < 250; i++) {
+            send_forged(&forger);
+        }
+        seen += 250;
+        for (unsigned i = 0; i < 10000 && counters_of(a).probes_seen < seen; i++) {
+            usleep(100);
+        }
+        assert_int_equal(counters_of(a).probes_seen, seen);
+    }
+    assert_int_equal(counters_of(a).pauses, 0);
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    for (unsigned i = 0; i < 500; i++) {
+        send_forged(&forger);
+    }
+    for (unsigned i = 0; i < 10000 && counters_of(a).pings_answered < 500; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(counters_of(a).pings_answered, 500);
+    assert_int_equal(counters_of(a).pauses, 0);
+    rawe_port_close(forger.link);
+    rawe_responder_stop(a);
+}
+
 static struct rawe_responder *reopened;
 
 static int reopen(void *context, bool asked)
@@ -497,6 +532,7 @@ int main(void)
         cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
         cmocka_unit_test(run__sleeps_while_the_interface_is_down),
         cmocka_unit_test(send__no_session_key_is_in_ping_or_pong),
+        cmocka_unit_test(receive__probes_take_no_answer_away),
         cmocka_unit_test(reopen__goes_on_answering),
         cmocka_unit_test(send__pong_says_whether_the_process_makes_progress),
         cmocka_unit_test(receive__forged_answers_are_ignored),

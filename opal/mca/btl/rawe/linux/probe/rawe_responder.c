@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The responder: the service thread calls it when a PING or a PONG comes; it answers the one and
- * notes the other. A flood must not make it eat the processor that the MPI process computes on, so it takes
- * a bounded number of frames a second and sleeps over the rest.
+ * notes the other. A flood must not cost the processor that the MPI process computes on, so it
+ * answers a bounded number of PINGs a second.
  */
 #define _GNU_SOURCE
 #include "rawe_responder.h"
@@ -17,10 +17,18 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/** Rate limit, a token bucket: frames a second, and its depth. About 4 % of a processor. */
+/**
+ * Rate limits, two token buckets of the same rate (frames a second) and depth: for PINGs, each of
+ * which is answered (at the limit about 4 % of a processor), and for what is only read: PROBEs and
+ * PONGs. What is read never takes an answer's place: a full port of a switch delays PROBEs by the
+ * thousand, and PINGs lost behind them would look like a dead route.
+ */
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
+
+/** Beyond the first limit it sleeps that long; beyond the second it looks that often. */
 #define PAUSE_MS 5
+#define LOOK_MS 1
 
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
@@ -36,8 +44,9 @@ struct rawe_responder {
     struct rawe_service_source source;
     struct rawe_service *own_service; /**< NULL: the thread is shared with others */
     bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
-    uint64_t allowed;     /**< the thread's: frames in the token bucket */
-    uint64_t refilled_ns; /**< the thread's: time up to which it has been filled */
+    uint64_t answers;     /**< the thread's: tokens for PINGs */
+    uint64_t reads;       /**< the thread's: tokens for other frames */
+    uint64_t refilled_ns; /**< the thread's: time up to which both have been filled */
     struct rawe_responder_duty duty;
     uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
     uint16_t ethertype;
@@ -140,6 +149,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
     if (len_bytes >= RAWE_PAYLOAD_OFFSET &&
         (frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE) {
         count(&responder->counters.probes_seen);
+        responder->reads -= responder->reads > 0;
         responder->asked = true;
         return;
     }
@@ -153,9 +163,13 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     if (header.type == RAWE_FRAME_PING) {
+        responder->answers -= responder->answers > 0;
         answer_ping(responder, frame, &header, &ping);
-    } else if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
-                                      (header.flags & RAWE_FLAG_SERVICED) != 0, now_ns())) {
+        return;
+    }
+    responder->reads -= responder->reads > 0;
+    if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
+                               (header.flags & RAWE_FLAG_SERVICED) != 0, now_ns())) {
         count(&responder->counters.pongs_matched);
     } else {
         count(&responder->counters.pongs_unknown);
@@ -364,21 +378,32 @@ static int see_to_duties(struct rawe_responder *responder)
     return duty_ms < 0 || (task_ms >= 0 && task_ms < duty_ms) ? task_ms : duty_ms;
 }
 
-/** Handle the frames that wait, as far as the rate allows. Returns false when it does not. */
+static uint64_t filled(uint64_t tokens, uint64_t gained)
+{
+    return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
+}
+
+/** Handle the frames that wait. Returns false when there are more PINGs than may be answered. */
 static bool drain(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
     const uint64_t gained = (now_ns() - responder->refilled_ns) / ns_per_frame;
+    unsigned received = 0;
 
     responder->refilled_ns += gained * ns_per_frame;
-    responder->allowed += gained;
-    if (responder->allowed > FRAMES_BUCKET) {
-        responder->allowed = FRAMES_BUCKET;
+    responder->answers = filled(responder->answers, gained);
+    responder->reads = filled(responder->reads, gained);
+    /* All of a call may be PINGs. No more calls than a full ring takes: others want the thread. */
+    while (responder->answers > 0 && received < responder->wire->receive_frames) {
+        const unsigned budget = (unsigned)responder->answers;
+        const unsigned got = rawe_port_receive(responder->wire, budget, &receiver, responder);
+        received += got;
+        if (got < budget) {
+            return true;
+        }
     }
-    responder->allowed -=
-        rawe_port_receive(responder->wire, (unsigned)responder->allowed, &receiver, responder);
-    return responder->allowed > 0;
+    return responder->answers > 0;
 }
 
 /** rawe_service_source.serve */
@@ -386,22 +411,24 @@ static int serve(struct rawe_service_source *source, short events)
 {
     struct rawe_responder *responder =
         (struct rawe_responder *)((char *)source - offsetof(struct rawe_responder, source));
-    bool pause = false;
+    int pause_ms = -1;
 
     if ((events & EPOLLERR) != 0) {
         /* The interface went down: the kernel tells once. It is used again when it is up. */
         int code;
         socklen_t len_bytes = sizeof code;
         (void)getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
-        pause = true;
+        pause_ms = PAUSE_MS;
     }
     if (!drain(responder)) {
         count(&responder->counters.pauses);
-        pause = true;
+        pause_ms = PAUSE_MS;
+    } else if (responder->reads == 0) {
+        pause_ms = LOOK_MS;
     }
     const int rest_ms = see_to_duties(responder);
-    source->deaf = pause;
-    return pause && (rest_ms < 0 || rest_ms > PAUSE_MS) ? PAUSE_MS : rest_ms;
+    source->deaf = pause_ms >= 0;
+    return source->deaf && (rest_ms < 0 || rest_ms > pause_ms) ? pause_ms : rest_ms;
 }
 
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
@@ -443,7 +470,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
     if (rawe_port_open(&r->wire, &own, error) != 0) {
         goto no_port;
     }
-    r->allowed = FRAMES_BUCKET;
+    r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = now_ns();
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
     if (service == NULL) {
