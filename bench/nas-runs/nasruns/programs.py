@@ -4,7 +4,6 @@
 import math
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,18 +13,9 @@ from benchlib.program import Check, Program, Result, incomplete, result_lines
 from benchlib.summary import Metric
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
-PRELOAD = "libmpi_share.so"
 CLASSES = "SWABC"
 POINTS_MIN = 3  # of a rank along an axis
 NEEDED = ("Class", "Iterations", "Time in seconds", "Total processes", "Mop/s total")
-
-
-@dataclass(frozen=True)
-class Found:
-    """How to start a program."""
-
-    words: tuple  # program and its arguments
-    preload: Path = None  # library that adds the share of time in MPI to NPB's output
 
 
 def build_own(name, directory):
@@ -35,12 +25,6 @@ def build_own(name, directory):
     flags = f'-DNAS_COMPILE_FLAGS="mpicc {" ".join(FLAGS)}"'
     target, headers = Path(directory) / f"rawe-{name.lower()}", sorted(SOURCES.glob("*.h"))
     return compile_mpi(target, [*parts, *common], headers, [flags], ["-lm"])
-
-
-def build_preload(directory):
-    """The library that measures NPB's share of time in MPI."""
-    sources = [SOURCES / "mpi_share_preload.c"]
-    return compile_mpi(Path(directory) / PRELOAD, sources, (), ["-shared", "-fPIC"], ["-ldl"])
 
 
 def find_npb(directory, case):
@@ -85,14 +69,11 @@ class Nas(Program):
     def find(self, folder, case):
         npb = os.environ.get("NPB_BIN")
         if npb:
-            return Found((str(find_npb(npb, case)),), build_preload(folder).resolve())
-        return Found((str(build_own(case.program, folder).resolve()), case.size))
-
-    def mpirun_arguments(self, found):
-        return ["-x", f"LD_PRELOAD={found.preload}"] if found.preload else []
+            return (str(find_npb(npb, case)),)
+        return (str(build_own(case.program, folder).resolve()), case.size)
 
     def commands(self, found, case):
-        return [found.words]
+        return [found]
 
     def read(self, output, files, case):
         found = result_lines(output, NEEDED)

@@ -57,7 +57,4 @@ void lu_residual(struct lu *lu);
 /* One SSOR step: turns rhs into the update and adds it to u. */
 void lu_step(struct lu *lu);
 
-/* The pressure integrated over the surface of the inner box (RNR-94-007). Collective. */
-double lu_surface_integral(const struct lu *lu);
-
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* LU's SSOR step: Jacobian blocks of a plane, then the lower and the upper triangular sweep. */
 #include "lu.h"
+#include "nas_operator.h"
 
 /*
  * Factors the diagonal blocks of a row of points in place into L (without its unit diagonal) and U

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Storage of a grid box, its starting values, forcing term, derived fields, and norms. */
+/* Storage of a grid box, its starting values, derived fields, and norms. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,32 +166,6 @@ void nas_block_initialize(struct nas_block *block)
                 }
             }
         }
-    }
-}
-
-void nas_block_make_forcing(struct nas_block *block)
-{
-    size_t bytes = block->points * NAS_VARS * sizeof *block->forcing;
-
-    /* The exact solution is known in the ghosts too: no exchange is needed here. */
-    for (int k = -NAS_GHOST; k < block->size[2] + NAS_GHOST; k++) {
-        for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
-            for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {
-                double value[NAS_VARS];
-                double *u = block->u + nas_vat(block, i, j, k);
-
-                nas_block_exact(block, i, j, k, value);
-                for (int m = 0; m < NAS_VARS; m++) {
-                    u[m * block->next_var] = value[m];
-                }
-            }
-        }
-    }
-    memset(block->forcing, 0, bytes);
-    nas_block_derive(block);
-    nas_block_residual(block);
-    for (size_t n = 0; n < block->points * NAS_VARS; n++) {
-        block->forcing[n] = -block->rhs[n];
     }
 }
 

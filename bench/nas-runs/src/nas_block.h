@@ -64,20 +64,8 @@ void nas_block_exact(const struct nas_block *block, int i, int j, int k, double 
 /* Sets u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007). */
 void nas_block_initialize(struct nas_block *block);
 
-/* Sets forcing from the exact solution; overwrites u and rhs. */
-void nas_block_make_forcing(struct nas_block *block);
-
 /* Sets the derived scalar fields from u, the nearest ghost layer included. */
 void nas_block_derive(struct nas_block *block);
-
-/* rhs = forcing + spatial operator applied to u; needs the derived fields and ghosts of u. */
-void nas_block_residual(struct nas_block *block);
-
-/*
- * Weights of the fourth difference at an inner global position; one-sided next to the boundary:
- *     1: 5 -4 1    2: -4 6 -4 1    ...    n-3: 1 -4 6 -4    n-2: 1 -4 5
- */
-void nas_fourth_difference(int position, int points, double weight[5]);
 
 /* Adds this block's sum of squares of (u - exact) and of rhs over inner points. */
 void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS]);

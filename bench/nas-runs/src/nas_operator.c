@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The spatial operator of LU and SP: convection, viscosity and dissipation along each axis. */
-#include <string.h>
+#include "nas_operator.h"
 
-#include "nas_block.h"
+#include <string.h>
 
 /* One row of points along x, with what the operator needs of it. */
 struct row {
@@ -154,5 +154,31 @@ void nas_block_residual(struct nas_block *b)
 
             add_row(b, &row, j, k);
         }
+    }
+}
+
+void nas_block_make_forcing(struct nas_block *block)
+{
+    size_t bytes = block->points * NAS_VARS * sizeof *block->forcing;
+
+    /* The exact solution is known in the ghosts too: no exchange is needed here. */
+    for (int k = -NAS_GHOST; k < block->size[2] + NAS_GHOST; k++) {
+        for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
+            for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {
+                double value[NAS_VARS];
+                double *u = block->u + nas_vat(block, i, j, k);
+
+                nas_block_exact(block, i, j, k, value);
+                for (int m = 0; m < NAS_VARS; m++) {
+                    u[m * block->next_var] = value[m];
+                }
+            }
+        }
+    }
+    memset(block->forcing, 0, bytes);
+    nas_block_derive(block);
+    nas_block_residual(block);
+    for (size_t n = 0; n < block->points * NAS_VARS; n++) {
+        block->forcing[n] = -block->rhs[n];
     }
 }

@@ -52,10 +52,4 @@ size_t sp_work_size(const int size[3]);
 /* Solves the scalar pentadiagonal systems along an axis through all ranks' cells. */
 void sp_solve(struct sp *sp, int axis);
 
-/* Ghost exchange and right-hand side of all cells. */
-void sp_residual(struct sp *sp);
-
-/* One time step. */
-void sp_step(struct sp *sp);
-
 #endif

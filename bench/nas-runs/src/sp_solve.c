@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include "nas_operator.h"
 #include "sp.h"
 
 enum { FORWARD_TAG = 200, BACKWARD_TAG = 210 }; /* plus the axis */

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "lu.h"
+#include "nas_operator.h"
 #include "nas_report.h"
 
 /*
@@ -48,7 +49,8 @@ static double faces_integral(const struct lu *lu, int axis, const int from[3], c
     return sum;
 }
 
-double lu_surface_integral(const struct lu *lu)
+/* The pressure integrated over the surface of the inner box (RNR-94-007). Collective. */
+static double surface_integral(const struct lu *lu)
 {
     int n = lu->grid.global[0];
     double h = 1.0 / (n - 1), own = 0.0, all = 0.0;
@@ -125,7 +127,7 @@ int main(int argc, char **argv)
     nas_block_add_error(&lu.grid, sum);
     nas_norm(sum, run.class_data->points, run.error);
     nas_block_derive(&lu.grid);
-    run.surface = lu_surface_integral(&lu);
+    run.surface = surface_integral(&lu);
     run.operations = operations(run.class_data->points, run.iterations);
     agrees = nas_run_report(&run);
     lu_destroy(&lu);

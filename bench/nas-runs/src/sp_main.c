@@ -4,10 +4,12 @@
 
 #include <mpi.h>
 
+#include "nas_operator.h"
 #include "nas_report.h"
 #include "sp.h"
 
-void sp_residual(struct sp *sp)
+/* Ghost exchange and right-hand side of all cells. */
+static void set_residual(struct sp *sp)
 {
     sp_exchange_faces(sp);
     for (int c = 0; c < sp->cells; c++) {
@@ -33,9 +35,10 @@ static void add_update(struct nas_block *b)
     }
 }
 
-void sp_step(struct sp *sp)
+/* One time step. */
+static void make_step(struct sp *sp)
 {
-    sp_residual(sp);
+    set_residual(sp);
     for (int c = 0; c < sp->cells; c++) {
         sp_to_x_characteristics(&sp->cell[c], sp->time_step);
     }
@@ -71,14 +74,14 @@ static void run_steps(struct sp *sp, struct nas_run *run)
     }
     /* One untimed step touches all memory and opens all connections. */
     initialize(sp);
-    sp_step(sp);
+    make_step(sp);
     initialize(sp);
 
     PMPI_Barrier(MPI_COMM_WORLD);
     nas_mpi_clock_start();
     start = PMPI_Wtime();
     for (int step = 0; step < run->iterations; step++) {
-        sp_step(sp);
+        make_step(sp);
     }
     run->seconds = PMPI_Wtime() - start;
     run->usage = nas_mpi_clock_read();
@@ -88,7 +91,7 @@ static void measure_norms(struct sp *sp, struct nas_run *run)
 {
     double error[NAS_VARS] = {0.0}, residual[NAS_VARS] = {0.0};
 
-    sp_residual(sp);
+    set_residual(sp);
     for (int c = 0; c < sp->cells; c++) {
         nas_block_add_error(&sp->cell[c].grid, error);
         nas_block_add_residual(&sp->cell[c].grid, residual);
