@@ -231,7 +231,9 @@ TEST(rawe_credit_review__misses_nobody)
                 (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[i]);
                 outdated++;
             }
-            credit.refused |= reviewed && rawe_credit_waits(&credit, &members[i]);
+            if (reviewed) {
+                rawe_credit_keep(&credit, &members[i]);
+            }
         }
     }
     assert_int_not_equal(outdated, 0);

@@ -435,6 +435,56 @@ TEST_WITH(with_bounds, rawe_engine_defer__messages_in_one_frame_stay_within_the_
     assert_int_equal(net.node[1].message_count, count);
 }
 
+/** Frames that node 0 has sent, and how often in all. */
+static uint64_t sendings(void)
+{
+    return counters(0)->frames_sent + counters(0)->frames_resent;
+}
+
+/** The receiver computes for 4 s, twice, while more comes than it keeps: 1.6 MB, of which 200 kB. */
+static void overrun(unsigned batch_frames)
+{
+    if (batch_frames != 0) {
+        unit_use_batches(&net, batch_frames);
+    }
+    send_in_order(400, 4000);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t before = sendings(), probes = counters(0)->probes_sent;
+        unit_run(&net, 4 * UNIT_S, UNIT_MS);
+        assert_int_equal(end(0)->peer_credit, 0);
+        assert_true(sendings() - before <= net.config.window_frames);
+        assert_true(counters(0)->probes_sent - probes <= 4000 / 50);
+        rawe_engine_defer_end(engine(1));
+        rawe_engine_deliver_deferred(engine(1));
+        rawe_engine_flush(engine(1), net.now_ns);
+        rawe_engine_defer_begin(engine(1));
+        /* It is told of the room: it need not ask. */
+        probes = counters(0)->probes_sent;
+        before = counters(1)->frames_received;
+        unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
+        assert_true(counters(1)->frames_received > before);
+        assert_int_equal(counters(0)->probes_sent, probes);
+    }
+    assert_int_equal(counters(0)->congestion_events, 0);
+    assert_true(counters(0)->losses_refused > 0);
+    assert_true(sendings() <= 400 * 3 + 4 * net.config.window_frames);
+    rawe_engine_defer_end(engine(1));
+    come_back(400, 4000);
+    assert_int_equal(counters(0)->congestion_events, 0);
+}
+
+TEST_WITH(with_bounds, rawe_engine_defer__without_room_the_sender_waits)
+{
+    overrun(0);
+}
+
+TEST_WITH(with_bounds, rawe_engine_defer__without_room_batches_stay_valid)
+{
+    overrun(16);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(counters(0)->validations_failed, 0);
+}
+
 static struct unit_send sending;
 
 /** While node 0 defers, node 1 does not answer it: it computes, and only its responder would. */

@@ -11,10 +11,11 @@ MOST_SECONDS = 60  # what the progress thread repairs takes milliseconds
 def runner(make_lab, build, away, tmp_path):
     """A function that runs it over a network; what was done while the process was away."""
 
-    def run(who, count, size, options=(), loss=0):
-        words = [away, who, tmp_path / "done", MOST_SECONDS, count, size]
+    def run(who, count, size, options=(), loss=0, seconds=MOST_SECONDS, lab=None):
+        words = [away, who, tmp_path / "done", seconds, count, size]
         arguments = ["-np", 2, *RAWE, *options, *words]
-        result = make_lab(loss=loss).mpirun(arguments, timeout=HANG_SECONDS, build=build)
+        lab = lab or make_lab(loss=loss)
+        result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
         assert_success(result)
         return result.output.strip()
 
@@ -41,3 +42,12 @@ def test_a_long_put_to_a_receiver_that_computes(run):
 @pytest.mark.parametrize("count, size", [(2000, 100), (300, 20000)])
 def test_what_comes_meanwhile_is_kept(run, count, size, loss):
     assert run("receiver", count, size, loss=loss) == "sent while away"  # it checks every byte
+
+
+@pytest.mark.parametrize("count, size", [(5000, 4000), (40000, 900)])
+def test_what_there_is_no_room_for_is_not_sent_again_and_again(make_lab, run, count, size):
+    lab = make_lab()
+    before = lab.statistic(0, "tx_bytes")
+    assert run("receiver", count, size, seconds=4, lab=lab) == "in vain"
+    sent_bytes = lab.statistic(0, "tx_bytes") - before
+    assert sent_bytes < 1.25 * count * size

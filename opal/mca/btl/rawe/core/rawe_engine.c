@@ -90,11 +90,12 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
         }
         rawe_deferral_drop(deferral, &engine->reassembly_buffers, entry);
     }
-    if (deferral->fragments_wait) {
-        deferral->fragments_wait = false;
+    if (deferral->fragments_wait || deferral->refused) {
+        deferral->fragments_wait = deferral->refused = false;
         for (uint32_t i = 0; i < engine->table->size; i++) {
             struct rawe_conn *conn = engine->table->entries[i];
             if (conn != NULL && conn->engine == engine) {
+                rawe_conn_admit(conn);
                 rawe_conn_deliver_fragmented(conn);
             }
         }
@@ -560,7 +561,7 @@ static void update_credit(struct rawe_engine *engine)
         if (conn == NULL || conn->through != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
-        engine->credit.refused |= rawe_credit_waits(&engine->credit, &conn->credit);
+        rawe_credit_keep(&engine->credit, &conn->credit);
         if (!conn->recvwin.ack_now &&
             rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;

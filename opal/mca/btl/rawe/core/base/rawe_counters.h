@@ -31,6 +31,7 @@
     X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
     X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
     X(losses_validation,    "frames found lost while a path was validated for batches")          \
+    X(losses_refused,       "frames that the peer had no memory for, so that they are sent again") \
     X(frames_received,      "sequenced frames taken")                                            \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \

@@ -128,8 +128,9 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     const struct rawe_liveness_limits *limits = &engine->config.liveness;
     const struct rawe_sendwin *window = &conn->sendwin;
-    unsigned sendings =
-        rawe_sendwin_empty(window) ? 0 : rawe_sendwin_at(window, window->una)->sendings;
+    /* Without credit nothing is sent, and a peer that says so is there. */
+    bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
+    unsigned sendings = sends ? rawe_sendwin_at(window, window->una)->sendings : 0;
     /* Who finalizes defers for good, and may be called. It gives up by rawe_conn_finalized. */
     bool absent = engine->deferral.active && !engine->finalizing;
     uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,

@@ -58,7 +58,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     conn->peer_credit = header->credit;
     bool is_ack = header->type == RAWE_FRAME_ACK;
     bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    rawe_conn_note_credit(conn, answers);
+    rawe_conn_note_credit(conn, answers, acknowledgement != window->una, now_ns);
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
         answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
@@ -147,6 +147,10 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
         if (conn->batch == RAWE_BATCH_VALIDATING) {
             rawe_conn_batch_conclude(conn, frame);
         }
+        return;
+    }
+    if (rawe_conn_was_refused(conn, frame)) {
+        counters->losses_refused++; /* by the peer: that says nothing of the path */
         return;
     }
     if (conn->sendwin.evidence_is_probe) {

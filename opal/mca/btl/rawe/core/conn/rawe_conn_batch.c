@@ -194,7 +194,8 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
      * What was lost twice goes alone: batches longer than the validated one may be too long for
      * some buffer on the path, always.
      */
-    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0;
+    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
+                 !rawe_conn_was_refused(conn, frame);
     if (alone) {
         note_lost_whole(conn, frame);
     }

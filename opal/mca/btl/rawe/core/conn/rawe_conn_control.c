@@ -230,10 +230,10 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 
 /**
  * The interval between questions for credit doubles with each answer that there is none, as TCP's
- * does at a closed window (RFC 9293 section 3.8.6.1). Not beyond half an epoch of rawe_credit.c: who
- * asks in each epoch is counted as a sender, and told when its turn comes.
+ * does at a closed window (RFC 9293 section 3.8.6.1). The peer tells of credit once there is some: the
+ * questions only make good for a loss of that.
  */
-#define CREDIT_INTERVAL_MOST_NS 5000000ull
+#define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
@@ -248,12 +248,17 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_note_credit(struct rawe_conn *conn, bool answers)
+void rawe_conn_note_credit(struct rawe_conn *conn, bool answers, bool progress, uint64_t now_ns)
 {
+    if (progress) {
+        conn->credit_refusals = 0;
+    }
     if (conn->peer_credit != 0) {
         conn->wants_credit = false;
-        conn->credit_refusals = 0;
-    } else if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
+        return;
+    }
+    conn->no_credit_ns = now_ns;
+    if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
         conn->credit_refusals++;
     }
 }
@@ -472,6 +477,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     conn->credit_refusals = 0;
+    conn->no_credit_ns = 0;
     rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
     conn->disowned_since_ns = 0;
     conn->finalize.announced = false;

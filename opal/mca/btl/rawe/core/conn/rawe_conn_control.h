@@ -83,8 +83,11 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
  * done just now.
  */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
-/** The peer has said how much credit there is; `answers`: to a question. */
-void rawe_conn_note_credit(struct rawe_conn *conn, bool answers);
+/**
+ * The peer has said how much credit there is; `answers`: to a question. `progress`: it acknowledges
+ * something new as well.
+ */
+void rawe_conn_note_credit(struct rawe_conn *conn, bool answers, bool progress, uint64_t now_ns);
 /** Neither the home route nor the one used carries more than that. */
 static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
@@ -149,6 +152,12 @@ static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
     uint32_t allowed = rawe_conn_in_flight_limit(conn);
     uint32_t in_flight = conn->sendwin.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
+}
+/** Was a frame sent before the peer last said that it had no room? Then it may have been refused. */
+static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
+                                         const struct rawe_txframe *frame)
+{
+    return rawe_txframe_sent_ns(frame) <= conn->no_credit_ns;
 }
 /** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);

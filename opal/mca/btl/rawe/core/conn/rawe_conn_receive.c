@@ -124,6 +124,33 @@ struct arrival {
     const uint8_t *end;
 };
 
+/** Send an acknowledgement for the credit in it. */
+static void report_credit(struct rawe_conn *conn)
+{
+    conn->engine->counters.credit_updates++;
+    conn->recvwin.ack_now = true;
+    rawe_conn_make_pending(conn);
+}
+
+/** There is no memory for a frame: tell its sender once, so that it stops. */
+static void refuse(struct rawe_conn *conn)
+{
+    struct rawe_deferral *deferral = &conn->engine->deferral;
+    deferral->refused = deferral->refused || deferral->active;
+    if (!conn->credit.refused) {
+        rawe_credit_refuse(&conn->credit);
+        report_credit(conn);
+    }
+}
+
+void rawe_conn_admit(struct rawe_conn *conn)
+{
+    if (conn->credit.refused) {
+        rawe_credit_admit(&conn->through->credit, &conn->credit);
+        report_credit(conn);
+    }
+}
+
 /** Make sure of a place for the data, and put parts there. False, and counted: not now. */
 static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
 {
@@ -139,6 +166,7 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
          !rawe_deferral_keep(&engine->deferral, conn, arrival->payload,
                              (size_t)(arrival->end - arrival->payload)))) {
         engine->counters.no_buffer++;
+        refuse(conn);
         return false;
     }
     return true;
@@ -390,6 +418,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_note_finalizing(conn, header);
         rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        if (conn->credit.refused && !rawe_deferral_full(&engine->deferral)) {
+            rawe_credit_admit(&conn->through->credit, &conn->credit);
+        }
         rawe_credit_note_probe(&conn->through->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);

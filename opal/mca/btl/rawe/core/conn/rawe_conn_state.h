@@ -80,7 +80,8 @@ struct rawe_conn {
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
     bool wants_credit;          /**< something could not be sent for lack of it */
-    uint8_t credit_refusals;    /**< answers in a row that there is none */
+    uint8_t credit_refusals;    /**< answers that there is none, since something was acknowledged */
+    uint64_t no_credit_ns;      /**< when the peer last said that there is none; 0: it never did */
     uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
     uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin;  /**< first sequence number of the validation frames */

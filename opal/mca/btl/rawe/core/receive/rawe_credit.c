@@ -104,8 +104,8 @@ void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *me
         member->turn = credit->next_turn++;
         credit->joined++;
     }
-    credit->refused |= member->advertised == 0;
     member->epoch = credit->epoch;
+    credit->waiting |= rawe_credit_waits(credit, member);
     credit->senders_now++;
     share_out(credit);
 }
@@ -130,10 +130,20 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
 
 bool rawe_credit_review(struct rawe_credit *credit)
 {
-    bool refused = credit->refused;
-    credit->refused = false;
-    return refused || promised_too_much(credit, RAWE_LANE_EXPRESS) ||
+    bool waiting = credit->waiting;
+    credit->waiting = false;
+    return waiting || promised_too_much(credit, RAWE_LANE_EXPRESS) ||
            promised_too_much(credit, RAWE_LANE_BULK);
+}
+
+void rawe_credit_keep(struct rawe_credit *credit, struct rawe_credit_member *member)
+{
+    if (rawe_credit_waits(credit, member)) {
+        credit->waiting = true;
+        if (member->asked) {
+            rawe_credit_note(credit, member);
+        }
+    }
 }
 
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)

@@ -33,7 +33,7 @@ struct rawe_credit {
     uint32_t epoch;                  /**< number of the present epoch, at least 2 */
     uint32_t version;                /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
-    bool refused; /**< some connection may wait for credit, as rawe_credit_waits */
+    bool waiting; /**< some connection may wait for credit, as rawe_credit_waits */
 };
 
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
@@ -43,6 +43,8 @@ struct rawe_credit_member {
     uint32_t version; /**< of the sharing that `advertised` is from */
     uint16_t
         advertised; /**< credit in the last frame sent to the peer; see rawe_credit_advertise */
+    bool asked;     /**< its peer has asked for credit, and has been told of none yet */
+    bool refused;   /**< there was no memory for what its peer sent: no credit for now */
 };
 
 /** `ring_frames` is what the receive ring holds. */
@@ -69,13 +71,32 @@ static inline void rawe_credit_note(struct rawe_credit *credit, struct rawe_cred
     }
 }
 
-/** A PROBE has come: who knows of credit, and does not use it, has nothing to send. */
+/**
+ * A PROBE has come. A peer that knows of credit, and does not use it, has nothing to send. One that
+ * knows of none counts as a sender until it is told of some, without asking again.
+ */
 static inline void rawe_credit_note_probe(struct rawe_credit *credit,
                                           struct rawe_credit_member *member)
 {
-    if (member->advertised == 0) {
+    if (member->advertised == 0 && !member->refused) {
+        member->asked = true;
         rawe_credit_note(credit, member);
     }
+}
+
+/** There is no memory for what has come: no credit until rawe_credit_admit. */
+static inline void rawe_credit_refuse(struct rawe_credit_member *member)
+{
+    member->refused = true;
+    member->version = 0;
+}
+
+/** There may be memory again for what was refused: the peer is a sender. */
+static inline void rawe_credit_admit(struct rawe_credit *credit, struct rawe_credit_member *member)
+{
+    member->refused = false;
+    member->version = 0;
+    rawe_credit_note(credit, member);
 }
 
 /** Does the peer send? It did in this epoch or in the one before. */
@@ -89,7 +110,7 @@ static inline bool rawe_credit_is_active(const struct rawe_credit *credit,
 static inline bool rawe_credit_waits(const struct rawe_credit *credit,
                                      const struct rawe_credit_member *member)
 {
-    return member->advertised == 0 && rawe_credit_is_active(credit, member);
+    return member->advertised == 0 && !member->refused && rawe_credit_is_active(credit, member);
 }
 
 /** What the connection may advertise now, in frames; 0: the peer has to wait. */
@@ -97,6 +118,9 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
                                       const struct rawe_credit_member *member)
 {
     const struct rawe_credit_share *share = &credit->share[lane];
+    if (member->refused) {
+        return 0;
+    }
     if (!rawe_credit_is_active(credit, member)) {
         return share->idle;
     }
@@ -113,7 +137,8 @@ static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigne
         credit->advertised[lane] += (uint32_t)frames - member->advertised;
         member->advertised = frames;
         member->version = credit->version;
-        credit->refused |= rawe_credit_waits(credit, member);
+        member->asked = member->asked && frames == 0;
+        credit->waiting |= rawe_credit_waits(credit, member);
     }
     return member->advertised;
 }
@@ -125,7 +150,8 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
     credit->advertised[lane] -= member->advertised;
     member->advertised = 0;
     member->version = 0;
-    credit->refused |= rawe_credit_waits(credit, member);
+    member->asked = member->refused = false;
+    credit->waiting |= rawe_credit_waits(credit, member);
 }
 
 /**
@@ -137,10 +163,13 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
 
 /**
- * May any connection be outdated? If not, they need not be looked at one by one. If so, `refused` has
- * to be set again for each that still waits (rawe_credit_waits).
+ * May any connection be outdated? If not, they need not be looked at one by one. If so,
+ * rawe_credit_keep has to be called for each of them.
  */
 bool rawe_credit_review(struct rawe_credit *credit);
+
+/** A new epoch has begun: a connection that waits for credit goes on doing so. */
+void rawe_credit_keep(struct rawe_credit *credit, struct rawe_credit_member *member);
 
 /** Time has passed. True when a new epoch has begun by that. */
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);

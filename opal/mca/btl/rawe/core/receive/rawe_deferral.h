@@ -32,6 +32,7 @@ struct rawe_deferral {
     bool active;         /**< the owner cannot be called now */
     bool pending;        /**< there is something to be delivered or completed */
     bool fragments_wait; /**< fragmented messages stayed where they were for lack of memory */
+    bool refused;        /**< frames were not taken as it is full: see rawe_conn_admit */
     bool discards;       /**< the owner never comes back: nothing is kept */
     size_t bytes;        /**< allocated for `first` and what follows it */
     size_t limit_bytes;  /**< see rawe_deferral_full */
@@ -40,8 +41,8 @@ struct rawe_deferral {
 };
 
 /**
- * No more messages are kept: frames with messages are not taken, and have to be sent again. The
- * limit may be exceeded by one message.
+ * No more messages are kept: frames with messages are not taken, and their senders get no credit.
+ * The limit may be exceeded by one message.
  */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
