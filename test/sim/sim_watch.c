@@ -66,11 +66,10 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
 
-    for (uint64_t left = reductions_most(sim, channel); left != 0 && least > RAWE_CC_LEAST_FRAMES;
-         left--) {
+    for (uint64_t left = reductions_most(sim, channel); left != 0 && least > cc->least; left--) {
         least = least * 7 / 10;
     }
-    least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
+    least = least < cc->least ? cc->least : least;
     /* Who lies about what has arrived can make several round trips of one. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
         net_fail("congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",

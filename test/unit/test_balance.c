@@ -158,11 +158,25 @@ TEST(rawe_balance_put__by_nominal_speed_until_measured)
     assert_arrived(piece, 0, 30 * GRAIN_BYTES);
 }
 
+/** Measured on the connection by that rail: so much was acknowledged in 20 ms. */
+static void has_rate(unsigned rail, uint32_t mbps)
+{
+    struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->cc;
+    struct rawe_cc_ack ack = {.now_ns = rails.now_ns - 20 * UNIT_MS, .in_flight = 1};
+    rawe_cc_start(cc, cc->type, cc->most, rails.now_ns);
+    ack.arrived_frames = 1;
+    ack.frame_bytes = mbps * 2500;
+    rawe_cc_acknowledged(cc, &ack);
+    ack.now_ns = rails.now_ns;
+    rawe_cc_acknowledged(cc, &ack);
+    assert_int_equal(cc->rate_mbps, mbps);
+}
+
 TEST(rawe_balance_put__by_measured_rates)
 {
     start(0, 1000, 1000, 2000);
     for (unsigned rail = 0; rail < 2; rail++) {
-        rails_conn(0, rail, RAWE_LANE_BULK)->rate.mbps = rail == 0 ? 100 : 300;
+        has_rate(rail, rail == 0 ? 100 : 300);
     }
     /* That of the third is not known: half as fast as nominal would be 400 as well. */
     struct piece *piece = put(0, 0, 32 * GRAIN_BYTES);
@@ -177,7 +191,8 @@ TEST(rawe_balance_put__little_by_a_route_that_is_silent)
 {
     start(0, 1000, 1000, 0);
     struct rawe_conn *silent = rails_conn(0, 0, RAWE_LANE_BULK);
-    silent->rate.mbps = rails_conn(0, 1, RAWE_LANE_BULK)->rate.mbps = 500;
+    has_rate(0, 500);
+    has_rate(1, 500);
     silent->liveness.probes_unanswered = 1;
     struct piece *piece = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 1, 3 * GRAIN_BYTES);
@@ -247,12 +262,12 @@ TEST(rawe_balance_put__fails_with_its_connection)
 TEST(refill__takes_over_from_a_route_that_is_stuck)
 {
     start(0, 1000, 1000, 0);
-    rails_conn(0, 0, RAWE_LANE_BULK)->rate.mbps = 900; /* it was so, once */
-    rails_conn(0, 1, RAWE_LANE_BULK)->rate.mbps = 100;
+    has_rate(0, 900); /* it was so, once */
+    has_rate(1, 100);
     rails.host[0].nic[0].room = 0;
     struct piece *piece = put(0, 0, 40 * GRAIN_BYTES);
     assert_true(load_bytes(0) >= 30 * GRAIN_BYTES);
-    rails_conn(0, 0, RAWE_LANE_BULK)->rate.mbps = 100; /* and is no more */
+    has_rate(0, 100); /* and is no more */
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     /* All but a window and a grain, which is not worth taking over. */
     assert_in_range(load_bytes(0), 1, 4 * GRAIN_BYTES);

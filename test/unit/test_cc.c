@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the congestion window.
+ * Tests of congestion control: CUBIC, and what all algorithms have in common.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -9,205 +9,321 @@
 #include "send/rawe_cc.h"
 #include "unit_test.h"
 
-TEST(rawe_cc_init__first_window_within_the_largest)
+#define MS 1000000ull
+#define START_NS (7000 * MS)
+#define MOST 1024u
+
+static struct rawe_cc cc;
+static uint64_t now_ns;
+
+/** An acknowledgement of frames; when it comes, others are in flight. */
+static void acked(uint32_t frames, bool limited)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
-    assert_int_equal(cc.window, 64);
-    rawe_cc_init(&cc, 64, 16);
+    rawe_cc_acknowledged(&cc, &(struct rawe_cc_ack){
+                                  .now_ns = now_ns,
+                                  .arrived_frames = frames,
+                                  .frame_bytes = 1448,
+                                  .in_flight = 1,
+                                  .limited = limited,
+                              });
+}
+
+/** A frame is lost that was sent just now. */
+static bool lose(void)
+{
+    now_ns += 1000;
+    return rawe_cc_lost(&cc, now_ns - 1, false, now_ns);
+}
+
+/** A new path, on which the window has grown to `window` already. */
+static void start(uint32_t window)
+{
+    now_ns = START_NS;
+    rawe_cc_start(&cc, &rawe_cc_cubic, MOST, now_ns);
+    if (window > cc.window) {
+        acked(window - cc.window, true);
+    }
+    assert_int_equal(cc.window, window);
+}
+
+/** All that is in flight is acknowledged. */
+static void round_trip(void)
+{
+    for (uint32_t left = cc.window; left != 0; left--) {
+        acked(1, true);
+    }
+}
+
+TEST(rawe_cc_types__each_has_a_name_of_its_own)
+{
+    assert_ptr_equal(rawe_cc_types[0], &rawe_cc_cubic);
+    for (size_t i = 0; rawe_cc_types[i] != NULL; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(rawe_cc_types[i]->name, rawe_cc_types[j]->name);
+        }
+    }
+}
+
+TEST(rawe_cc_start__first_window_within_the_largest)
+{
+    start(64);
+    rawe_cc_start(&cc, &rawe_cc_cubic, 16, now_ns);
     assert_int_equal(cc.window, 16);
 }
 
-TEST(rawe_cc_acked__slow_start_doubles_in_a_round_trip)
+TEST(cubic_acknowledged__slow_start_doubles_in_a_round_trip)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
-    rawe_cc_acked(&cc, 64, true);
+    start(64);
+    acked(64, true);
     assert_int_equal(cc.window, 128);
 }
 
-TEST(rawe_cc_acked__never_beyond_the_largest)
+TEST(cubic_acknowledged__never_beyond_the_largest)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 100);
-    rawe_cc_acked(&cc, 64, true);
-    assert_int_equal(cc.window, 100);
-    rawe_cc_acked(&cc, 1000, true);
-    assert_int_equal(cc.window, 100);
+    start(1000);
+    acked(64, true);
+    assert_int_equal(cc.window, MOST);
+    acked(1000, true);
+    assert_int_equal(cc.window, MOST);
 }
 
-TEST(rawe_cc_acked__a_window_not_used_does_not_grow)
+TEST(cubic_acknowledged__a_window_not_used_does_not_grow)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
+    start(64);
     for (unsigned i = 0; i < 1000; i++) {
-        rawe_cc_acked(&cc, 10, false);
+        acked(10, false);
     }
     assert_int_equal(cc.window, 64);
 }
 
-/** Acknowledge a window's worth, frame by frame. */
-static void round_trip(struct rawe_cc *cc)
+TEST(cubic_acknowledged__after_a_loss_once_a_round_trip)
 {
-    for (uint32_t i = cc->window; i > 0; i--) {
-        rawe_cc_acked(cc, 1, true);
-    }
-}
-
-TEST(rawe_cc_acked__after_a_loss_once_a_round_trip)
-{
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 100, 1024);
-    assert_true(rawe_cc_lost(&cc, 0, 100));
+    start(100);
+    assert_true(lose());
     assert_int_equal(cc.window, 70);
     for (unsigned i = 0; i < 69; i++) {
-        rawe_cc_acked(&cc, 1, true);
+        acked(1, true);
     }
     assert_int_equal(cc.window, 70);
-    rawe_cc_acked(&cc, 1, true);
+    acked(1, true);
     assert_true(cc.window > 70);
 }
 
-TEST(rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond)
+TEST(cubic_acknowledged__fast_to_the_plateau_slow_around_it_fast_beyond)
 {
-    struct rawe_cc cc;
-    uint32_t gained[8];
-    rawe_cc_init(&cc, 400, 1024);
-    assert_true(rawe_cc_lost(&cc, 0, 400));
+    uint32_t gained[10];
+    start(400);
+    assert_true(lose());
     assert_int_equal(cc.window, 280);
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         uint32_t before = cc.window;
-        round_trip(&cc);
+        round_trip();
         gained[i] = cc.window - before;
-        if (i + 1 == RAWE_CC_ROUNDS_BACK) {
+        if (i == 4) {
             assert_in_range(cc.window, 400, 402);
         }
     }
-    assert_in_range(gained[4], 1, 2);
-    assert_true(gained[0] > 10 * gained[4] && gained[7] > 10 * gained[4]);
-    assert_true(gained[1] > gained[3] && gained[7] > gained[6] && gained[6] > gained[5]);
+    assert_true(gained[0] > 2 * gained[3]);
+    assert_true(gained[5] < 5);
+    assert_true(gained[9] > 10 * gained[5]);
 }
 
-TEST(rawe_cc_acked__each_round_trip_gains_and_none_more_than_half)
+TEST(cubic_acknowledged__each_round_trip_gains_and_none_more_than_half)
 {
-    for (uint32_t first = 4; first <= 1024; first += 17) {
-        struct rawe_cc cc;
-        rawe_cc_init(&cc, first, 1024);
-        assert_true(rawe_cc_lost(&cc, 0, first));
-        while (cc.window < 1024) {
+    for (uint32_t window = 64; window < MOST; window += 100) {
+        start(window);
+        assert_true(lose());
+        while (cc.window < MOST) {
             uint32_t before = cc.window;
-            round_trip(&cc);
+            round_trip();
             assert_in_range(cc.window, before + 1, before + before / 2);
         }
-        assert_in_range(cc.rounds, 1, 60);
     }
 }
 
-TEST(rawe_cc_lost__once_for_all_frames_of_a_flight)
+TEST(cubic_acknowledged__fast_however_long_after_a_reduction)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 100, 1024);
-    assert_true(rawe_cc_lost(&cc, 10, 100));
-    for (uint32_t sequence = 11; sequence < 100; sequence++) {
-        assert_false(rawe_cc_lost(&cc, sequence, 150));
+    static const uint32_t windows[] = {720, 1024};
+    for (unsigned i = 0; i < 2; i++) {
+        start(windows[i]);
+        assert_true(lose());
+        for (unsigned rounds = 0; rounds < 200; rounds++) {
+            round_trip();
+            assert_true(rounds < 60 || cc.window == MOST);
+        }
+    }
+}
+
+TEST(rawe_cc_lost__once_for_what_was_in_flight)
+{
+    start(100);
+    assert_true(lose());
+    for (uint64_t sent_ns = START_NS; sent_ns <= now_ns; sent_ns += 100) {
+        assert_false(rawe_cc_lost(&cc, sent_ns, false, now_ns + MS));
     }
     assert_int_equal(cc.window, 70);
-    assert_true(rawe_cc_lost(&cc, 100, 150)); /* sent after the reduction */
+    assert_true(lose()); /* sent after the reduction, whatever its number */
     assert_int_equal(cc.window, 49);
 }
 
-TEST(rawe_cc_lost__once_across_the_wrap)
+TEST(rawe_cc_lost__again_for_what_was_sent_again)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 100, 1024);
-    assert_true(rawe_cc_lost(&cc, UINT32_MAX - 20, 10));
-    assert_false(rawe_cc_lost(&cc, UINT32_MAX, 10));
-    assert_false(rawe_cc_lost(&cc, 9, 20));
-    assert_true(rawe_cc_lost(&cc, 10, 20));
+    start(100);
+    assert_true(lose());
+    assert_false(rawe_cc_lost(&cc, now_ns, false, now_ns + MS)); /* it may have left before */
+    assert_true(rawe_cc_lost(&cc, now_ns, true, now_ns + MS));
+    assert_int_equal(cc.window, 49);
 }
 
-TEST(rawe_cc_lost__a_reduction_long_ago_excuses_nothing)
+TEST(rawe_cc_lost__not_for_what_took_another_path)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 1000, 1024);
-    assert_true(rawe_cc_lost(&cc, 0, 100));
-    /* Two thousand million frames later, where "before" has turned round. */
-    uint32_t later = 100 + 0x80000010u;
-    assert_true(rawe_cc_lost(&cc, later, later + 50));
-    assert_int_equal(cc.window, 490);
+    start(100);
+    rawe_cc_excuse(&cc, now_ns);
+    assert_false(rawe_cc_lost(&cc, now_ns, false, now_ns + MS));
+    assert_int_equal(cc.window, 100);
+    assert_true(lose());
 }
 
 TEST(rawe_cc_lost__never_below_the_least)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
-    for (uint32_t i = 0; i < 50; i++) {
-        assert_true(rawe_cc_lost(&cc, i, i + 1));
-        assert_true(cc.window >= RAWE_CC_LEAST_FRAMES);
+    start(64);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(lose());
+        assert_true(cc.window >= cc.least);
     }
-    assert_int_equal(cc.window, RAWE_CC_LEAST_FRAMES);
-    for (unsigned i = 0; i < 1000; i++) {
-        rawe_cc_acked(&cc, 4, true);
+    assert_int_equal(cc.window, cc.least);
+    for (unsigned i = 0; i < 10; i++) {
+        round_trip();
     }
-    assert_true(cc.window > RAWE_CC_LEAST_FRAMES); /* and it recovers */
+    assert_true(cc.window > cc.least); /* and it recovers */
 }
 
-TEST(rawe_cc_acked__fast_however_long_after_a_reduction)
+/** Nothing was sent for that many periods. */
+static void pause_for(uint64_t periods)
 {
-    struct rawe_cc cc;
-    static const uint32_t plateaus[] = {RAWE_CC_LEAST_FRAMES, 1024};
-    for (unsigned i = 0; i < 2; i++) {
-        rawe_cc_init(&cc, 64, 1024);
-        cc.window = plateaus[i];
-        assert_true(rawe_cc_lost(&cc, 0, 1));
-        for (unsigned rounds = 0; rounds < 200000; rounds++) {
-            cc.window = 720; /* it was not made use of */
-            rawe_cc_acked(&cc, 720, true);
-            assert_true(rounds < 60 || cc.window == 1024);
-        }
-    }
+    struct rawe_rtt rtt;
+    rawe_rtt_init(&rtt);
+    rawe_rtt_sample(&rtt, 1000);
+    now_ns += periods * RAWE_CC_UNUSED_NS;
+    rawe_cc_validate(&cc, &rtt, 0, now_ns);
 }
 
-TEST(rawe_cc_unused__halves_down_to_the_first_window)
+TEST(rawe_cc_validate__halves_down_to_the_first_window)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
-    rawe_cc_acked(&cc, 900, true);
+    start(964);
+    pause_for(0);
     assert_int_equal(cc.window, 964);
-    rawe_cc_unused(&cc, 0);
-    assert_int_equal(cc.window, 964);
-    rawe_cc_unused(&cc, 1);
+    pause_for(1);
     assert_int_equal(cc.window, 482);
-    rawe_cc_unused(&cc, 2);
+    pause_for(2);
     assert_int_equal(cc.window, 120);
-    rawe_cc_unused(&cc, UINT64_MAX);
+    pause_for(1000000);
     assert_int_equal(cc.window, 64);
 }
 
-TEST(rawe_cc_unused__a_smaller_window_stays)
+TEST(rawe_cc_validate__a_smaller_window_stays)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 64, 1024);
-    assert_true(rawe_cc_lost(&cc, 0, 64));
+    start(64);
+    assert_true(lose());
     assert_int_equal(cc.window, 44);
-    rawe_cc_unused(&cc, 10);
+    pause_for(10);
     assert_int_equal(cc.window, 44);
 }
 
-TEST(rawe_cc_unused__slow_start_leads_back)
+TEST(rawe_cc_validate__slow_start_leads_back)
 {
-    struct rawe_cc cc;
-    rawe_cc_init(&cc, 800, 1024);
-    cc.first = 64;
-    assert_true(rawe_cc_lost(&cc, 0, 800));
-    assert_int_equal(cc.window, 560);
-    cc.threshold = 100; /* as after losses at a smaller window */
-    rawe_cc_unused(&cc, 10);
+    start(200);
+    assert_true(lose()); /* slow start would end at 140 */
+    while (cc.window < 800) {
+        round_trip();
+    }
+    uint32_t most = cc.window / 4 * 3;
+    pause_for(10);
     assert_int_equal(cc.window, 64);
-    rawe_cc_acked(&cc, 64, true);
-    assert_int_equal(cc.window, 128);
-    rawe_cc_acked(&cc, 128, true);
-    assert_int_equal(cc.window, 256);
-    rawe_cc_acked(&cc, 256, true);
-    assert_true(cc.threshold == 420 && cc.window >= 420);
+    while (cc.window < most) {
+        uint32_t before = cc.window;
+        acked(before, true);
+        assert_int_equal(cc.window, 2 * before);
+    }
+    uint32_t window = cc.window;
+    acked(1, true);
+    assert_int_equal(cc.window, window);
+}
+
+/** `bytes` arrived; `in_flight` frames still are. */
+static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
+{
+    rawe_cc_acknowledged(&cc, &(struct rawe_cc_ack){.now_ns = at_ns,
+                                                    .arrived_frames = 1,
+                                                    .frame_bytes = bytes,
+                                                    .in_flight = in_flight});
+}
+
+/** The same each millisecond, the first time at `from_ns`. */
+static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        arrived(from_ns + i * MS, bytes, 1);
+    }
+    return from_ns + count * MS;
+}
+
+TEST(measure_rate__between_acknowledgements)
+{
+    start(64);
+    /* How long the first ones were on their way does not count. */
+    arrived(START_NS, 10000000, 1);
+    assert_int_equal(cc.rate_mbps, 0);
+    arrived(START_NS + MS, 100000, 1);
+    assert_int_equal(cc.rate_mbps, 0);
+    arrived(START_NS + 2 * MS, 150000, 1);
+    assert_int_equal(cc.rate_mbps, 1000); /* 250 kB in 2 ms */
+}
+
+TEST(measure_rate__waits_for_enough_bytes)
+{
+    start(64);
+    feed(START_NS, 8, 9000);
+    assert_int_equal(cc.rate_mbps, 0);
+    feed(START_NS + 8 * MS, 1, 9000);
+    assert_int_equal(cc.rate_mbps, 72);
+}
+
+TEST(measure_rate__is_a_mean_of_late_measurements)
+{
+    start(64);
+    uint64_t at_ns = feed(START_NS, 3, 125000);
+    assert_int_equal(cc.rate_mbps, 1000);
+    at_ns = feed(at_ns, 2, 62500);
+    assert_int_equal(cc.rate_mbps, 875);
+    feed(at_ns, 100, 62500);
+    assert_in_range(cc.rate_mbps, 500, 505);
+}
+
+TEST(measure_rate__does_not_count_pauses)
+{
+    start(64);
+    uint64_t at_ns = feed(START_NS, 3, 125000);
+    arrived(at_ns, 125000, 0);
+    feed(at_ns + 500 * MS, 3, 125000);
+    assert_int_equal(cc.rate_mbps, 1000);
+}
+
+TEST(measure_rate__a_time_before_the_last_one_is_no_long_time)
+{
+    start(64);
+    uint64_t at_ns = feed(START_NS, 3, 125000);
+    arrived(at_ns - 1 * MS - 1, 125000, 1);
+    assert_int_equal(cc.rate_mbps, 1000);
+}
+
+TEST(measure_rate__has_bounds)
+{
+    start(64);
+    feed(START_NS, 3, UINT32_MAX);
+    assert_int_equal(cc.rate_mbps, RAWE_CC_RATE_MOST_MBPS); /* of 34 Tb/s */
+    start(64);
+    arrived(START_NS, 1, 1);
+    arrived(START_NS + 3600000 * MS, 70000, 1);
+    assert_int_equal(cc.rate_mbps, 1);
 }

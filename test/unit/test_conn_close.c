@@ -305,7 +305,7 @@ static void send_beyond_credit(void)
     done_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
-    end(0)->peer_credit = RAWE_CC_LEAST_FRAMES;
+    end(0)->peer_credit = 4;
     for (unsigned i = 0; i < SENDS; i++) {
         under_way[i].on_done = note_done;
         unit_send_message(end(0), &under_way[i], 1, under_way_data, sizeof(under_way_data));

@@ -98,7 +98,8 @@ TEST(rawe_conn_coalesce_new__no_large_frame_left)
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 256});
     net.node[0].engine.frames.limit = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->cc.window = end(0)->peer_credit = 1000;
+    end(0)->peer_credit = 1000;
+    net_fix_window(end(0), 1000);
     unsigned count = 0;
     while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
         count++; /* too long to be held back */
@@ -212,7 +213,7 @@ TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
     uint8_t data[40];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    end(0)->cc.window = 4; /* the others are queued */
+    net_fix_window(end(0), 4); /* the others are queued */
     for (unsigned i = 0; i < 20; i++) {
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
     }
@@ -526,7 +527,7 @@ TEST(rawe_conn_coalesce_flush__no_credit)
 {
     connect_busy();
     copy(1, 10);
-    end(0)->cc.window = COALESCE_FROM; /* losses were found meanwhile, say */
+    net_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     assert_null(end(0)->sendwin.held);

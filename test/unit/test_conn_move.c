@@ -101,7 +101,7 @@ TEST(rawe_conn_move__goes_on_with_what_is_queued)
     memset(&send, 0, sizeof(send));
     unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    conn->cc.window = 4;
+    net_fix_window(conn, 4);
     unit_send_message(conn, &send, 7, data, sizeof(data));
     assert_int_equal(conn->sendwin.in_flight, 4);
     rails_cut(0);
@@ -211,7 +211,7 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_anew)
     uint32_t next = conn->sendwin.next;
     rails.cut[2] = true;
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
-    conn->cc.window = 200; /* there would be room for more */
+    net_fix_window(conn, 200); /* there would be room for more */
     rails_run(100 * UNIT_US, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_MIGRATED);
     assert_int_equal(conn->sendwin.next, next);

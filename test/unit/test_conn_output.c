@@ -24,7 +24,8 @@ TEST(rawe_conn_output__link_full_at_every_place)
     static uint8_t data[30000];
     unit_fill(data, sizeof(data), 7);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->cc.window = end(0)->peer_credit = 64;
+    end(0)->peer_credit = 64;
+    net_fix_window(end(0), 64);
     for (unsigned room = 0; room < 25; room++) {
         struct unit_send send = {0};
         uint64_t frames_before = counters(0)->frames_sent;
@@ -202,7 +203,8 @@ TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
     unit_fill(data, sizeof(data), 1);
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->cc.window = end(0)->peer_credit = 1000;
+    end(0)->peer_credit = 1000;
+    net_fix_window(end(0), 1000);
     struct unit_send first = {0};
     unit_send_message(end(0), &first, 99, data, sizeof(data));
     finish();
@@ -234,7 +236,8 @@ TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
     unit_fill(data, sizeof(data), 1);
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->cc.window = end(0)->peer_credit = 1000;
+    end(0)->peer_credit = 1000;
+    net_fix_window(end(0), 1000);
     net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
     net.filter_count = 0;
     for (unsigned i = 0; i < COUNT; i++) {
@@ -268,7 +271,8 @@ TEST(rawe_conn_frame_next__frames_run_out)
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
-        conn->cc.window = conn->peer_credit = 1000;
+        conn->peer_credit = 1000;
+        net_fix_window(conn, 1000);
         for (unsigned i = 0; i < COUNT; i++) {
             unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
         }
@@ -296,7 +300,8 @@ TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
     end(0)->queue.message_number = end(0)->queue.messages_open = 1000;
     net.node[0].engine.frames.limit = 0;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
-    bulk->cc.window = bulk->peer_credit = 1000;
+    bulk->peer_credit = 1000;
+    net_fix_window(bulk, 1000);
     net.filter = drop_all;
     for (unsigned i = 0; i < 40; i++) {
         unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));

@@ -236,7 +236,7 @@ TEST(coalesces__not_unless_asked_for)
 TEST(coalesces__window_full)
 {
     connect_busy();
-    end(0)->cc.window = end(0)->sendwin.in_flight;
+    net_fix_window(end(0), end(0)->sendwin.in_flight);
     for (unsigned i = 0; i < 30; i++) {
         send(3000);
     }

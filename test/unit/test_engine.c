@@ -73,9 +73,9 @@ TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
         assert_int_equal(unit_copy_message(conn, 1, 10), RAWE_STATUS_DONE); /* waits */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
-        conn->cc.window = 0; /* nothing of the next one is framed yet */
+        net_fix_window(conn, 0); /* nothing of the next one is framed yet */
         unit_send_message(conn, &sends[lane], 2, &byte, 1);
-        conn->cc.window = 64;
+        net_fix_window(conn, 64);
         rawe_conn_make_pending(conn);
     }
     net.node[0].link_room = UINT32_MAX;
@@ -108,9 +108,9 @@ TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
     net.node[0].link_room = 0;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
-    end(0)->cc.window = 0;
+    net_fix_window(end(0), 0);
     unit_send_message(end(0), &send, 2, &byte, 1);
-    end(0)->cc.window = 64;
+    net_fix_window(end(0), 64);
     assert_ptr_equal(net.node[0].engine.pending, end(0)); /* and bulk behind it */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);

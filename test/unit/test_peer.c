@@ -301,7 +301,7 @@ TEST(rawe_peer_send__not_complete_while_the_window_is_full)
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
-    unit_peer_end(RAWE_LANE_BULK)->cc.window = 4;
+    net_fix_window(unit_peer_end(RAWE_LANE_BULK), 4);
     struct sent *one = unit_peer_send(15000, true);
     assert_int_equal(one->result, RAWE_PEER_QUEUED);
     assert_int_equal(one->completed, 0);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net_congestion.h"
 #include "net_wire.h"
 #include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"

@@ -104,10 +104,10 @@ static void dump_limits(const struct rawe_conn *conn, const char *head)
     const struct rawe_rtt *rtt = &conn->rtt;
 
     opal_output(0,
-                "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32 " threshold=%" PRIu32
-                " credit=%" PRIu32 " payload_bytes=%" PRIu32 " batches=%s rtt_ns=%" PRIu64
-                " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
-                head, conn->engine->config.window_frames, conn->cc.window, conn->cc.threshold,
+                "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32
+                " congestion=%s credit=%" PRIu32 " payload_bytes=%" PRIu32
+                " batches=%s rtt_ns=%" PRIu64 " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
+                head, conn->engine->config.window_frames, conn->cc.window, conn->cc.type->name,
                 conn->peer_credit, conn->payload_max_bytes, batches[conn->batch], rtt->smoothed_ns,
                 rtt->variation_ns, UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
 }

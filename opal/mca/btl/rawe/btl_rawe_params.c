@@ -149,6 +149,8 @@ static const struct text texts[] = {
     {"helper", &mca_btl_rawe_params.helper, MCA_BTL_RAWE_HELPER, OPAL_INFO_LVL_5,
      "The program that opens the sockets where the process may not (rawe-socket-helper); empty: "
      "none"},
+    {"congestion", &mca_btl_rawe_params.congestion, "cubic", OPAL_INFO_LVL_6,
+     "The congestion control: how many frames the network may hold; cubic"},
 };
 
 /** For ompi_info alone: which releases this component understands. Nothing else reads it. */
@@ -232,6 +234,17 @@ static bool is_set(const char *text)
     return NULL != text && '\0' != *text;
 }
 
+const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
+{
+    const char *name = mca_btl_rawe_params.congestion;
+    const struct rawe_cc_type *const *type = rawe_cc_types;
+
+    while (NULL != *type && (NULL == name || 0 != strcmp((*type)->name, name))) {
+        ++type;
+    }
+    return *type;
+}
+
 int mca_btl_rawe_params_check(void)
 {
     for (size_t i = 0; i < COUNT(numbers); ++i) {
@@ -246,6 +259,17 @@ int mca_btl_rawe_params_check(void)
         return OPAL_ERR_BAD_PARAM;
     }
 
+    if (NULL == mca_btl_rawe_params_congestion()) {
+        char names[128] = "";
+
+        for (const struct rawe_cc_type *const *type = rawe_cc_types; NULL != *type; ++type) {
+            strncat(names, type == rawe_cc_types ? "" : ", ", sizeof(names) - strlen(names) - 1);
+            strncat(names, (*type)->name, sizeof(names) - strlen(names) - 1);
+        }
+        mca_btl_rawe_help_parameter_out_of_range("congestion", mca_btl_rawe_params.congestion,
+                                                 names);
+        return OPAL_ERR_BAD_PARAM;
+    }
     if (is_set(mca_btl_rawe_params.if_include) && is_set(mca_btl_rawe_params.if_exclude)) {
         mca_btl_rawe_help_include_and_exclude(mca_btl_rawe_params.if_include,
                                               mca_btl_rawe_params.if_exclude);

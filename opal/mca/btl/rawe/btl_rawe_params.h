@@ -7,6 +7,7 @@
 #define MCA_BTL_RAWE_PARAMS_H
 
 #include "btl_rawe_compat.h"
+#include "core/send/rawe_cc.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
+    char *congestion;         /**< name of the congestion control */
     uint64_t socket_priority; /**< SO_PRIORITY of all sockets that send */
     bool fanout;              /**< ranks of a host receive as a group */
     bool batches;             /**< hand batches of frames to the device in one piece */
@@ -50,6 +52,9 @@ extern struct mca_btl_rawe_params mca_btl_rawe_params;
 
 /** Register all of the above for `component` and read what the user set. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
+
+/** The congestion control chosen; NULL: there is none of that name. */
+const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);
 
 /**
  * Check what was read: each value in its range, include and exclude not both. Returns OPAL_SUCCESS,

@@ -132,6 +132,9 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     if (config->liveness.peer_timeout_ns != 0 && config->liveness.probe_most_ns > probe_most_ns) {
         engine->config.liveness.probe_most_ns = probe_most_ns;
     }
+    if (config->congestion == NULL) {
+        engine->config.congestion = rawe_cc_types[0];
+    }
     engine->table = config->table != NULL ? config->table : &engine->own_table;
     engine->callbacks = *callbacks;
     engine->context = context;

@@ -102,11 +102,15 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_sendwin_probe_answered(window, probe_ns, now_ns);
         engine->counters.probes_answered++;
     }
-    rawe_cc_acked(&conn->cc, ack.arrived, limited);
-    if (conn->refill != NULL && ack.arrived != 0) {
-        rawe_rate_acked(&conn->rate, (uint64_t)ack.arrived * conn->payload_max_bytes,
-                        window->in_flight == 0, now_ns);
-    }
+    rawe_cc_acknowledged(&conn->cc, &(struct rawe_cc_ack){
+                                        .now_ns = now_ns,
+                                        .rtt_ns = ack.rtt_ns,
+                                        .rtt = &conn->rtt,
+                                        .arrived_frames = ack.arrived,
+                                        .frame_bytes = conn->payload_max_bytes,
+                                        .in_flight = window->in_flight,
+                                        .limited = limited,
+                                    });
     if (conn->batch == RAWE_BATCH_VALIDATING) {
         rawe_conn_batch_conclude(conn, NULL);
     }
@@ -158,7 +162,9 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     } else {
         counters->losses_overtaken++;
     }
-    if (rawe_cc_lost(&conn->cc, sequence, conn->sendwin.next)) {
+    bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
+    uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
+    if (rawe_cc_lost(&conn->cc, sent_ns, again, conn->engine->now_ns)) {
         counters->congestion_events++;
         rawe_reorder_recovery(&conn->reorder);
     }

@@ -315,9 +315,6 @@ void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *f
  * Completing sends; and how one life of a connection ends and the next begins.
  */
 
-/** Congestion window to start with. */
-#define FIRST_WINDOW_FRAMES 64u
-
 /**
  * Replies are the engine's own: nobody is told of them, and their memory is needed while the owner is
  * away. Returns the list without them.
@@ -451,18 +448,15 @@ static void begin_path(struct rawe_conn *conn)
 {
     rawe_rtt_init(&conn->rtt);
     rawe_reorder_init(&conn->reorder);
-    conn->rate = (struct rawe_rate){0};
-    rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, conn->engine->config.window_frames);
-    conn->cc.used_ns = conn->engine->now_ns;
+    rawe_cc_start(&conn->cc, conn->engine->config.congestion, conn->engine->config.window_frames,
+                  conn->engine->now_ns);
 }
 
 void rawe_conn_forget_path(struct rawe_conn *conn)
 {
     begin_path(conn);
     conn->plain_answers = 0;
-    /* What was lost with the old path says nothing of the new one's room. */
-    conn->cc.recover_sequence = conn->sendwin.next;
-    conn->cc.reduced = true;
+    rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
 }
 
 void rawe_conn_reset(struct rawe_conn *conn)

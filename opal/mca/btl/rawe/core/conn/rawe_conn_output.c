@@ -710,7 +710,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         }
     }
     if (conn->sendwin.in_flight != in_flight) {
-        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
+        rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         rawe_conn_await_ack(conn, now_ns);
     }

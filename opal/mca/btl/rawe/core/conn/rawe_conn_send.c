@@ -41,7 +41,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, 1, now_ns);
-        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
+        rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
             rawe_sendwin_stamp_later(&conn->sendwin, frame);

@@ -15,7 +15,6 @@
 #include "rawe_engine_state.h"
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
-#include "send/rawe_rate.h"
 #include "receive/rawe_recvwin.h"
 #include "send/rawe_reorder.h"
 #include "rawe_route.h"
@@ -74,7 +73,6 @@ struct rawe_conn {
     struct rawe_rtt rtt;
     struct rawe_reorder reorder;
     struct rawe_liveness liveness;
-    struct rawe_rate rate; /**< measured where `refill` is set */
     /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
     bool (*refill)(struct rawe_conn *conn);
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */

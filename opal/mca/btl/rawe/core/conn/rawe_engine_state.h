@@ -21,6 +21,7 @@
 #include "base/rawe_output.h"
 #include "receive/rawe_reassembly.h"
 #include "base/rawe_timer.h"
+#include "send/rawe_cc.h"
 #include "send/rawe_txframe.h"
 #include "base/rawe_wire.h"
 
@@ -97,8 +98,9 @@ struct rawe_engine_config {
     uint32_t frames_limit;         /**< frames kept for resending, over all connections */
     uint32_t deferred_max_bytes;   /**< memory for messages that wait for the owner's return */
     uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
-    struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
-    uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
+    struct rawe_liveness_limits liveness;  /**< probe_most_ns is peer_timeout_ns / 4 at most */
+    uint64_t reorder_ns;                   /**< frames may overtake each other by this much */
+    const struct rawe_cc_type *congestion; /**< NULL: the default */
     /**
      * Memory that peers may write into. It outlives the engine; those of a process share it, as a
      * peer may PUT through another interface than the one its handle came through.

@@ -52,7 +52,7 @@ static uint64_t fixed_bytes(const struct rawe_conn *conn)
 
 static uint32_t measured_mbps(const struct rawe_peer *peer)
 {
-    return bulk(peer) == NULL ? 0 : bulk(peer)->rate.mbps;
+    return bulk(peer) == NULL ? 0 : bulk(peer)->cc.rate_mbps;
 }
 
 /** Something was asked of the peer by this route, and is not answered yet. */
@@ -65,7 +65,7 @@ static uint64_t nominal_mbps(const struct rawe_peer *peer)
 {
     uint32_t mbps = peer->config.speed_mbps;
     mbps = mbps != 0 ? mbps : 1;
-    return mbps < RAWE_RATE_MOST_MBPS ? mbps : RAWE_RATE_MOST_MBPS;
+    return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }
 
 /**
@@ -87,7 +87,7 @@ static void fill_rates(struct routes *routes)
             rate = nominal_mbps(peer);
             rate = measured != 0 ? rate * measured / nominal : rate;
         }
-        rate = rate < RAWE_RATE_MOST_MBPS ? rate : RAWE_RATE_MOST_MBPS;
+        rate = rate < RAWE_CC_RATE_MOST_MBPS ? rate : RAWE_CC_RATE_MOST_MBPS;
         routes->loads[i].rate = rate != 0 ? rate : 1;
         best = routes->loads[i].rate > best ? routes->loads[i].rate : best;
     }

@@ -1,107 +1,103 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Congestion window: see rawe_cc.h.
+ * Congestion control, what algorithms have in common: see rawe_cc.h.
  */
 #include "rawe_cc.h"
 
-#include "base/rawe_wire.h"
+#define FIRST_FRAMES 64u
+#define LEAST_FRAMES 4u
 
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull
 
-/** Round trips after a reduction at which the curve is beyond any window. */
-#define ROUNDS_MOST 64u
+/**
+ * Acknowledgements come in lumps, a quarter of the window each, and so does what a shaper lets pass:
+ * a measurement of the rate takes at least that time and that many bytes.
+ */
+#define RATE_LEAST_NS 2000000ull
+#define RATE_LEAST_BYTES 65536u
 
-/** The window `rounds` round trips after a reduction: 0.7 of the plateau at first. */
-static int64_t cubic(uint32_t plateau, uint32_t rounds)
+/** A measurement counts for that part of the mean. */
+#define RATE_PART 4u
+
+const struct rawe_cc_type *const rawe_cc_types[] = {&rawe_cc_cubic, NULL};
+
+void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
+                   uint64_t now_ns)
 {
-    const int64_t back = RAWE_CC_ROUNDS_BACK;
-    int64_t since = (int64_t)rounds - back; /* the plateau; before it: negative */
-    return plateau + (int64_t)plateau * 3 * since * since * since / (10 * back * back * back);
+    *cc = (struct rawe_cc){
+        .type = type,
+        .least = LEAST_FRAMES,
+        .most = most,
+        .first = FIRST_FRAMES < most ? FIRST_FRAMES : most,
+        .used_ns = now_ns,
+    };
+    type->started(cc);
 }
 
-void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)
+static void keep_bounds(struct rawe_cc *cc)
 {
-    cc->window = first < most ? first : most;
-    cc->first = cc->window;
-    cc->threshold = most;
-    cc->most = most;
-    cc->acked_in_round = 0;
-    cc->plateau = 0;
-    cc->rounds = 0;
-    cc->recover_sequence = 0;
-    cc->reduced = false;
-}
-
-/** A round trip more since the last reduction. */
-static void end_round(struct rawe_cc *cc)
-{
-    if (cc->rounds < ROUNDS_MOST) {
-        cc->rounds++;
-    }
-    int64_t target = cubic(cc->plateau, cc->rounds);
-    if (target > cc->most) {
-        target = cc->most;
-    }
-    uint32_t half_more = cc->window + cc->window / 2;
-    cc->window++;
-    if (target > cc->window) {
-        cc->window = target < half_more ? (uint32_t)target : half_more;
-    }
-}
-
-void rawe_cc_grow(struct rawe_cc *cc, uint32_t frames)
-{
-    if (cc->window < cc->threshold) {
-        cc->window += frames;
-    } else {
-        cc->acked_in_round += frames;
-        if (cc->acked_in_round >= cc->window) {
-            cc->acked_in_round -= cc->window;
-            end_round(cc);
-        }
-    }
-    if (cc->window > cc->most) {
-        cc->window = cc->most;
-    }
-}
-
-void rawe_cc_unused(struct rawe_cc *cc, uint64_t periods)
-{
-    /* Slow start leads back to near where it was. */
-    uint32_t threshold = cc->window / 4 * 3;
-    if (cc->threshold < threshold) {
-        cc->threshold = threshold;
-    }
-    for (; periods != 0 && cc->window > cc->first; periods--) {
-        cc->window = cc->window / 2 > cc->first ? cc->window / 2 : cc->first;
-        cc->acked_in_round = 0;
-    }
+    cc->window = cc->window < cc->least ? cc->least : cc->window;
+    cc->window = cc->window > cc->most ? cc->most : cc->window;
 }
 
 void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns)
 {
     uint64_t period_ns = rawe_rtt_overdue(rtt, RAWE_CC_UNUSED_NS, UNUSED_MOST_NS);
     uint64_t periods = (now_ns - cc->used_ns) / period_ns;
-    rawe_cc_unused(cc, periods);
-    cc->used_ns += periods * period_ns;
+    if (periods != 0) {
+        cc->type->idle(cc, periods);
+        keep_bounds(cc);
+        cc->used_ns += periods * period_ns;
+    }
 }
 
-bool rawe_cc_lost(struct rawe_cc *cc, uint32_t sequence, uint32_t next)
+/**
+ * What is acknowledged in a time in which something is always in flight. What is in flight in a
+ * round trip says less: right behind a pause it is little, and the round trip is that of the queue
+ * that was there before.
+ */
+static void measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
 {
-    if (cc->reduced && rawe_sequence_shortly_before(sequence, cc->recover_sequence)) {
+    /* It is not known when the first ones left: they begin a measurement, and do not count. */
+    if (cc->rate_from_ns == 0) {
+        cc->rate_from_ns = ack->now_ns;
+        cc->rate_bytes = 0;
+    } else {
+        cc->rate_bytes += (uint64_t)ack->arrived_frames * ack->frame_bytes;
+    }
+    uint64_t took_ns = ack->now_ns > cc->rate_from_ns ? ack->now_ns - cc->rate_from_ns : 0;
+    if (took_ns >= RATE_LEAST_NS && cc->rate_bytes >= RATE_LEAST_BYTES) {
+        uint64_t mbps = cc->rate_bytes * 8000 / took_ns;
+        mbps = mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
+        mbps = cc->rate_mbps == 0 ? mbps : (cc->rate_mbps * (RATE_PART - 1) + mbps) / RATE_PART;
+        cc->rate_mbps = mbps != 0 ? (uint32_t)mbps : 1;
+        cc->rate_bytes = 0;
+        cc->rate_from_ns = ack->now_ns;
+    }
+    if (ack->in_flight == 0) {
+        cc->rate_from_ns = 0;
+    }
+}
+
+void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+{
+    if (ack->arrived_frames != 0) {
+        measure_rate(cc, ack);
+    }
+    cc->type->acknowledged(cc, ack);
+    keep_bounds(cc);
+}
+
+bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now_ns)
+{
+    /* Within one turn time stands still: losses are found, and sent again, after what was sent. */
+    if (sent_ns < cc->recovery_ns || (sent_ns == cc->recovery_ns && !again)) {
         return false;
     }
-    cc->recover_sequence = next;
-    cc->reduced = true;
-    cc->plateau = cc->window;
-    cc->window = cc->window * 7 / 10;
-    if (cc->window < RAWE_CC_LEAST_FRAMES) {
-        cc->window = RAWE_CC_LEAST_FRAMES;
-    }
-    cc->threshold = cc->window;
-    cc->acked_in_round = 0;
-    cc->rounds = 0;
+    cc->recovery_ns = now_ns;
+    cc->type->lost(cc);
+    keep_bounds(cc);
     return true;
 }

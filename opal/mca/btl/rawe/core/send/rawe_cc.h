@@ -1,57 +1,87 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Congestion window of a connection, in frames: slow start, a reduction by 0.7 at most once a round
- * trip when frames were lost, and a cubic way back (RFC 9438): fast to near the window at which
- * frames were lost, slow around it, fast beyond. CUBIC's time is counted in round trips here, not
- * in seconds: they take microseconds; and the way back takes RAWE_CC_ROUNDS_BACK of them
- * whatever the window. Frames lost at random, as on a bad cable, then leave the window nearly full,
- * where additive increase would need a hundred round trips for each loss.
+ * Congestion control of a connection: how many frames the network may hold. The algorithm is a
+ * table of functions (struct rawe_cc_type). What all algorithms have in common is here: one
+ * reduction for the losses of a round trip, a window that was not used, and the delivery rate.
  */
 #ifndef RAWE_CC_H
 #define RAWE_CC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rawe_rtt.h"
 
-#define RAWE_CC_LEAST_FRAMES 4u
+struct rawe_cc;
 
-/** Round trips from a reduction back to the window before it. */
-#define RAWE_CC_ROUNDS_BACK 5
-
-struct rawe_cc {
-    uint32_t window;           /**< frames that may be in flight */
-    uint32_t threshold;        /**< slow start ends here */
-    uint32_t first;            /**< to start with, and again after idleness */
-    uint32_t most;             /**< the connection's window */
-    uint32_t acked_in_round;   /**< frames acknowledged in this round trip, a window's worth */
-    uint32_t plateau;          /**< the window at the last reduction */
-    uint32_t rounds;           /**< round trips since */
-    uint32_t recover_sequence; /**< losses of frames before this one belong to the last reduction */
-    uint64_t used_ns;          /**< when half of the window was last in flight */
-    bool reduced;              /**< recover_sequence is valid */
+/** What an acknowledgement tells. */
+struct rawe_cc_ack {
+    uint64_t now_ns;
+    uint64_t rtt_ns;             /**< its round trip; 0: none was measured */
+    const struct rawe_rtt *rtt;  /**< the estimate, this one included */
+    uint32_t arrived_frames;     /**< newly known to have arrived; 0: only a probe was answered */
+    uint32_t frame_bytes;        /**< payload of a full frame */
+    uint32_t in_flight;          /**< frames still in flight */
+    bool limited;                /**< the window was what held the sender back */
+    bool congestion_experienced; /**< the network has marked a frame (ECN) */
 };
 
-void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most);
+/** An algorithm. It sets cc->window; rawe_cc keeps that between cc->least and cc->most. */
+struct rawe_cc_type {
+    const char *name; /**< as btl_rawe_congestion has it */
+    /** The path is new: set the first window, which is cc->first, and the algorithm's state. */
+    void (*started)(struct rawe_cc *cc);
+    /** Frames were transmitted. NULL: the algorithm does not need to know. */
+    void (*sent)(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns);
+    /** An acknowledgement came. The delivery rate is in cc->rate_mbps. */
+    void (*acknowledged)(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+    /** Frames were lost, for the first time in this round trip. */
+    void (*lost)(struct rawe_cc *cc);
+    /** Less than half of the window was used, for `periods` times RAWE_CC_UNUSED_NS or an RTO. */
+    void (*idle)(struct rawe_cc *cc, uint64_t periods);
+};
 
-/** The slow path of the next function. */
-void rawe_cc_grow(struct rawe_cc *cc, uint32_t frames);
+/** State of CUBIC: see rawe_cubic.c. */
+struct rawe_cubic {
+    uint32_t threshold;      /**< slow start ends here */
+    uint32_t acked_in_round; /**< frames acknowledged in this round trip, a window's worth */
+    uint32_t plateau;        /**< the window at the last reduction */
+    uint32_t rounds;         /**< round trips since */
+};
 
-/** `frames` were acknowledged while the window was (`limited`) what held the sender back. */
-static inline void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited)
+struct rawe_cc {
+    const struct rawe_cc_type *type;
+    uint32_t window;       /**< frames that may be in flight */
+    uint32_t least;        /**< the window is never smaller... */
+    uint32_t most;         /**< ... nor larger: the connection's window */
+    uint32_t first;        /**< to start with, and again after idleness */
+    uint32_t rate_mbps;    /**< delivery rate, a mean of the latest measurements; 0: none yet */
+    uint64_t used_ns;      /**< when half of the window was last in flight */
+    uint64_t recovery_ns;  /**< losses of frames sent until then belong to the last reduction */
+    uint64_t rate_from_ns; /**< begin of a measurement of the rate; 0: nothing is in flight */
+    uint64_t rate_bytes;   /**< acknowledged since */
+    union {
+        struct rawe_cubic cubic;
+        uint64_t other[4]; /**< of algorithms that are not listed here */
+    } state;
+};
+
+extern const struct rawe_cc_type rawe_cc_cubic;
+
+/** All algorithms, the default first, up to NULL. */
+extern const struct rawe_cc_type *const rawe_cc_types[];
+
+/** Begin on a new path, with a window of `most` frames. */
+void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
+                   uint64_t now_ns);
+
+/** Losses of frames sent until now, by another path, are no congestion of this one. */
+static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {
-    if (limited && cc->window < cc->most) {
-        rawe_cc_grow(cc, frames);
-    }
+    cc->recovery_ns = now_ns;
 }
-
-/**
- * The window has not been made use of for `periods` times the time after which it is not known to
- * be right any more: halve it each time, down to the first one (RFC 7661, RFC 2861).
- */
-void rawe_cc_unused(struct rawe_cc *cc, uint64_t periods);
 
 /** Is half of the window in flight? */
 static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
@@ -60,15 +90,18 @@ static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
 }
 
 /** Frames have been transmitted. */
-static inline void rawe_cc_transmitted(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns)
+static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns)
 {
     if (rawe_cc_is_used(cc, in_flight)) {
         cc->used_ns = now_ns;
     }
+    if (cc->type->sent != NULL) {
+        cc->type->sent(cc, in_flight, now_ns);
+    }
 }
 
 /**
- * A window that is not made use of says nothing of the network after that time (or a retransmission
+ * A window that was not used says nothing of the network after that time (or a retransmission
  * timeout, where that is longer). A receiver forgets its senders as fast: see rawe_credit.c.
  */
 #define RAWE_CC_UNUSED_NS 10000000ull
@@ -76,7 +109,7 @@ static inline void rawe_cc_transmitted(struct rawe_cc *cc, uint32_t in_flight, u
 /** The slow path of the next function. */
 void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns);
 
-/** Frames are about to be transmitted, perhaps after a pause: forget a window not made use of. */
+/** Frames are about to be transmitted, perhaps after a pause: forget a window not used. */
 static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *rtt,
                                     uint32_t in_flight, uint64_t now_ns)
 {
@@ -86,10 +119,17 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
     }
 }
 
+/** An acknowledgement came. Losses that follow from it are reported afterwards. */
+void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+
 /**
- * Frame `sequence` was found lost; `next` is the next sequence number to be sent. Returns true when
- * the window was reduced, false when this loss belongs to the last reduction.
+ * A frame was found lost that was last sent at `sent_ns`, `again`: not for the first time. Returns
+ * true when this is a congestion event, false when it belongs to the last one. What was sent since
+ * does not, retransmissions included (RFC 9002 section 7.3.2, RFC 5681 section 4.3).
  */
-bool rawe_cc_lost(struct rawe_cc *cc, uint32_t sequence, uint32_t next);
+bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now_ns);
+
+/** Largest delivery rate that is told apart. */
+#define RAWE_CC_RATE_MOST_MBPS (1u << 20)
 
 #endif

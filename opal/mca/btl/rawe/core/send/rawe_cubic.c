@@ -1,0 +1,95 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * CUBIC (RFC 9438): slow start, a reduction by 0.7 when frames were lost, and a cubic way back, fast
+ * to near the window at which frames were lost, slow around it, fast beyond. CUBIC's time is counted
+ * in round trips here, not in seconds, as they take microseconds; and the way back takes ROUNDS_BACK
+ * of them whatever the window. Frames lost at random, as on a bad cable, then leave the window
+ * nearly full, where additive increase would need a hundred round trips for each loss.
+ */
+#include "rawe_cc.h"
+
+/** Round trips from a reduction back to the window before it. */
+#define ROUNDS_BACK 5
+
+/** Round trips after a reduction at which the curve is beyond any window. */
+#define ROUNDS_MOST 64u
+
+static void started(struct rawe_cc *cc)
+{
+    cc->window = cc->first;
+    cc->state.cubic = (struct rawe_cubic){.threshold = cc->most};
+}
+
+/** The window `rounds` round trips after a reduction: 0.7 of the plateau at first. */
+static int64_t curve(uint32_t plateau, uint32_t rounds)
+{
+    const int64_t back = ROUNDS_BACK;
+    int64_t since = (int64_t)rounds - back; /* the plateau; before it: negative */
+    return plateau + (int64_t)plateau * 3 * since * since * since / (10 * back * back * back);
+}
+
+/** One more round trip since the last reduction. */
+static void end_round(struct rawe_cc *cc)
+{
+    struct rawe_cubic *cubic = &cc->state.cubic;
+    if (cubic->rounds < ROUNDS_MOST) {
+        cubic->rounds++;
+    }
+    int64_t target = curve(cubic->plateau, cubic->rounds);
+    if (target > cc->most) {
+        target = cc->most;
+    }
+    uint32_t half_more = cc->window + cc->window / 2;
+    cc->window++;
+    if (target > cc->window) {
+        cc->window = target < half_more ? (uint32_t)target : half_more;
+    }
+}
+
+static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+{
+    struct rawe_cubic *cubic = &cc->state.cubic;
+    if (!ack->limited || cc->window >= cc->most) {
+        return;
+    }
+    if (cc->window < cubic->threshold) {
+        cc->window += ack->arrived_frames;
+        return;
+    }
+    cubic->acked_in_round += ack->arrived_frames;
+    if (cubic->acked_in_round >= cc->window) {
+        cubic->acked_in_round -= cc->window;
+        end_round(cc);
+    }
+}
+
+static void lost(struct rawe_cc *cc)
+{
+    uint32_t window = cc->window * 7 / 10;
+    window = window < cc->least ? cc->least : window;
+    cc->state.cubic = (struct rawe_cubic){.threshold = window, .plateau = cc->window};
+    cc->window = window;
+}
+
+/** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to near where it was. */
+static void idle(struct rawe_cc *cc, uint64_t periods)
+{
+    struct rawe_cubic *cubic = &cc->state.cubic;
+    uint32_t threshold = cc->window / 4 * 3;
+    if (cubic->threshold < threshold) {
+        cubic->threshold = threshold;
+    }
+    for (; periods != 0 && cc->window > cc->first; periods--) {
+        cc->window = cc->window / 2 > cc->first ? cc->window / 2 : cc->first;
+        cubic->acked_in_round = 0;
+    }
+}
+
+const struct rawe_cc_type rawe_cc_cubic = {
+    .name = "cubic",
+    .started = started,
+    .acknowledged = acknowledged,
+    .lost = lost,
+    .idle = idle,
+};

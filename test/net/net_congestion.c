@@ -1,0 +1,44 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A fixed congestion window: see net_congestion.h.
+ */
+#include "net_congestion.h"
+
+static uint32_t fixed_frames;
+
+static void started(struct rawe_cc *cc)
+{
+    cc->window = cc->first = cc->least = cc->most = fixed_frames;
+}
+
+static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+{
+    (void)cc;
+    (void)ack;
+}
+
+static void lost(struct rawe_cc *cc)
+{
+    (void)cc;
+}
+
+static void idle(struct rawe_cc *cc, uint64_t periods)
+{
+    (void)cc;
+    (void)periods;
+}
+
+static const struct rawe_cc_type fixed = {
+    .name = "fixed",
+    .started = started,
+    .acknowledged = acknowledged,
+    .lost = lost,
+    .idle = idle,
+};
+
+void net_fix_window(struct rawe_conn *conn, uint32_t frames)
+{
+    fixed_frames = frames;
+    rawe_cc_start(&conn->cc, &fixed, frames, conn->engine->now_ns);
+}
