@@ -6,10 +6,12 @@
  */
 #include "btl_rawe_endpoint.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
@@ -175,6 +177,84 @@ static void tear_down(void)
 }
 
 FIXTURE(set_up, tear_down);
+
+/* mca_btl_rawe_deliver */
+
+#define TAG 77u
+
+static unsigned received; /**< messages that the callback for TAG was given */
+static bool lock_free;    /**< another thread could use the engines meanwhile */
+
+static void *enter_main(void *context)
+{
+    lock_free = mca_btl_rawe_enter();
+    if (lock_free) {
+        mca_btl_rawe_unlock();
+    }
+    return NULL;
+}
+
+static void note_received(const uint8_t *data, size_t len_bytes)
+{
+    pthread_t thread;
+
+    assert_int_equal(len_bytes, 3);
+    assert_memory_equal(data, "abc", 3);
+    received++;
+    assert_int_equal(pthread_create(&thread, NULL, enter_main, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+#if BTL_VERSION >= 330
+static void receive(struct mca_btl_base_module_t *btl,
+                    const mca_btl_base_receive_descriptor_t *descriptor)
+{
+    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
+}
+#else
+static void receive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+                    mca_btl_base_descriptor_t *descriptor, void *context)
+{
+    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
+}
+#endif
+
+/** A message comes from an endpoint's process; what progress does then. */
+static void deliver_from(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_conn conn = {.owner = endpoint};
+
+    received = 0;
+    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    mca_btl_rawe_lock_init();
+    mca_btl_rawe_lock();
+    mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
+    struct mca_btl_rawe_message *kept = mca_btl_rawe_state.kept;
+    mca_btl_rawe_state.kept = NULL;
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_deliver_kept(kept);
+    mca_btl_rawe_lock_destroy();
+    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
+    assert_int_equal(received, 1);
+}
+
+/** A reply has it introduced, which waits while another thread introduces a silent one. */
+TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
+{
+    opal_set_using_threads(true);
+    deliver_from(endpoint_on(0));
+    assert_true(lock_free);
+    introduce_on(1); /* by another interface */
+    deliver_from(endpoint_on(0));
+    assert_false(lock_free);
+    opal_set_using_threads(false);
+}
+
+TEST(mca_btl_rawe_deliver__delivers_at_once_without_threads)
+{
+    deliver_from(endpoint_on(0));
+    assert_null(mca_btl_rawe_state.kept_tail);
+}
 
 /* mca_btl_rawe_endpoint_get */
 

@@ -333,17 +333,67 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     OBJ_RELEASE(endpoint);
 }
 
+/** A message that is kept until the lock is released. */
+struct mca_btl_rawe_message {
+    struct mca_btl_rawe_message *next;
+    mca_btl_base_endpoint_t *endpoint;
+    size_t len_bytes;
+    uint8_t tag;
+    uint8_t data[];
+};
+
+/** Returns false if the message is to be delivered at once. */
+static bool keep(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
+                 size_t len_bytes)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    if (!opal_using_threads() || NULL != mca_btl_rawe_endpoint_in_order(endpoint->proc)) {
+        return false;
+    }
+    struct mca_btl_rawe_message *message = malloc(sizeof(*message) + len_bytes);
+    if (NULL == message) {
+        return false;
+    }
+    message->next = NULL;
+    message->endpoint = endpoint;
+    message->tag = tag;
+    message->len_bytes = len_bytes;
+    memcpy(message->data, data, len_bytes);
+    *(NULL == state->kept ? &state->kept : state->kept_tail) = message;
+    state->kept_tail = &message->next;
+    return true;
+}
+
+void mca_btl_rawe_deliver_kept(struct mca_btl_rawe_message *messages)
+{
+    while (NULL != messages) {
+        struct mca_btl_rawe_message *message = messages;
+        mca_btl_base_segment_t segment = {
+            .seg_addr.pval = message->data,
+            .seg_len = message->len_bytes,
+        };
+        messages = message->next;
+        (void)mca_btl_rawe_compat_deliver(&message->endpoint->module->super, message->endpoint,
+                                          message->tag, &segment, 1);
+        free(message);
+    }
+}
+
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes)
 {
     mca_btl_rawe_module_t *module = context;
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
     mca_btl_base_segment_t segment = {
         .seg_addr.pval = (void *)(uintptr_t)data,
         .seg_len = len_bytes,
     };
 
-    if (OPAL_UNLIKELY(
-            !mca_btl_rawe_compat_deliver(&module->super, conn->owner, tag, &segment, 1))) {
+    if (OPAL_UNLIKELY(!endpoint->in_use) && keep(endpoint, tag, data, len_bytes)) {
+        return;
+    }
+    if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment, 1))) {
         module->engine.counters.dropped_type++;
     }
 }

@@ -15,6 +15,7 @@
 #include "btl_rawe_address.h"
 #include "core/routes/rawe_peer.h"
 
+struct mca_btl_rawe_message;
 struct mca_btl_rawe_module;
 
 typedef struct mca_btl_base_endpoint_t {
@@ -90,9 +91,18 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
  */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
-/** rawe_callbacks.deliver: a message, to the callback registered for its tag. */
+/**
+ * rawe_callbacks.deliver: a message, to the callback registered for its tag.
+ *
+ * From a process that Open MPI has not introduced yet the callback may have it introduced, if it has
+ * to reply. bml/r2 does so with a lock held, under which another thread may search for paths to a
+ * third process for btl_rawe_connect_timeout_ms. In a program with threads such a message is kept
+ * (mca_btl_rawe_state.kept), so that the engines' lock is not held meanwhile.
+ */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
+/** Deliver kept messages, which are given away. Lock not held. */
+void mca_btl_rawe_deliver_kept(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.silent, .stalled and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
