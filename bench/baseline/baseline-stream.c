@@ -129,7 +129,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         }
         elapsed = now - start;
     } while (elapsed < limit);
-    /* All of it has to be there before the clock stops. */
+    /* The clock stops when all of it has arrived. */
     probe(link, flow, cursor.value);
     wait_for_credit(link, options, flow, cursor.value, 1);
     elapsed = baseline_now() - start;

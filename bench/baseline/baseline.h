@@ -146,8 +146,8 @@ void baseline_batch_drain(struct baseline_link *link);
 
 /* --- baseline_peer.c --- */
 
-/* Finds the other end by broadcasts and settles who initiates; exits with a message when nobody
- * answers in time. */
+/* Finds the other end by broadcasts and settles which end initiates; exits with a message when
+ * there is no answer in time. */
 void baseline_peer_find(struct baseline_link *link, const struct baseline_options *options);
 /* Initiator: repeats a request until its reply arrives; exits with a message when none does. */
 void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,

@@ -23,7 +23,7 @@
 
 #define PORT 34998          /* of all batches, both directions */
 #define OPTION_KIND 253     /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
-#define OPTION_BYTES 40     /* as many as a TCP header can have */
+#define OPTION_BYTES 40     /* the most that a TCP header has room for */
 #define OPTION_EXID 0xF100u /* as the magic of plain frames */
 #define HEADERS_BYTES (sizeof(struct iphdr) + sizeof(struct tcphdr) + OPTION_BYTES)
 /* A packet with its Ethernet header that is longer is cut whatever the device can (gso_max_size).

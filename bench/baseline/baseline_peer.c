@@ -31,12 +31,12 @@ void baseline_peer_find(struct baseline_link *link, const struct baseline_option
     if (getrandom(&mine.number, sizeof(mine.number), 0) != sizeof(mine.number)) {
         mine.number = (uint32_t)(start * 1e9);
     }
-    mine.number |= 1; /* 0 means: heard nobody */
+    mine.number |= 1; /* 0 means: no one heard yet */
     while (!is_mutual) {
         double now = baseline_now();
         if (now - start > options->wait_seconds) {
             fprintf(stderr,
-                    "baseline: %s: nobody answered for %.0f s; start the same program on a second "
+                    "baseline: %s: no answer for %.0f s; start the same program on a second "
                     "host of this Ethernet segment, on the interface that faces it (--interface)\n",
                     link->name, options->wait_seconds);
             exit(1);

@@ -191,7 +191,7 @@ void core_net_finish_turn(struct core_node *node)
 
 void core_net_run_peers(struct core_net *net)
 {
-    /* Nobody but the hub sends to peers, so the queue does not grow meanwhile. */
+    /* Only the hub sends to peers, so the queue does not grow meanwhile. */
     for (uint32_t i = 0; i < net->to_peers.count; i++) {
         struct core_frame *frame = &net->to_peers.frames[i];
         struct core_node *node = &net->nodes[frame->node];

@@ -57,7 +57,7 @@ static size_t verify_from_peer(const struct imb_run *run)
     return imb_pattern_compare(run->receive, run->bytes, 1 - run->rank, -1, run->round);
 }
 
-/* The same, but the receiver takes a message from anybody. */
+/* The same with MPI_ANY_SOURCE. */
 static void ping_pong_any(struct imb_run *run)
 {
     int count = (int)run->bytes;
@@ -297,7 +297,7 @@ static size_t cold_stride(const struct imb_run *run)
 
 static void space_cold(struct imb_run *run, size_t *send, size_t *receive)
 {
-    long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); /* 0 or -1 where nobody knows */
+    long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); /* 0 or -1 where unknown */
     size_t pool_bytes = cache_bytes > 0 ? 2 * (size_t)cache_bytes : 0;
     if (pool_bytes < COLD_LEAST_BYTES) {
         pool_bytes = COLD_LEAST_BYTES;

@@ -276,7 +276,7 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
     return defects;
 }
 
-/* Runs one benchmark on npmin ranks, twice as many, and so on up to all. */
+/* Runs one benchmark on npmin ranks, then doubles them up to all. */
 static double run_benchmark(const struct imb_benchmark *benchmark,
                             const struct imb_options *options, struct imb_run *run, int world_size)
 {

@@ -5,7 +5,7 @@
  *
  * nic-stream BYTES IN_FLIGHT SECONDS
  *
- * Always IN_FLIGHT messages are under way: the receiver posts a receive anew as soon as the oldest is
+ * Always IN_FLIGHT messages are under way: the receiver posts a new receive as soon as the oldest is
  * complete, without telling the sender. It says every second how much has come, and at the end the
  * rate since the first IN_FLIGHT messages, MB being 10^6 bytes.
  */
@@ -19,7 +19,7 @@ static MPI_Request requests[IN_FLIGHT_MAX];
 static char *memory;
 static int bytes, in_flight;
 
-/** Send until the time is over, then as many empty messages as there are receives. */
+/** Send until the time is over, then one empty message for each receive. */
 static void send_all(double seconds)
 {
     double start = MPI_Wtime();

@@ -36,7 +36,7 @@ RANKS = {
 }
 EPILOG = """Without --apps: all of them, on one rank a host, one to four hosts.
 Without --hostfile: virtual hosts on this machine (as root). With it, the results' folder
-(--output) has to be visible under the same path on every host: applications work there.
+(--output) must be visible under the same path on every host: applications run there.
 NetPIPE runs on 2 ranks, HPCC on 2 and more, bitonic on powers of two, Cannon on squares; other
 combinations are left out.
 

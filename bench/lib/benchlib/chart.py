@@ -65,7 +65,7 @@ class LineChart:
     lines: list
     x_label: str = "message size"
     reference: float = None  # a horizontal line, 1.0 for ratios
-    description: str = ""  # for those who do not see it; the title if empty
+    description: str = ""  # for screen readers; the title if empty
 
 
 @dataclass

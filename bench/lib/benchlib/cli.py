@@ -24,7 +24,7 @@ BENCH = Path(__file__).resolve().parents[2]
 
 
 def say(text):
-    """A line for the person who waits."""
+    """Print progress."""
     print(text, flush=True)
 
 
@@ -89,7 +89,7 @@ def _add_round(driver, options, runs, interface):
 
 
 def _goes_on(driver, options, record, began, least):
-    """Whether another round has to be made, and would end within --minutes."""
+    """Whether another round is needed, and would end within --minutes."""
     spent = time.monotonic() - began
     if spent + spent / options.rounds > 60 * options.minutes:
         return False

@@ -135,7 +135,7 @@ def programs(reference):
 
 def readme_lines(references):
     """Lines of the README's table, whatever they show: the title, then the gains by maker and
-    wiring, the wirings in WIRINGS' order. A row that nobody measured is left out."""
+    wiring, the wirings in WIRINGS' order. A row without any value is left out."""
     wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
     lines = []
     for mtu, titles in README_ROWS.items():

@@ -18,7 +18,7 @@ STOP_SECONDS = 10.0  # what mpirun gets to end in good order
 NICS = {
     "whole": "batches travel whole, as between virtual NICs",
     "cut": "the sender cuts batches into frames, the receiver merges frames, as with real NICs",
-    "plain": "no offloads: the sender cuts, nobody merges, the kernel computes checksums",
+    "plain": "no offloads: the sender cuts, nothing merges, the kernel computes checksums",
 }
 ROOT_VARIABLES = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 

@@ -80,7 +80,7 @@ MAKERS = ("AMD", "Intel")
 
 
 def maker_of(machine):
-    """Who made the processor of a machine, from facts.machine() of it."""
+    """The maker of a machine's processor; `machine` as facts.machine() gives it."""
     processor = dict(machine).get("Processor", "unknown")
     known = [maker for maker in MAKERS if maker.lower() in processor.lower()]
     return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"
@@ -103,7 +103,7 @@ class Reference:
 
     @property
     def maker(self):
-        """Who made the processor."""
+        """The maker of the processor."""
         return maker_of(self.index["machine"])
 
     def parts(self):

@@ -33,7 +33,7 @@ def _link(run, file, prefix="../"):
 
 
 def _rows(runs, wanted):
-    """Who, what, today's values, their files, the command."""
+    """Source, claim, today's values, their files, the command."""
     rows = []
     for claim in wanted:
         found = [(run, answer) for run in runs if (answer := claim.today(run)) is not None]

@@ -27,7 +27,7 @@ def ratio_of_medians(values, base):
 
 @functools.lru_cache
 def _resamples(count):
-    """Drawings of `count` out of as many, with how often each came up; always the same ones."""
+    """Samples of `count` rounds out of `count`, each with its frequency; always the same ones."""
     dice = random.Random(1)
     return Counter(
         tuple(sorted(dice.choices(range(count), k=count))) for _ in range(RESAMPLES)
