@@ -229,10 +229,10 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
     mca_btl_rawe_lock_init();
     mca_btl_rawe_lock();
     mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
-    struct mca_btl_rawe_message *kept = mca_btl_rawe_state.kept;
-    mca_btl_rawe_state.kept = NULL;
+    struct mca_btl_rawe_message *deferred = mca_btl_rawe_state.deferred;
+    mca_btl_rawe_state.deferred = NULL;
     mca_btl_rawe_unlock();
-    mca_btl_rawe_deliver_kept(kept);
+    mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_rawe_lock_destroy();
     mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
     assert_int_equal(received, 1);
@@ -253,7 +253,7 @@ TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
 TEST(mca_btl_rawe_deliver__delivers_at_once_without_threads)
 {
     deliver_from(endpoint_on(0));
-    assert_null(mca_btl_rawe_state.kept_tail);
+    assert_null(mca_btl_rawe_state.deferred_tail);
 }
 
 /* mca_btl_rawe_endpoint_get */

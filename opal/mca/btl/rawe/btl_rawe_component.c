@@ -333,14 +333,14 @@ static int component_progress(void)
         lost = state->lost;
         state->lost = NULL;
     }
-    struct mca_btl_rawe_message *kept = NULL;
-    if (OPAL_UNLIKELY(NULL != state->kept && !state->progressing)) {
-        kept = state->kept;
-        state->kept = NULL;
+    struct mca_btl_rawe_message *deferred = NULL;
+    if (OPAL_UNLIKELY(NULL != state->deferred && !state->progressing)) {
+        deferred = state->deferred;
+        state->deferred = NULL;
     }
     bool failures = poll_clock && !state->progressing && mca_btl_rawe_failures_wait();
     mca_btl_rawe_unlock();
-    mca_btl_rawe_deliver_kept(kept);
+    mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_rawe_endpoints_report_lost(lost);
     if (OPAL_UNLIKELY(failures)) {
         mca_btl_rawe_failures_report();

@@ -333,7 +333,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     OBJ_RELEASE(endpoint);
 }
 
-/** A message that is kept until the lock is released. */
+/** A message that is deferred until the lock is released. */
 struct mca_btl_rawe_message {
     struct mca_btl_rawe_message *next;
     mca_btl_base_endpoint_t *endpoint;
@@ -343,8 +343,8 @@ struct mca_btl_rawe_message {
 };
 
 /** Returns false if the message is to be delivered at once. */
-static bool keep(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
-                 size_t len_bytes)
+static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
+                  size_t len_bytes)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
@@ -360,12 +360,12 @@ static bool keep(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *
     message->tag = tag;
     message->len_bytes = len_bytes;
     memcpy(message->data, data, len_bytes);
-    *(NULL == state->kept ? &state->kept : state->kept_tail) = message;
-    state->kept_tail = &message->next;
+    *(NULL == state->deferred ? &state->deferred : state->deferred_tail) = message;
+    state->deferred_tail = &message->next;
     return true;
 }
 
-void mca_btl_rawe_deliver_kept(struct mca_btl_rawe_message *messages)
+void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
 {
     while (NULL != messages) {
         struct mca_btl_rawe_message *message = messages;
@@ -390,7 +390,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
         .seg_len = len_bytes,
     };
 
-    if (OPAL_UNLIKELY(!endpoint->in_use) && keep(endpoint, tag, data, len_bytes)) {
+    if (OPAL_UNLIKELY(!endpoint->in_use) && defer(endpoint, tag, data, len_bytes)) {
         return;
     }
     if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment, 1))) {

@@ -96,13 +96,13 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
  *
  * From a process that Open MPI has not introduced yet the callback may have it introduced, if it has
  * to reply. bml/r2 does so with a lock held, under which another thread may search for paths to a
- * third process for btl_rawe_connect_timeout_ms. In a program with threads such a message is kept
- * (mca_btl_rawe_state.kept), so that the engines' lock is not held meanwhile.
+ * third process for btl_rawe_connect_timeout_ms. In a program with threads such a message is deferred
+ * (mca_btl_rawe_state.deferred), so that the engines' lock is not held meanwhile.
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** Deliver kept messages, which are given away. Lock not held. */
-void mca_btl_rawe_deliver_kept(struct mca_btl_rawe_message *messages);
+/** Deliver deferred messages, which are given away. Lock not held. */
+void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.silent, .stalled and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);

@@ -47,9 +47,9 @@ struct mca_btl_rawe_state {
     atomic_bool carriers_changed;  /**< some module's `carrier` has, and is to be seen to */
     opal_mutex_t routes_lock;      /**< while endpoints come and go, and join others' routes */
     struct rawe_failover failover; /**< between the routes to processes */
-    struct mca_btl_base_endpoint_t *lost; /**< to be reported; see btl_rawe_endpoint.h */
-    struct mca_btl_rawe_message *kept;    /**< to be delivered without the lock; the same */
-    struct mca_btl_rawe_message **kept_tail;
+    struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
+    struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock; the same */
+    struct mca_btl_rawe_message **deferred_tail;
     bool finalizing;                       /**< the modules close, one after the other */
     struct mca_btl_rawe_module *finalized; /**< closed, to be freed with the last one */
     bool progressing;                      /**< inside mca_btl_rawe_module_progress */
