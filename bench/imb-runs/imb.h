@@ -54,7 +54,7 @@ struct imb_run {
 enum imb_trait {
     IMB_PAIR = 1 << 0,      /* uses two ranks however many there are */
     IMB_EVEN = 1 << 1,      /* needs an even number of ranks */
-    IMB_SYNC = 1 << 2,      /* timed call by call, ranks synchronized between calls (-sync) */
+    IMB_SYNC = 1 << 2,      /* timed call by call, ranks synchronized between calls */
     IMB_REDUCTION = 1 << 3, /* message sizes are multiples of IMB_ELEMENT */
     IMB_COLD = 1 << 4,      /* receives into -receive_buffers places, not into one */
     IMB_CALLER = 1 << 5     /* only rank 0's time counts: how long a call keeps it */
@@ -88,10 +88,7 @@ struct imb_options {
     int msglog_max;
     size_t *lengths; /* from -msglen; NULL: powers of two from -msglog */
     int length_count;
-    bool multi;
     bool check;
-    bool sync;
-    bool root_shift;
     const struct imb_benchmark **selected; /* in the order asked for */
     int selected_count;
 };
@@ -99,7 +96,6 @@ struct imb_options {
 /* What one size gave, gathered from all ranks. Times are seconds for each iteration. */
 struct imb_result {
     int repetitions;
-    int groups; /* groups of ranks that ran at the same time */
     double min_s;
     double max_s;
     double average_s;
@@ -128,7 +124,7 @@ size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int 
 /* Output in IMB's layout; rank 0 of MPI_COMM_WORLD calls these. */
 void imb_print_banner(const struct imb_options *options, int argc, char **argv);
 void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                      int size, int groups, int waiting);
+                      int size, int waiting);
 void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
                       int size, size_t bytes, const struct imb_result *result);
 void imb_print_no_memory(size_t bytes, double needed_bytes);

@@ -19,14 +19,10 @@ static const char imb_help[] =
     "  -msglog [A:]B     sizes 0 and 2^A ... 2^B bytes (0:22)\n"
     "  -msglen FILE      sizes from a file, one a line, k and m allowed as suffix\n"
     "  -npmin P          start with P ranks and double them up to all (2)\n"
-    "  -multi 0          run groups on all ranks at once, report the slowest\n"
     "  -mem G            most buffer memory of a rank in GB (1)\n"
     "  -receive_buffers N  buffers that UnibandCold and BibandCold receive into in turn (64)\n"
     "  -sleep_until FILE ranks that a benchmark leaves out sleep, outside MPI, until FILE exists;\n"
     "                    the others wait for it, too, when they are done\n"
-    "  -sync on|off      synchronize ranks between calls of a collective (on)\n"
-    "  -root_shift on|off  another root for each call of a collective (off)\n"
-    "  -iter_policy NAME accepted for IMB's sake; repetitions always adapt to -iter and -time\n"
     "  -check            verify the contents of messages; adds the column 'defects'\n"
     "  -list             list the benchmarks\n"
     "  -help             this text\n"
@@ -81,12 +77,6 @@ static bool parse_positive(const char *text, double *value)
     char *end;
     *value = strtod(text, &end);
     return end != text && *end == '\0' && *value > 0 && *value < 1e9;
-}
-
-static bool parse_switch(const char *text, bool *value)
-{
-    *value = strcasecmp(text, "on") == 0 || strcmp(text, "1") == 0;
-    return *value || strcasecmp(text, "off") == 0 || strcmp(text, "0") == 0;
 }
 
 static bool parse_iter(struct imb_options *options, const char *text)
@@ -172,8 +162,6 @@ static bool read_lengths(struct imb_options *options, const char *path, char *wh
 static int parse_valued(struct imb_options *options, const char *name, const char *value, char *why,
                         size_t why_size)
 {
-    static const char ignored[] = "-iter_policy";
-    int multi = 0;
     double number = 0;
     bool good = true;
     if (strcmp(name, "-iter") == 0) {
@@ -186,9 +174,6 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
         return read_lengths(options, value, why, why_size) ? 1 : -1;
     } else if (strcmp(name, "-npmin") == 0) {
         good = parse_whole(value, 1, 1000000, &options->npmin);
-    } else if (strcmp(name, "-multi") == 0) {
-        good = parse_whole(value, 0, 0, &multi);
-        options->multi = good;
     } else if (strcmp(name, "-mem") == 0) {
         good = parse_positive(value, &number);
         options->memory_bytes = number * 1e9;
@@ -196,11 +181,7 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
         good = parse_whole(value, 2, IMB_BUFFERS_MAX, &options->receive_buffers);
     } else if (strcmp(name, "-sleep_until") == 0) {
         options->sleep_until = value;
-    } else if (strcmp(name, "-sync") == 0) {
-        good = parse_switch(value, &options->sync);
-    } else if (strcmp(name, "-root_shift") == 0) {
-        good = parse_switch(value, &options->root_shift);
-    } else if (strcmp(name, ignored) != 0) {
+    } else {
         return 0;
     }
     if (!good) {
@@ -218,8 +199,7 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
                                     .memory_bytes = 1e9,
                                     .receive_buffers = IMB_BUFFERS,
                                     .npmin = 2,
-                                    .msglog_max = 22,
-                                    .sync = true};
+                                    .msglog_max = 22};
     size_t most = (size_t)(argc + imb_point_to_point_count + imb_collectives_count);
     options->selected = calloc(most, sizeof(*options->selected));
     *status = 2;

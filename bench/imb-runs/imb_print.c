@@ -55,16 +55,11 @@ void imb_print_banner(const struct imb_options *options, int argc, char **argv)
 }
 
 void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                      int size, int groups, int waiting)
+                      int size, int waiting)
 {
     printf("\n");
     print_rule(benchmark);
-    printf("# Benchmarking %s%s\n", options->multi ? "Multi-" : "", benchmark->name);
-    if (groups > 1) {
-        printf("# ( %d groups of %d processes each running simultaneous )\n", groups, size);
-    } else {
-        printf("# #processes = %d\n", size);
-    }
+    printf("# Benchmarking %s\n# #processes = %d\n", benchmark->name, size);
     if (waiting > 0) {
         printf("# ( %d additional processes waiting in MPI_Barrier )\n", waiting);
     }
@@ -98,7 +93,7 @@ void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_op
 void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
                       int size, size_t bytes, const struct imb_result *result)
 {
-    double pairs = (benchmark->traits & IMB_EVEN) ? (double)size / 2 * result->groups : 1;
+    double pairs = (benchmark->traits & IMB_EVEN) ? (double)size / 2 : 1;
     double messages = result->max_s > 0 ? pairs * benchmark->traffic / result->max_s : 0;
     double megabytes = messages * (double)bytes / 1e6;
 

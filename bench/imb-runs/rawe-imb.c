@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rawe-imb runs MPI benchmarks as IMB-MPI1 does; this file forms groups and takes times. */
+/* rawe-imb runs MPI benchmarks as IMB-MPI1 does; this file chooses ranks and takes times. */
 #include "imb.h"
 
 #include <stdio.h>
@@ -30,18 +30,14 @@ static bool buffer_reserve(unsigned char **buffer, size_t *capacity, size_t byte
 }
 
 /* Seconds that `repetitions` iterations take on this rank, for each iteration and leg. */
-static double time_iterations(const struct imb_benchmark *benchmark,
-                              const struct imb_options *options, struct imb_run *run,
+static double time_iterations(const struct imb_benchmark *benchmark, struct imb_run *run,
                               int repetitions)
 {
     double elapsed = 0;
     run->root = 0;
     MPI_Barrier(run->comm);
-    if ((benchmark->traits & IMB_SYNC) && options->sync) {
+    if (benchmark->traits & IMB_SYNC) {
         for (run->iteration = 0; run->iteration < repetitions; run->iteration++) {
-            if (options->root_shift) {
-                run->root = run->iteration % run->size;
-            }
             double start = MPI_Wtime();
             benchmark->iterate(run);
             elapsed += MPI_Wtime() - start;
@@ -51,9 +47,6 @@ static double time_iterations(const struct imb_benchmark *benchmark,
     } else {
         double start = MPI_Wtime();
         for (run->iteration = 0; run->iteration < repetitions; run->iteration++) {
-            if (options->root_shift) {
-                run->root = run->iteration % run->size;
-            }
             benchmark->iterate(run);
             run->turn++;
         }
@@ -66,27 +59,25 @@ static double time_iterations(const struct imb_benchmark *benchmark,
     return elapsed / repetitions / benchmark->legs;
 }
 
-/* Seconds of one iteration on the slowest of all active ranks, from `repetitions` of them. */
-static double estimate(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                       struct imb_run *run, MPI_Comm active, int repetitions)
+/* Seconds of one iteration on the slowest rank, from `repetitions` of them. */
+static double estimate(const struct imb_benchmark *benchmark, struct imb_run *run, int repetitions)
 {
-    double mine = time_iterations(benchmark, options, run, repetitions) * benchmark->legs;
+    double mine = time_iterations(benchmark, run, repetitions) * benchmark->legs;
     double slowest = 0;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, active);
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, run->comm);
     return slowest;
 }
 
 /* How often to repeat: bounded by -iter, by volume, and by time as a few iterations measure it. */
 static int choose_repetitions(const struct imb_benchmark *benchmark,
-                              const struct imb_options *options, struct imb_run *run,
-                              MPI_Comm active)
+                              const struct imb_options *options, struct imb_run *run)
 {
     double repetitions = options->iterations;
     /* The first iteration may open connections and says nothing about the others, except that
      * several more would take longer than -time allows. */
-    double slowest = estimate(benchmark, options, run, active, 1);
+    double slowest = estimate(benchmark, run, 1);
     bool is_long = slowest * IMB_WARMUP > options->seconds;
-    slowest = estimate(benchmark, options, run, active, is_long ? 1 : IMB_WARMUP);
+    slowest = estimate(benchmark, run, is_long ? 1 : IMB_WARMUP);
     double volume = (double)run->bytes * (benchmark->traffic > 0 ? benchmark->traffic : 1);
     if (volume > 0 && options->volume_bytes / volume < repetitions) {
         repetitions = options->volume_bytes / volume;
@@ -125,16 +116,12 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Runs one size on the active ranks; world rank 0 prints. Returns the wrong bytes of all ranks. */
+/* Runs one size; rank 0 prints. Returns the wrong bytes of all ranks. */
 static double run_size(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                       struct imb_run *run, MPI_Comm active, int groups)
+                       struct imb_run *run)
 {
     size_t send_bytes;
     size_t receive_bytes;
-    int active_rank;
-    int active_size;
-    MPI_Comm_rank(active, &active_rank);
-    MPI_Comm_size(active, &active_size);
     run->stride = 0;
     run->buffers = (benchmark->traits & IMB_COLD) ? options->receive_buffers : 1;
     if (options->check && benchmark->layout == IMB_LAYOUT_RATE) {
@@ -146,16 +133,16 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
     int ready = needed <= options->memory_bytes &&
                 buffer_reserve(&run->send, &run->send_capacity, send_bytes) &&
                 buffer_reserve(&run->receive, &run->receive_capacity, receive_bytes);
-    MPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, active);
+    MPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, run->comm);
     if (!ready) {
-        if (active_rank == 0) {
+        if (run->rank == 0) {
             imb_print_no_memory(run->bytes, needed);
         }
         return 0;
     }
 
-    struct imb_result result = {.groups = groups};
-    result.repetitions = choose_repetitions(benchmark, options, run, active);
+    struct imb_result result = {0};
+    result.repetitions = choose_repetitions(benchmark, options, run);
     double defects = 0;
     if (options->check) {
         run->root = 0;
@@ -165,7 +152,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
         }
         renew_contents(benchmark, run);
     }
-    double mine = time_iterations(benchmark, options, run, result.repetitions);
+    double mine = time_iterations(benchmark, run, result.repetitions);
     if (options->check) {
         defects += (double)benchmark->verify(run);
     }
@@ -184,12 +171,12 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
         mine = 0;
     }
     double sum = 0;
-    MPI_Reduce(&mine, &result.min_s, 1, MPI_DOUBLE, MPI_MIN, 0, active);
-    MPI_Reduce(&mine, &result.max_s, 1, MPI_DOUBLE, MPI_MAX, 0, active);
-    MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, active);
-    MPI_Allreduce(&defects, &result.defects, 1, MPI_DOUBLE, MPI_SUM, active);
-    result.average_s = sum / active_size;
-    if (active_rank == 0) {
+    MPI_Reduce(&mine, &result.min_s, 1, MPI_DOUBLE, MPI_MIN, 0, run->comm);
+    MPI_Reduce(&mine, &result.max_s, 1, MPI_DOUBLE, MPI_MAX, 0, run->comm);
+    MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, run->comm);
+    MPI_Allreduce(&defects, &result.defects, 1, MPI_DOUBLE, MPI_SUM, run->comm);
+    result.average_s = sum / run->size;
+    if (run->rank == 0) {
         imb_print_result(benchmark, options, run->size, run->bytes, &result);
     }
     return result.defects;
@@ -238,7 +225,7 @@ static void sleep_until_exists(const char *path)
     }
 }
 
-/* Runs one benchmark on groups of `size` ranks out of all. */
+/* Runs one benchmark on the first `size` ranks; the others wait. */
 static double run_group(const struct imb_benchmark *benchmark, const struct imb_options *options,
                         struct imb_run *run, int size)
 {
@@ -246,14 +233,10 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
     int world_size;
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    int groups = options->multi ? world_size / size : 1;
-    bool is_active = world_rank < groups * size;
+    bool is_active = world_rank < size;
     double defects = 0;
     run->round = 0; /* ranks that waited during an earlier benchmark are behind */
-    MPI_Comm active;
-    MPI_Comm_split(MPI_COMM_WORLD, is_active ? 0 : MPI_UNDEFINED, world_rank, &active);
-    MPI_Comm_split(MPI_COMM_WORLD, is_active ? world_rank / size : MPI_UNDEFINED, world_rank,
-                   &run->comm);
+    MPI_Comm_split(MPI_COMM_WORLD, is_active ? 0 : MPI_UNDEFINED, world_rank, &run->comm);
     if (is_active) {
         if (options->sleep_until != NULL) {
             sleep_ns(IMB_SETTLE_NS);
@@ -261,13 +244,12 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
         MPI_Comm_rank(run->comm, &run->rank);
         MPI_Comm_size(run->comm, &run->size);
         if (world_rank == 0) {
-            imb_print_header(benchmark, options, size, groups, world_size - groups * size);
+            imb_print_header(benchmark, options, size, world_size - size);
         }
         for (int i = 0; size_at(benchmark, options, i, &run->bytes); i++) {
-            defects += run_size(benchmark, options, run, active, groups);
+            defects += run_size(benchmark, options, run);
         }
         MPI_Comm_free(&run->comm);
-        MPI_Comm_free(&active);
     }
     if (options->sleep_until != NULL) {
         sleep_until_exists(options->sleep_until);
