@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Path discovery. test/sim/path simulates it; each of test/sim/planted.d/path-*.patch takes a rule
- * out, and the simulator notices.
+ * Path discovery. test/sim/path simulates it; each bug path-... of test/sim/planted.txt removes one
+ * rule, and the simulator notices.
  */
 #include "rawe_path.h"
 
