@@ -77,7 +77,7 @@ extern uint32_t fuzz_allocations_left;
 void *fuzz_new(size_t len_bytes);
 void fuzz_delete(void *memory);
 
-/** A copy of exactly `len_bytes`, for the address sanitizer to see who reads on. */
+/** A copy of exactly `len_bytes`, for the address sanitizer to see reads beyond. */
 uint8_t *fuzz_copy(const void *bytes, size_t len_bytes);
 
 /** Memory with a progress thread on both sides; its contents are 0. */

@@ -23,7 +23,7 @@ enum operation {
     PACKET,     /**< some of its frames, honest or not, through the link */
     DIRECT,     /**< the same to the engine, with lengths that are not its own */
     PLACE,      /**< only ask for a place */
-    HANDLE,     /**< take a region back and register it anew */
+    HANDLE,     /**< take a region back and register it again */
     REASSEMBLY, /**< a part, given to reassembly itself */
     DEFER,      /**< the owner leaves, or is back */
     PROGRESS,

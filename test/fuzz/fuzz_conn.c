@@ -80,7 +80,7 @@ static void send_something(struct pair *pair, const struct step *step, uint32_t 
 }
 
 /**
- * One bit or byte falls over: only with checksums does nobody take that for a frame of the peer's.
+ * One bit or byte falls over: only checksums tell it from a frame of the peer's.
  */
 static void corrupt(struct pair *pair, const struct step *step)
 {

@@ -43,7 +43,7 @@ enum subject { REQUEST, LIST, SUBJECTS };
 
 #define UID 4711
 #define GID 4712
-/** Of nobody: no list can name them. */
+/** Of no user: no list can name them. */
 #define NO_ID UINT32_MAX
 
 /** Each jump of a program ends within it, and each path with an answer. */
@@ -140,11 +140,11 @@ static void check_list(const uint8_t *bytes, size_t len_bytes)
                         memmem(bytes, len_bytes, "group", 5) != NULL) &&
                        (memmem(bytes, len_bytes, "4711", 4) != NULL ||
                         memmem(bytes, len_bytes, "4712", 4) != NULL),
-                   "granted to somebody who is not listed");
+                   "granted to a user that is not listed");
     }
     const enum rawe_helper_status nobody = permitted(text, len_bytes, NO_ID, NO_ID);
     FUZZ_CHECK(nobody == (status == RAWE_HELPER_BAD_LIST ? status : RAWE_HELPER_USER_REFUSED),
-               "granted to nobody");
+               "granted to no user");
     fuzz_delete(text);
 }
 

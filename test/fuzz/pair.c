@@ -100,7 +100,7 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
     return net_link_transmit_batch(&link, packet, segment_bytes);
 }
 
-/** As the component does: who is known may connect, under the key he has now. */
+/** As the component does: a known process may connect, under the key it has now. */
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
@@ -128,7 +128,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
-/** The path is validated anew. */
+/** The path is validated again. */
 static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 {
     struct pair_node *node = context;

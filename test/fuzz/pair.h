@@ -7,11 +7,10 @@
  *
  * What must hold always: no access outside of memory (sanitizers, guards around all that peers may
  * write), no write into memory that was taken back, each send completed once, queues and pools
- * bounded, no call that goes on for ever. What must hold until somebody who knows all keys forges a
- * frame (`ledger.lying`):
- * every message at most once, byte-exact, on its lane, and in order where it has to be; a completed
- * PUT is in place; and, on lanes on which nothing was closed, what is complete has been delivered,
- * and all of it arrives once the script is over.
+ * bounded, no call that goes on for ever. What must hold until a sender that knows all keys forges
+ * a frame (`ledger.lying`): every message at most once, byte-exact, on its lane, and in order where
+ * it has to be; a completed PUT is in place; and, on lanes on which nothing was closed, what is
+ * complete has been delivered, and all of it arrives once the script is over.
  */
 #ifndef RAWE_FUZZ_PAIR_H
 #define RAWE_FUZZ_PAIR_H
@@ -100,7 +99,9 @@ void pair_put(struct pair *pair, struct net_frame *frame);
 unsigned pair_deliver(struct pair *pair, unsigned position, bool whole);
 /** Flush and let timers expire. */
 void pair_progress(struct pair_node *node);
-/** The owner, for whom somebody else has kept the engine going, is back and told what happened. */
+/**
+ * The owner, for which another thread has kept the engine going, is back and told what happened.
+ */
 void pair_come_back(struct pair_node *node);
 /** No more faults: everything has to come to its end. */
 void pair_settle(struct pair *pair);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine of a process in the network in memory: who it is, how others reach it, how it starts
- * and ends.
+ * The engine of a process in the network in memory: its identity, how others reach it, how it
+ * starts and ends.
  */
 #ifndef NET_ENGINE_H
 #define NET_ENGINE_H
@@ -14,7 +14,7 @@ typedef unsigned net_transmit(void *context, const struct rawe_frame *frames, un
 typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
                                 uint32_t segment_bytes);
 
-/** Fill in who process `index` is: vpid, MAC address, port, key. */
+/** Fill in the identity of process `index`: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
 /** Process `index` as another one reaches it. The caller adds what its side decides. */
 struct rawe_peer_config net_peer_config(uint32_t index);

@@ -123,7 +123,7 @@ static size_t forge_slice(const struct net_forgery *forgery, uint8_t *out)
     return RAWE_SLICE_BYTES + data_bytes;
 }
 
-/** The peer of the connection, or somebody like it. */
+/** The peer of the connection, or one like it. */
 static size_t forge_identity(const struct rawe_conn *victim, const struct net_forgery *forgery,
                              uint8_t *out)
 {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that nobody should believe: of an attacker who knows keys, ports, connection ids and
+ * Frames that no receiver should believe: of an attacker who knows keys, ports, connection ids and
  * numbers, and of one who does not. What such a frame says is a stream of choices: the simulator
  * draws them, the fuzzer's script has them in a record.
  */
@@ -64,7 +64,9 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
 uint32_t net_forge_change(uint8_t *bytes, uint32_t len_bytes, unsigned change, uint32_t value,
                           uint32_t more);
 
-/** Make a packet one of somebody who does not know the victim's key or port: bit 0 to 47 is wrong. */
+/**
+ * Make a packet one of a sender that does not know the victim's key or port: bit 0 to 47 is wrong.
+ */
 void net_forge_strange(uint8_t *bytes, uint32_t len_bytes, const struct rawe_engine *victim,
                        unsigned bit);
 /** Any bytes, with the beginning of a frame, or a batch. */

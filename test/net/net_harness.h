@@ -13,7 +13,7 @@
 /** An invariant does not hold: reports it in the manner of the harness. */
 _Noreturn void net_fail(const char *invariant, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/** Memory of exactly that many bytes, so that a sanitizer sees who reads on. Never NULL. */
+/** Memory of exactly that many bytes, so that a sanitizer sees reads beyond. Never NULL. */
 void *net_new(size_t len_bytes);
 void net_delete(void *memory);
 

@@ -266,7 +266,7 @@ struct net_message *net_ledger_deliver(struct net_ledger *ledger, const struct n
         return NULL;
     }
     if (message == NULL) {
-        net_fail("byte-exact", "n%u gets %zu bytes from n%u that nobody has sent", route->to.index,
+        net_fail("byte-exact", "n%u gets %zu bytes from n%u that were never sent", route->to.index,
                  len_bytes, route->from.index);
     }
     check_due(route, message, tag, data, len_bytes);
@@ -345,8 +345,9 @@ void net_ledger_check_departed(const struct net_ledger *ledger, struct net_proce
         const struct net_message *message = ledger->messages[i];
         if (is_due(message) && same_process(message->from, process) &&
             !net_ledger_may_be_deferred(message)) {
-            net_fail("who leaves has delivered all", "message %u from n%u to n%u is not delivered",
-                     message->number, message->from.index, message->to.index);
+            net_fail("a process that leaves has delivered all",
+                     "message %u from n%u to n%u is not delivered", message->number,
+                     message->from.index, message->to.index);
         }
     }
 }
@@ -371,8 +372,9 @@ void net_ledger_check_arrived(const struct net_ledger *ledger)
 void net_ledger_check_ended(const struct net_ledger *ledger)
 {
     if (ledger->open != 0 || ledger->held != 0) {
-        net_fail("everything finishes", "%u sends are open, %u not released, and nobody is there",
-                 ledger->open, ledger->held);
+        net_fail("everything finishes",
+                 "%u sends are open, %u not released, and no process is there", ledger->open,
+                 ledger->held);
     }
 }
 

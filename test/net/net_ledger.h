@@ -23,7 +23,7 @@ struct net_ledger {
     uint32_t held;            /**< complete for living processes, their memory still in use */
     uint32_t undelivered;     /**< messages that must arrive */
     uint64_t deliveries;
-    bool lying;  /**< somebody forges frames: anything may be acknowledged and delivered */
+    bool lying;  /**< frames are forged: anything may be acknowledged and delivered */
     bool absent; /**< programs are outside MPI at times: what was deferred for them may be lost */
     /** Complete for its sender; `early`: its memory is still in use. */
     void (*ended)(struct net_message *message, enum rawe_status status, bool early);
@@ -68,7 +68,7 @@ void net_ledger_died(struct net_ledger *ledger, struct net_process process);
 void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process);
 /** A process that finalizes leaves: all that it has sent and that must arrive has. */
 void net_ledger_check_departed(const struct net_ledger *ledger, struct net_process process);
-/** Has its receiver perhaps deferred it for a program outside MPI? Or has somebody lied? */
+/** Has its receiver perhaps deferred it for a program outside MPI? Or were frames forged? */
 bool net_ledger_may_be_deferred(const struct net_message *message);
 /** Nothing is open, nothing held, and all that must arrive has. */
 bool net_ledger_is_quiet(const struct net_ledger *ledger);

@@ -10,7 +10,7 @@
 #include "net_harness.h"
 #include "routes/rawe_balance.h"
 
-/** Behind the room for all of a message in its own memory: bytes that nobody may touch. */
+/** Behind the room for all of a message in its own memory: bytes that must not be touched. */
 #define GUARD_BYTES 8u
 
 #define POISON 0xDBu

@@ -3,7 +3,7 @@
  *
  * Frames and batches of frames as they cross the network in memory: what an engine sends becomes
  * bytes, and all that must hold of every frame is checked on the way. When bytes travel, and what
- * befalls them, is the harness's business.
+ * becomes of them, is the harness's business.
  *
  * What has a batch header carries the EtherType of IPv4, as behind the link, and no IPv4 header.
  */
@@ -35,7 +35,7 @@ void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_fra
 /** Write an Ethernet header. */
 void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *source);
 /**
- * Complete a frame that somebody sends who knows the victim's port and key: all but the payload and
+ * Complete a frame of a sender that knows the victim's port and key: all but the payload and
  * what of the header is given. Returns its length, a checksum included where the victim wants one.
  */
 uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,

@@ -258,7 +258,7 @@ TEST(rawe_balance_put__fails_with_its_connection)
     assert_int_equal(piece->failed, 1);
 }
 
-/** A share was too large: who is done takes over, before the other is. */
+/** A share was too large: the route that is done takes over from the other. */
 TEST(refill__takes_over_from_a_route_that_is_stuck)
 {
     start(0, 1000, 1000, 0);

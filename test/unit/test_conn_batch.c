@@ -317,7 +317,7 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_passed, 1);
     assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, 0); /* a validation frame is nobody's message */
+    assert_int_equal(net.node[1].message_count, 0); /* a validation frame is no message */
     assert_int_equal(counters(1)->messages_received, 0);
 }
 
@@ -500,7 +500,7 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
 TEST(rawe_conn_batch_conclude__a_receiver_without_batches)
 {
     batch_connect(10);
-    net.batches_vanish = true; /* nobody there takes them off the wire */
+    net.batches_vanish = true; /* they are not taken off the wire */
     uint8_t *pattern = net.node[1].engine.batches.pattern;
     net.node[1].engine.batches = (struct rawe_batches){.pattern = NULL};
     batch_put(30000, 1);
@@ -553,7 +553,7 @@ TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)
         net.batches_vanish = false;
         assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
         batch_put(100000, 10 + times);
-        /* Not for ever: who knows what that is. */
+        /* Not for ever: the cause is unknown. */
         assert_int_equal(end(0)->batch, times <= 3 ? RAWE_BATCH_VALID : RAWE_BATCH_INVALID);
     }
 }

@@ -186,7 +186,7 @@ TEST(rawe_conn_receive__a_closed_connection_keeps_no_windows)
     assert_works_both_ways();
 }
 
-TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing)
+TEST(rawe_conn_receive__a_peer_that_disowns_it_acknowledges_nothing)
 {
     send_messages(1);
     disown();
@@ -197,7 +197,7 @@ TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing)
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing)
+TEST(rawe_conn_receive__disowned_in_finalize_nothing_is_lost)
 {
     send_messages(1);
     unit_wire_clear(&net);
@@ -206,7 +206,7 @@ TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing)
     rawe_engine_finalizing(engine(0));
     receive_close(0, RAWE_FLAG_REPLY | RAWE_FLAG_FINALIZING);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(sends[0].done, 0); /* it is nobody's any more */
+    assert_int_equal(sends[0].done, 0); /* no connection has it any more */
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 

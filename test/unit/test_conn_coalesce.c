@@ -246,7 +246,7 @@ TEST(rawe_conn_coalesce__nothing_held_back)
     assert_true(rawe_conn_coalesce(end(0), 3, NULL, 0, "c", 1));
     assert_true(rawe_conn_coalesce(end(0), 4, NULL, 0, NULL, 0));
     assert_false(rawe_conn_coalesce(end(0), 5, last_frame()->bytes, 1024, NULL, 0));
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM); /* it sends nothing by itself */
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM); /* it alone sends nothing */
     flush(0);
     assert_false(rawe_conn_coalesce(end(0), 5, "ab", 2, NULL, 0));
     finish();
@@ -676,7 +676,7 @@ TEST(rawe_conn_coalesce_flush__peer_does_not_come_back)
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }
 
-TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew)
+TEST(rawe_conn_coalesce_flush__not_when_the_peer_restarts)
 {
     connect_busy();
     copy(1, 10);

@@ -395,7 +395,7 @@ static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_fra
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }
 
-TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came)
+TEST(rawe_conn_receive_connect__again_while_still_asking_but_data_came)
 {
     /* Node 1 is OPEN and sends, node 0 never hears the reply to its own request. */
     net.filter = drop_replies_to_node_0;
@@ -419,7 +419,7 @@ TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came)
     assert_int_equal(counters(0)->duplicates, 0);
 }
 
-TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_anew)
+TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_again)
 {
     for (unsigned round = 0; round < 5; round++) {
         if (end(0) == NULL) {

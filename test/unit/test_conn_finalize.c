@@ -143,7 +143,7 @@ TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
     assert_false(end(1)->finalize.announced);
 }
 
-TEST(rawe_conn_announce_finalizing__anew_in_the_next_life)
+TEST(rawe_conn_announce_finalizing__again_in_the_next_incarnation)
 {
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
@@ -371,7 +371,7 @@ TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
     assert_int_equal(rawe_conn_finalized(end(0), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-TEST(rawe_conn_finalized__who_has_heard_a_close_waits_no_longer)
+TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
 {
     net.filter = lose_data;
     finalize_send(0, 3);
@@ -444,7 +444,7 @@ TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
 }
 
 /** It finalizes, and its answers are lost, but not all that it says. */
-TEST(rawe_conn_finalized__who_is_heard_has_not_left)
+TEST(rawe_conn_finalized__a_peer_that_is_heard_has_not_left)
 {
     struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
     net.filter = drop_all;
@@ -561,7 +561,7 @@ TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_misses_some)
     assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
 
-TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up)
+TEST(rawe_conn_finalized__not_for_ever_where_no_peer_is_given_up)
 {
     engine(1)->config.liveness.peer_timeout_ns = 0;
     finalize_and_lose(drop_all);
@@ -579,7 +579,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     unit_close(&net, 0, UNIT_LANE);
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
-    assert_false(rawe_engine_has_deferred(engine(1))); /* nobody is told of it any more */
+    assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
     end(1)->finalize.heard = true;
     unit_open(&net, 1, RAWE_LANE_BULK)->finalize.peer = true; /* but it does, by another lane */
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
@@ -612,7 +612,7 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
 
 /* rawe_conn_receive: CLOSE */
 
-/** The fault: node 0, behind the fence, has messages in flight that nobody takes any more. */
+/** The fault: node 0, behind the fence, has messages in flight that no process receives. */
 TEST(rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized)
 {
     net.filter = lose_data;
@@ -683,7 +683,7 @@ TEST(rawe_conn_peer_gone__without_a_close)
     assert_nothing_lost();
     assert_complete(3);
     memset(finalize_sends, 0, sizeof(finalize_sends));
-    finalize_send(0, 2); /* nobody needs them either */
+    finalize_send(0, 2); /* they are not needed either */
     unit_run(&net, 900 * UNIT_MS, UNIT_MS);
     assert_int_equal(finalize_sends[0].done, 0); /* but it might have been suspended */
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of moving a connection to another route: who moves, who follows, and a bad day at random.
+ * Tests of moving a connection to another route: which end moves, which follows, and a bad day at
+ * random.
  */
 #include "unit_rails.h"
 
@@ -179,10 +180,10 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     rails_cut(1);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(20 * UNIT_S, 5 * UNIT_MS);
-    assert_int_equal(rails.host[0].failed_calls, 0); /* nobody waits for anything */
+    assert_int_equal(rails.host[0].failed_calls, 0); /* nothing is waited for */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
-    /* Who asks next begins anew. */
+    /* The next caller begins again. */
     assert_false(rawe_liveness_unanswered(&conn->liveness));
     assert_int_equal(conn->liveness.silent_since_ns, 0);
 }
@@ -192,7 +193,7 @@ static uint64_t batches_sent(const struct rawe_conn *conn)
     return conn->engine->counters.batches_sent;
 }
 
-TEST_WITH(with_batches, rawe_conn_move__validates_batches_anew)
+TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
 {
     static struct unit_send first, others[20]; /* more than a window */
     memset(&first, 0, sizeof(first));
@@ -444,7 +445,7 @@ TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route)
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_BULK)), 1);
 }
 
-/** A job that was suspended learns that a route is down before it has asked anybody. */
+/** A job that was suspended learns that a route is down before it has asked any peer. */
 TEST(rawe_conn_move__does_not_count_our_own_absence)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -533,7 +534,7 @@ TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers)
     }
 }
 
-/** What has to be right of a PROBE: who says so is as good as the peer. */
+/** What has to be right in a PROBE: its sender is as good as the peer. */
 TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong)
 {
     (void)move_and_go_home();

@@ -296,7 +296,7 @@ TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
-    /* Message numbers far from where they begin anew. */
+    /* Message numbers far from where they begin again. */
     end(0)->queue.message_number = end(0)->queue.messages_open = 1000;
     net.node[0].engine.frames.limit = 0;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];

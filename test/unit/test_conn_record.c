@@ -53,7 +53,9 @@ static struct rawe_conn *target_bulk(struct rawe_peer *unused)
                                               : unit_open(&net, 1, RAWE_LANE_BULK);
 }
 
-/** Register the memory, filled anew, for `access`: bits of RAWE_ACCESS_. Nothing is made yet. */
+/**
+ * Fill the memory again, and register it for `access`: bits of RAWE_ACCESS_. Nothing is made yet.
+ */
 static void record_grant(unsigned access)
 {
     unit_fill(record_memory, sizeof(record_memory), 1);
@@ -223,7 +225,7 @@ TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
     uint64_t word = 5;
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
-    rawe_engine_defer_begin(engine(0)); /* who sends is not the owner: what is done has to wait */
+    rawe_engine_defer_begin(engine(0)); /* the sender is not the owner: completions have to wait */
     const struct access *access = record_get(0, 8);
     assert_true(record_put(0, &word, 8, 0));
     assert_int_equal(access->done, 0);
@@ -289,7 +291,7 @@ static struct access *get_while_bulk_ends(uint64_t len_bytes)
     return access;
 }
 
-TEST(operate__goes_on_when_the_other_lane_begins_anew)
+TEST(operate__goes_on_when_the_other_lane_restarts)
 {
     const struct access *access = get_while_bulk_ends(8);
     record_assert_got(access, 0, 8);
@@ -342,7 +344,7 @@ TEST(operate__target_closes_without_a_reply)
     forge(RAWE_FRAME_CLOSE);
     assert_int_equal(access->done, 1);
     assert_int_equal(access->status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
+    assert_int_equal(net.node[0].lost_calls, 1); /* it has to be reported */
 }
 
 TEST(get__short_ones_share_frames)

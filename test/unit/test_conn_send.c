@@ -124,7 +124,7 @@ TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/* Without somebody else who transmits it, a message is not complete before. */
+/* Unless another thread transmits it, a message is not complete before. */
 TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -243,7 +243,7 @@ TEST(rawe_conn_send__memory_is_read_until_done_only)
         while (send.done == 0) {
             unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
         }
-        free(data); /* the address sanitizer sees who reads it from here on */
+        free(data); /* the address sanitizer sees reads from here on */
         unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     }
     assert_int_equal(net.node[1].message_count, 3);

@@ -343,7 +343,7 @@ TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
     assert_delivered();
 }
 
-TEST(coalesces__peer_begins_anew)
+TEST(coalesces__peer_restarts)
 {
     connect_busy();
     send(batch_bytes() + 3000);

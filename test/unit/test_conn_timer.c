@@ -236,7 +236,7 @@ static void connect_idle(void)
     unit_connect(&net, RAWE_LANE_EXPRESS);
 }
 
-TEST(timer_expired__who_owes_nothing_is_not_asked)
+TEST(timer_expired__a_peer_that_owes_nothing_is_not_probed)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_run(&net, UNIT_S, UNIT_MS);
@@ -244,7 +244,7 @@ TEST(timer_expired__who_owes_nothing_is_not_asked)
     assert_int_equal(engine(0)->timers.armed + engine(1)->timers.armed, 0);
 }
 
-TEST(timer_expired__who_owes_nothing_is_asked_now_and_then)
+TEST(timer_expired__a_peer_that_owes_nothing_is_probed_rarely)
 {
     connect_idle();
     unit_run(&net, 20 * IDLE_NS, UNIT_MS);
@@ -255,7 +255,7 @@ TEST(timer_expired__who_owes_nothing_is_asked_now_and_then)
     }
 }
 
-TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often)
+TEST(timer_expired__another_answer_does_not_raise_the_rate)
 {
     connect_idle();
     for (unsigned i = 0; i < 1000; i++) {
@@ -266,7 +266,7 @@ TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often)
     assert_in_range(counters(1)->probes_sent, 1, 20);
 }
 
-TEST(timer_expired__who_is_heard_meanwhile_is_not_asked_again)
+TEST(timer_expired__a_peer_heard_meanwhile_is_not_probed_again)
 {
     connect_idle();
     net.filter = drop_all;
@@ -310,7 +310,7 @@ TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up)
     assert_works_both_ways();
 }
 
-TEST(timer_expired__who_has_closed_is_not_asked)
+TEST(timer_expired__a_closed_peer_is_not_probed)
 {
     connect_idle();
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
@@ -328,7 +328,7 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
     operations_done++;
 }
 
-TEST(timer_expired__who_owes_no_reply_is_not_asked)
+TEST(timer_expired__a_peer_that_owes_no_reply_is_not_probed)
 {
     static struct star star;
     uint64_t word;

@@ -96,7 +96,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
     finish();
 }
 
-TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for)
+TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_for)
 {
     static uint8_t some[3000];
     static struct unit_send sends[3];

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The file itself: on a processor with the instruction nobody would call the table. */
+/* The file itself: a processor with the instruction never uses the table. */
 #include "base/rawe_crc32c.c"
 #include "unit_test.h"
 

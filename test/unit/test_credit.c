@@ -105,7 +105,7 @@ TEST(rawe_credit_note__a_sender_counts_once_an_epoch)
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
-TEST(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts)
+TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
 {
     struct rawe_credit credit;
     struct rawe_credit_member members[2] = {0};
@@ -140,7 +140,7 @@ static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *m
     rawe_credit_advance(credit, 1 + 20 * MS);
 }
 
-TEST(rawe_credit_outdated__who_falls_silent_gives_back)
+TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 {
     struct rawe_credit credit;
     struct rawe_credit_member members[4] = {0};
@@ -188,7 +188,7 @@ TEST(rawe_credit_close__what_it_had_others_may_have)
 }
 
 /** A review finds each that is to be informed, as long as all that wait are noted again. */
-TEST(rawe_credit_review__misses_nobody)
+TEST(rawe_credit_review__misses_no_sender)
 {
     enum { MEMBERS = 60 };
     static struct rawe_credit_member members[MEMBERS];

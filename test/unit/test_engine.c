@@ -129,13 +129,13 @@ TEST(rawe_engine_flush__with_nothing_to_do)
 
 /* rawe_engine_advance */
 
-TEST(rawe_engine_advance__credit_follows_those_who_send)
+TEST(rawe_engine_advance__credit_follows_the_senders)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
     engine->credit.room[RAWE_LANE_EXPRESS] = 64;
-    rawe_credit_use_bulk(&engine->credit, 0); /* shares out anew */
+    rawe_credit_use_bulk(&engine->credit, 0); /* shares out again */
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);

@@ -97,7 +97,7 @@ TEST(rawe_engine_share_credit__few_senders_and_few_frames)
     all_arrives(29);
 }
 
-TEST(rawe_engine_advance__who_falls_silent_keeps_no_credit)
+TEST(rawe_engine_advance__a_silent_sender_keeps_no_credit)
 {
     start(SENDERS, 1000);
     struct star_node *hub = star_hub(&star);
@@ -121,7 +121,7 @@ TEST(rawe_engine_advance__who_falls_silent_keeps_no_credit)
 }
 
 /** Peers that have nothing to send are asked whether they live, and ask. */
-TEST(rawe_conn_receive__who_asks_is_no_sender)
+TEST(rawe_conn_receive__a_probe_makes_no_sender)
 {
     start(SENDERS, 1000);
     star_run(&star, 50 * UNIT_MS, 100 * UNIT_US);
@@ -146,7 +146,7 @@ TEST(rawe_conn_output__without_credit_it_asks)
     assert_int_equal(sends[0].done, 1);
 }
 
-TEST(rawe_conn_output__who_waits_for_a_turn_asks_less_and_less)
+TEST(rawe_conn_output__waiting_for_a_turn_probes_less_and_less)
 {
     start(SENDERS, 8);
     send_from_all();

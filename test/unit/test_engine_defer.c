@@ -698,7 +698,7 @@ TEST(rawe_engine_finalizing__closing_reports_nothing)
     assert_forgotten(3);
 }
 
-TEST(rawe_engine_finalizing__nobody_is_given_up)
+TEST(rawe_engine_finalizing__no_peer_is_given_up)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     send_messages(unfinished, 3, 30000);

@@ -67,7 +67,7 @@ TEST(rawe_engine_flush__a_full_link_is_shared_in_turns)
     }
 }
 
-TEST(rawe_engine_flush__who_got_nothing_is_first_next_time)
+TEST(rawe_engine_flush__the_one_left_out_is_first_next_time)
 {
     struct star_node *hub = star_hub(&star);
     send_to_all();

@@ -70,7 +70,7 @@ static void set_up(void)
     rails_settle();
 }
 
-/** Time passes, and somebody who may or may not say something looks every 10 ms. */
+/** Time passes, and the routes are checked every 10 ms, with or without leave to report. */
 static void pass_saying(uint64_t duration_ns, bool may_say)
 {
     for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
@@ -197,7 +197,7 @@ static void heed_silence(struct rails_host *host, struct rawe_conn *conn)
     rawe_failover_silent(&failover, conn, rails.now_ns);
 }
 
-TEST(rawe_failover_silent__heard_of_by_who_finalizes)
+TEST(rawe_failover_silent__reported_in_finalize)
 {
     rails.host[0].on_silent = heed_silence;
     answers[1] = false;
@@ -309,7 +309,7 @@ TEST(rawe_failover_check__stays_where_no_other_answers)
     assert_int_equal(said, 0);
 }
 
-/** What answered last before it was down says nothing of who answers now. */
+/** An answer from before it was down says nothing of now. */
 TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down)
 {
     memset(answers, 0, sizeof(answers));
@@ -394,7 +394,7 @@ TEST(rawe_failover_check__uses_a_route_that_has_come_since)
     assert_int_equal(said, 2); /* of the carriers, and nothing new */
 }
 
-TEST(rawe_failover_check__keeps_news_for_who_may_say_it)
+TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
 {
     carrier(1, false);
     pass_saying(100 * UNIT_MS, false);
@@ -406,7 +406,7 @@ TEST(rawe_failover_check__keeps_news_for_who_may_say_it)
     assert_false(down(1));
     assert_int_equal(said, 1);
     assert_true(rawe_failover_pending(&failover));
-    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX); /* nobody is woken for it */
+    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX); /* no thread is woken for it */
     pass(1);
     assert_int_equal(said, 2);
     assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);

@@ -39,7 +39,7 @@ static struct rawe_host_message message_of(unsigned count)
     return message;
 }
 
-/** Send a message as nobody of ours does: with another number of descriptors than it says. */
+/** Send a message that has another number of descriptors than it says. */
 static void send_with(const struct rawe_host_message *message, unsigned descriptors)
 {
     union {

@@ -186,7 +186,7 @@ TEST(rawe_liveness_expire__time_we_did_not_run_is_not_the_peers)
     assert_int_equal(expire(NOW + 1100 * MS + 1, false, 1000 * MS), RAWE_LIVENESS_ASK);
 }
 
-TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up)
+TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_no_peer_up)
 {
     silent_until(NOW + S);
     assert_int_equal(expire(NOW + 600 * S, false, S), RAWE_LIVENESS_ASK);
@@ -204,7 +204,7 @@ TEST(rawe_liveness_expire__deferring_does_not_count)
     assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* goes on where it stopped */
 }
 
-TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring)
+TEST(rawe_liveness_expire__no_peer_is_given_up_while_deferring)
 {
     silent_until(NOW + 5 * S);
     limits.peer_timeout_ns = S;
@@ -218,7 +218,7 @@ TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence)
     assert_int_equal(expire(NOW + S - 1, false, 0), RAWE_LIVENESS_ASK);
 }
 
-TEST(rawe_liveness_migrate__begins_to_ask_anew)
+TEST(rawe_liveness_migrate__begins_to_probe_again)
 {
     silent_until(NOW + S);
     rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + S);
@@ -244,7 +244,7 @@ TEST(rawe_liveness_migrate__deferring_does_not_count)
     assert_int_equal(expire(NOW + S, false, 900 * MS), RAWE_LIVENESS_ASK);
 }
 
-TEST(rawe_liveness_migrate__who_was_heard_is_not_silent)
+TEST(rawe_liveness_migrate__a_peer_that_was_heard_is_not_silent)
 {
     rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW);
     assert_true(liveness.silent_since_ns == 0);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of rawe_monitor: who gets which answer, and when.
+ * Tests of rawe_monitor: which client gets which answer, and when.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -90,7 +90,7 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Returns true when there is somebody of that name. */
+/** Returns true when a process listens under that name. */
 static bool connect_to_it(int fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -199,7 +199,7 @@ TEST(answer__comes_when_there_are_descriptors_again)
     close(tool);
 }
 
-TEST(close__nobody_is_there_any_more)
+TEST(close__no_socket_is_left)
 {
     char text[] = "rank 7\n";
 

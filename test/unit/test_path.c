@@ -117,7 +117,7 @@ TEST(search__repeats_at_growing_intervals)
     }
 }
 
-TEST(search__nobody_answers_until_the_deadline)
+TEST(search__no_answer_until_the_deadline)
 {
     begin_one(1500);
     run(0);
@@ -321,7 +321,7 @@ TEST(search__an_indirect_check_ends_the_patience)
     assert_in_range(answered_by(1), 500 * MS, 520 * MS);
     assert_true(paths[1].reachable);
     assert_int_equal(paths[0].mtu_passed_bytes + paths[1].mtu_passed_bytes, 0);
-    /* And nobody waits for it. */
+    /* And no call waits for it. */
     begin(2, 100);
     assert_in_range(answered_by(0), 0, 20 * MS);
     assert_int_equal(paths[0].mtu_passed_bytes, 1500);

@@ -250,7 +250,7 @@ TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
     assert_false(one->message.completed_early);
 }
 
-TEST(rawe_peer_send__not_early_when_somebody_else_owns_it)
+TEST(rawe_peer_send__not_early_when_another_owns_it)
 {
     unit_peer_connect();
     unit_peer_send(5000, true);
@@ -580,7 +580,7 @@ TEST_WITH(with_rails, rawe_peer_set_down__of_the_last_moves_nothing)
 
 /* rawe_peer_set_up */
 
-TEST_WITH(with_rails, rawe_peer_set_up__brings_home_who_belongs_there)
+TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
 {
     connect_all();
     rails_cut(0);
@@ -620,7 +620,7 @@ TEST_WITH(with_rails, rawe_peer_set_up__takes_those_whose_route_is_down)
 
 /* rawe_peer_close */
 
-TEST_WITH(with_rails, rawe_peer_close__sends_away_who_uses_the_route)
+TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
 {
     connect_all();
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
@@ -645,7 +645,7 @@ static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t
     assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes, third_bytes);
 }
 
-/** Those that have come from elsewhere would stall there: nobody else tells them. */
+/** Those that have come from elsewhere would stall there: nothing else tells them. */
 TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
     connect_all();

@@ -261,7 +261,7 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     rawe_reassembly_clear(&reassembly, &pool);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
-    /* What was half there is forgotten, and numbers begin anew. */
+    /* What was half there is forgotten, and numbers begin again. */
     assert_int_equal(reassembly.next, 0);
     assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_MORE);
 }

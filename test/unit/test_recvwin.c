@@ -206,7 +206,7 @@ TEST(rawe_recvwin_carried__by_a_data_frame)
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_carried(&window);
     assert_nothing_owed();
-    rawe_recvwin_take_in_order(&window, 1); /* counting and waiting begin anew */
+    rawe_recvwin_take_in_order(&window, 1); /* counting and waiting begin again */
     assert_false(rawe_recvwin_owe(&window, false, 8, DELAY, NOW + 500 * US));
     assert_true(window.ack_deadline_ns == NOW + 500 * US + DELAY);
 }

@@ -138,7 +138,7 @@ TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch)
 /**
  * Numbers of a batch that are acknowledged are free for others, while the rest of it is under way.
  */
-TEST(rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now)
+TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_slots)
 {
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, WINDOW, NOW);
@@ -152,7 +152,7 @@ TEST(rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now)
     assert_int_equal(acknowledge(WINDOW + 2, &ack), 1);
 }
 
-TEST(rawe_sendwin_remove__leaves_alone_who_has_its_slots_by_now)
+TEST(rawe_sendwin_remove__leaves_the_new_owner_of_its_slots)
 {
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, WINDOW, NOW);

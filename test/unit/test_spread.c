@@ -45,7 +45,7 @@ TEST(rawe_spread__by_backlog)
     assert_shares(routes, 2, 100000, (const uint64_t[]){30000, 70000});
 }
 
-TEST(rawe_spread__nothing_for_who_is_behind)
+TEST(rawe_spread__nothing_for_a_route_that_is_behind)
 {
     struct rawe_spread routes[] = {
         {.rate = 10, .backlog_bytes = 500000}, {.rate = 10}, {.rate = 20, .backlog_bytes = 30000}};
@@ -58,7 +58,7 @@ TEST(rawe_spread__less_than_a_grain_goes_to_one)
     assert_shares(routes, 2, 999, (const uint64_t[]){0, 999});
 }
 
-/** Nothing is lost, all but one are multiples, and nobody is done much later than the others. */
+/** Nothing is lost, all but one are multiples, and no route is done much later than the others. */
 TEST(rawe_spread__adds_up_at_random)
 {
     srand(1);

@@ -21,7 +21,7 @@ struct watched {
     uint64_t expired_ns;
     struct rawe_timer_wheel *wheel;
     struct watched *victim;  /**< cancelled when this one expires */
-    uint64_t again_after_ns; /**< armed anew when it expires; 0: not */
+    uint64_t again_after_ns; /**< armed again when it expires; 0: not */
     uint64_t model_tick;     /**< the model's: expires at the advance that reaches this tick */
     bool model_armed;
 };
@@ -84,7 +84,7 @@ TEST(rawe_timer_arm__never_early_on_any_level)
                 rawe_timer_arm(&wheel, &one.timer, deadline_ns);
                 assert_true(rawe_timer_armed(&one.timer));
                 assert_int_equal(wheel.armed, 1);
-                /* Half way, so that it cascades or is sorted in anew; then just before it. */
+                /* Half way, so that it cascades or is sorted in again; then just before it. */
                 rawe_timer_wheel_advance(&wheel, starts_ns[s] + (deadline_ns - starts_ns[s]) / 2);
                 rawe_timer_wheel_advance(&wheel, deadline_ns - 1);
                 assert_int_equal(one.expired, 0);
@@ -189,7 +189,7 @@ TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
     assert_true(sum == 1 || sum == 2);
 }
 
-TEST(rawe_timer_wheel_advance__a_callback_arms_anew)
+TEST(rawe_timer_wheel_advance__a_callback_arms_again)
 {
     struct rawe_timer_wheel wheel;
     struct watched one;

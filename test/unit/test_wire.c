@@ -12,7 +12,9 @@
 
 #include "base/rawe_wire.h"
 
-/** Initializers of a header each of whose bytes is known by its place; payload_bytes is left out. */
+/**
+ * Initializers of a header each of whose bytes is known by its place; payload_bytes is left out.
+ */
 #define UNIT_SAMPLE_HEADER                                                                  \
     .type = RAWE_FRAME_BULK, .flags = RAWE_FLAG_ACK_NOW | RAWE_FLAG_RESENT, .port = 0x1234, \
     .key = 0x89ABCDEF, .connection_id = 0xFFF00001, .sequence = 0xFFFFFFFE,                 \

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Runs the tests of a program with cmocka: all, or those that match the pattern given as its argument.
+ * Runs the tests of a program with cmocka: all, or those that match the pattern given as its
+ * argument.
  */
 #include "unit_test.h"
 

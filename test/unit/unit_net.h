@@ -41,7 +41,7 @@ struct unit_node {
     struct unit_net *net;
     unsigned index;
     bool started;
-    bool paused;        /**< nobody calls its progress; its frames stay on the wire */
+    bool paused;        /**< its progress is not called; its frames stay on the wire */
     bool refuses;       /**< accepts no connection */
     unsigned link_room; /**< frames the link takes before it is full */
     struct rawe_conn *conn[RAWE_LANES];
@@ -78,7 +78,7 @@ void unit_start(struct unit_net *net);
  * Close what is open, check that every frame and buffer went back to its pool, free all.
  */
 void unit_stop(struct unit_net *net);
-/** Start a node's engine anew, with no connections, as a restarted process of the same key. */
+/** Start a node's engine again, with no connections, as a restarted process of the same key. */
 void unit_restart(struct unit_net *net, unsigned node);
 
 /** Give both nodes a link that moves batches, of at most `frames_max` frames. */
@@ -86,7 +86,7 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
 /** Transmit of batches of a rawe_output whose context is the node. */
 bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
-/** Have a node advertise so much credit, until it is shared out anew. */
+/** Have a node advertise so much credit, until it is shared out again. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
 /** Known to `node`, IDLE, on that lane. */
@@ -131,7 +131,7 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
 /** Forge a frame and hand it over now, without a flush. */
 void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
                          struct rawe_header header, const void *payload, size_t payload_bytes);
-/** Write the header of a frame anew after a change in frame->header. */
+/** Write the header of a frame again after a change in frame->header. */
 void unit_frame_encode(struct net_frame *frame);
 
 /**

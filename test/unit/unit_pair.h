@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the tests of connections begin with: one network of two nodes, started anew for each test.
+ * What the tests of connections begin with: one network of two nodes, started for each test.
  */
 #ifndef UNIT_PAIR_H
 #define UNIT_PAIR_H
@@ -30,7 +30,7 @@ struct unit_options {
     uint32_t batch_frames; /**< of links that move batches */
     bool checksum;
 };
-/** Start both nodes, anew if they run. */
+/** Start both nodes; stop them before if they run. */
 void unit_start_with(struct unit_options options);
 
 static inline struct rawe_engine *engine(unsigned node)

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Open MPI and the clock, as the glue's tests have them: a test says what Open MPI answers, and reads
- * what the user would. All else of the component is its own, unless the test defines it.
+ * Open MPI and the clock, as the glue's tests have them: a test says what Open MPI answers, and
+ * reads what the user would. All else of the component is its own, unless the test defines it.
  */
 #ifndef FAKE_OMPI_H
 #define FAKE_OMPI_H

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of what becomes of endpoints when their peer is lost, and when it comes back. The responder
- * is the test's own, and knows nobody.
+ * is the test's own, and knows no process.
  */
 #include "btl_rawe_endpoint.h"
 
@@ -265,7 +265,7 @@ TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is)
     assert_true(endpoint_on(1) != endpoint);
 }
 
-TEST(mca_btl_rawe_endpoint_get__who_was_lost_begins_anew)
+TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
 {
     mca_btl_base_endpoint_t *before = introduce_on(0);
     give_up(before, RAWE_LANE_EXPRESS);
@@ -341,7 +341,7 @@ TEST(mca_btl_rawe_failed__is_reported_once_a_process)
     assert_int_equal(errors, 1);
 }
 
-TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced)
+TEST(mca_btl_rawe_failed__not_of_a_peer_that_was_not_introduced)
 {
     give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
     report();
@@ -370,7 +370,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
-/** Then the progress thread may be the one who asks, for which Open MPI is not to be called. */
+/** Then the progress thread may be the one that asks, which must not call Open MPI. */
 TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);

@@ -19,7 +19,7 @@
 #include "linux/host/rawe_host_group.h"
 #include "fake_ompi.h"
 
-/** More attempts than are made to open sockets anew. */
+/** More attempts than are made to reopen sockets. */
 #define ATTEMPTS_MOST 100u
 
 static mca_btl_rawe_module_t module;

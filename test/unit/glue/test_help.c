@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the messages to the user: who sees which, and how often. Open MPI's own parameters decide;
+ * Tests of the messages to the user: which are shown, and how often. Open MPI's own parameters decide;
  * its output is caught.
  */
 #include "btl_rawe_compat.h"
@@ -174,7 +174,7 @@ static void show_what_ends_the_job(void)
 
 #define ENDS_THE_JOB 8u
 
-TEST(mca_btl_rawe_help__who_asked_sees_all)
+TEST(mca_btl_rawe_help__all_is_shown_if_asked_for)
 {
     begin("rawe,self", 0);
     show_what_ends_nothing();
@@ -193,7 +193,7 @@ TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing)
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
-TEST(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job)
+TEST(mca_btl_rawe_help__unasked_only_what_ends_the_job_is_shown)
 {
     begin(NULL, 0);
     show_what_ends_nothing();
@@ -202,7 +202,7 @@ TEST(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job)
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
-TEST(mca_btl_rawe_help__who_asks_what_btls_do_sees_all)
+TEST(mca_btl_rawe_help__all_is_shown_if_verbose)
 {
     begin("^tcp", 1);
     show_what_ends_nothing();

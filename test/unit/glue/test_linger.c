@@ -259,7 +259,7 @@ TEST(mca_btl_rawe_linger__carries_all_while_another_job_is_connected)
 }
 
 /** Open MPI has told the program, which has shrunk its communicators before we noticed anything. */
-TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile)
+TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
 {
     departs = 0;
     departure_after = 3;
@@ -270,7 +270,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile)
 }
 
 /** Its errors tell the program, and a peer that lives finds us silent. */
-TEST(mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without)
+TEST(mca_btl_rawe_linger__reports_no_loss_in_a_fault_tolerant_job)
 {
     loses = fake_ompi.fault_tolerant = true;
     mca_btl_rawe_linger();

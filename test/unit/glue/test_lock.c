@@ -337,7 +337,7 @@ TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first)
     mca_btl_rawe_unlock();
 }
 
-TEST(mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more)
+TEST(mca_btl_rawe_lock_hand_over__no_thread_is_inside_any_more)
 {
     struct item item = {.work = {.perform = do_item}};
 
@@ -355,7 +355,7 @@ static void *hand_over_main(void *work)
     return NULL;
 }
 
-/** Handed over when who is inside has looked for the last time, and not left yet. */
+/** Handed over when the thread inside has looked for the last time, and not left yet. */
 TEST(mca_btl_rawe_unlock__looks_again_when_it_has_left)
 {
     struct item item = {.work = {.perform = do_item}};
@@ -425,7 +425,7 @@ TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     for (unsigned i = 0; i < 3; ++i) {
-        assert_int_equal(items_done[i], ROUNDS); /* without anybody entering once more */
+        assert_int_equal(items_done[i], ROUNDS); /* although no thread enters again */
     }
     free(items);
 }

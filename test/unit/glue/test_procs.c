@@ -155,7 +155,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
     return &endpoint;
 }
 
-static uint32_t passed_bytes; /**< what the path is found to carry; 0: nobody answers */
+static uint32_t passed_bytes; /**< what the path is found to carry; 0: there is no answer */
 static uint32_t limit_bytes;  /**< of the endpoint's frames */
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
@@ -421,7 +421,7 @@ static void call(mca_btl_rawe_module_t *through)
 }
 
 /** Nothing of Open MPI's is called by the progress thread, whichever module it serves. */
-TEST(mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi)
+TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 {
     static mca_btl_rawe_module_t through;
 
@@ -497,7 +497,7 @@ TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost)
     assert_int_equal(opened, 0);
 }
 
-TEST(mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi)
+TEST(mca_btl_rawe_unknown_source__no_search_outside_of_mpi)
 {
     module.engine.deferral.active = true;
     come_from(second_mac);

@@ -151,7 +151,7 @@ static void progress_twice(void)
     }
 }
 
-TEST(progress__refused_data_ends_the_job_and_blames_nobody)
+TEST(progress__refused_data_ends_the_job_and_blames_no_process)
 {
     errors = 0;
     fake.internal_errors = 1;
@@ -187,7 +187,7 @@ TEST(progress__a_put_that_another_thread_refused_ends_the_job_too)
     assert_int_equal(errors, 1);
 }
 
-/** Its memory is not registered any more, and nobody waits for what would have come there. */
+/** Its memory is not registered any more, and what would have come there is not waited for. */
 TEST(progress__nothing_is_missing_while_the_process_finalizes)
 {
     errors = 0;

@@ -233,7 +233,7 @@ static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_
 }
 
 /** The program is wrong, and no process has failed. */
-TEST(put__refused_ends_the_job_and_blames_nobody)
+TEST(put__refused_ends_the_job_and_blames_no_process)
 {
     char from[8] = "1234567";
 
@@ -245,7 +245,7 @@ TEST(put__refused_ends_the_job_and_blames_nobody)
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
 }
 
-TEST(get__refused_ends_the_job_and_blames_nobody)
+TEST(get__refused_ends_the_job_and_blames_no_process)
 {
     char to[8];
 

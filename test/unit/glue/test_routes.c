@@ -227,7 +227,7 @@ TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)
     assert_false(modules[1].carrier);
 }
 
-TEST(carrier_changed__only_what_is_news_wakes_somebody)
+TEST(carrier_changed__only_news_wakes_the_thread)
 {
     carrier(1, true);
     assert_int_equal(wakes, 0);

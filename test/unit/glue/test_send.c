@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending from several threads of MPI: who comes with a lock of Open MPI's held must not
- * wait for one that is in a callback and waits for that lock. What reaches the peer is the test's
- * own.
+ * Tests of sending from several threads of MPI: a thread that comes with a lock of Open MPI's held
+ * must not wait for one that is in a callback and waits for that lock. What reaches the peer is the
+ * test's own.
  */
 #include "btl_rawe_send.h"
 
@@ -209,7 +209,7 @@ static void send_all(void)
         int status = mca_btl_rawe_send(&module.super, &endpoint, &fragments[i]->base, 1);
         assert_int_equal(status, OPAL_SUCCESS);
     }
-    assert_int_equal(sent, 0); /* nobody but the other thread may be in the engine */
+    assert_int_equal(sent, 0); /* only the other thread may be in the engine */
 }
 
 static void deliver(void)
@@ -263,7 +263,7 @@ TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile)
     fragments_free();
 }
 
-/** The peer is there: nobody is to take it for lost. */
+/** The peer is there: it must not be taken for lost. */
 TEST(mca_btl_rawe_send__reports_later_that_memory_was_short)
 {
     fragments_new();
@@ -283,7 +283,7 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
     unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     sent = 0;
-    /* With nobody else inside it is sent at once. */
+    /* With no other thread inside it is sent at once. */
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
@@ -299,7 +299,7 @@ static void send_second(void)
 
 /**
  * An earlier message is transmitted with what was handed over, and acknowledged before progress
- * reports that: its descriptor is not to be somebody else's by then.
+ * reports that: its descriptor must not have been given to another by then.
  */
 TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
 {

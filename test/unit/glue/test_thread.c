@@ -66,7 +66,7 @@ TEST(thread_service__a_probe_wakes_it)
 }
 
 /** Nobody else may come by: the program computes. */
-TEST(thread_service__opens_links_anew_when_the_group_broke)
+TEST(thread_service__reopens_links_when_the_group_broke)
 {
     atomic_store(&mca_btl_rawe_state.group_repair, 1);
     (void)mca_btl_rawe_thread_service(&module, false);
