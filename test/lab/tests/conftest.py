@@ -108,8 +108,8 @@ def compiled(name):
     return compile_program
 
 
-away, bursts, endless, leaves, pulled, shrinks, survivors = map(
-    compiled, ("away", "bursts", "endless", "leaves", "pulled", "shrinks", "survivors")
+away, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
+    compiled, ("away", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors")
 )
 
 

@@ -44,3 +44,13 @@ def test_no_rank_waits_for_what_no_rank_takes(make_lab, build, leaves, tmp_path,
     assert_success(result)
     assert result.output.count("left") == 2, show(result)
     assert "rawe BTL" not in result.errors, show(result)
+
+
+@pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="4.1 has no sessions")
+@pytest.mark.parametrize("ranks", [2, 6])
+def test_sessions_follow_each_other(make_lab, build, lives, ranks):
+    arguments = ["-np", ranks, *RAWE, lives, 4]
+    result = make_lab().mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert result.output.count("lived") == ranks, show(result)
+    assert "rawe BTL" not in result.errors, show(result)

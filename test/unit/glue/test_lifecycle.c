@@ -191,3 +191,39 @@ TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
     mca_btl_rawe_state.module_count = 0;
     assert_int_equal(mca_btl_rawe_finalize(&open->super), OPAL_SUCCESS);
 }
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    return false;
+}
+
+static struct mca_btl_rawe_address address_in_a_life(const struct rawe_interface *interface)
+{
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface);
+
+    assert_non_null(module);
+    struct mca_btl_rawe_address address = module->address;
+    assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
+    return address;
+}
+
+/** PMIx gives what was published in the first life of Open MPI to peers in later ones. */
+TEST(mca_btl_rawe_module_new__an_interface_keeps_its_keys)
+{
+    const struct rawe_interface eth0 = {.name = "eth0", .mac = {2, 0, 0, 0, 0, 1}};
+    struct rawe_interface other = eth0;
+
+    struct mca_btl_rawe_address first = address_in_a_life(&eth0);
+    other.mac[5] = 2;
+    assert_int_not_equal(address_in_a_life(&other).key, first.key);
+    struct mca_btl_rawe_address again = address_in_a_life(&eth0);
+    assert_int_equal(again.key, first.key);
+    assert_int_equal(again.ping_key, first.ping_key);
+    assert_int_equal(again.port, first.port);
+    assert_int_equal(again.ping_port, first.ping_port);
+    for (char name = 'a'; name <= 'z'; ++name) { /* more than there are modules */
+        other.name[0] = name;
+        (void)address_in_a_life(&other);
+    }
+    assert_int_equal(address_in_a_life(&eth0).key, first.key);
+}

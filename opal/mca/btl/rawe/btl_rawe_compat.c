@@ -110,8 +110,7 @@ static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_
 }
 #endif
 
-/** PMIx may answer after the component is closed: its code has to stay where it is. */
-static void stay_loaded(void)
+void mca_btl_rawe_compat_stay_loaded(void)
 {
     static bool done;
     Dl_info self;
@@ -138,7 +137,6 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
     request->context = context;
     request->key = mca_base_component_to_string(component);
     if (NULL != request->key) {
-        stay_loaded();
         status = modex_ask(name, limit_s, request);
     }
     if (OPAL_SUCCESS != status) {
@@ -540,7 +538,7 @@ static bool help_log(const char *topic, const char *message)
     PMIX_INFO_LOAD(&log->merging[1], PMIX_LOG_KEY, MCA_BTL_RAWE_COMPAT_HELP_FILE, PMIX_STRING);
     PMIX_INFO_LOAD(&log->merging[2], PMIX_LOG_VAL, topic, PMIX_STRING);
     free(shown);
-    stay_loaded();
+    mca_btl_rawe_compat_stay_loaded();
     pmix_status_t status = PMIx_Log_nb(&log->text, 1, log->merging, 3, help_logged, log);
     if (PMIX_SUCCESS != status) {
         help_free(log); /* there will be no answer */

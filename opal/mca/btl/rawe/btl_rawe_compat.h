@@ -147,6 +147,12 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
 }
 
 /**
+ * Keep the component in memory when Open MPI closes it: PMIx may call it still, and where Open MPI is
+ * initialized again, its static variables are as they were.
+ */
+void mca_btl_rawe_compat_stay_loaded(void);
+
+/**
  * Publish `len_bytes` bytes for all peers, under the component's name and version, which thereby
  * are part of the contract between peers. Returns OPAL_SUCCESS or an OPAL_ERR_* code.
  */

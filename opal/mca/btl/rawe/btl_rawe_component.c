@@ -250,6 +250,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         mca_btl_rawe_help_not_opened("getting random numbers", strerror(errno), __FILE__, __LINE__);
         return NULL;
     }
+    mca_btl_rawe_compat_stay_loaded();
     rawe_handle_table_init(&mca_btl_rawe_state.handles, seed);
     mca_btl_rawe_routes_init();
     struct rawe_port_error error;

@@ -299,15 +299,46 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     return true;
 }
 
+/** What an interface's frames are told by. */
+struct identity {
+    struct rawe_interface interface;
+    uint32_t key, ping_key;
+    uint16_t port, ping_port;
+};
+
+/**
+ * Drawn when an interface is first used, and kept as long as the process lives. Open MPI may be
+ * initialized again (sessions of MPI 4), and PMIx then still gives peers what was published first.
+ */
+static const struct identity *identity_of(const struct rawe_interface *interface)
+{
+    static struct identity identities[MCA_BTL_RAWE_MODULES_MAX];
+    static unsigned count;
+    struct identity drawn;
+
+    for (unsigned i = 0; i < count; ++i) {
+        if (0 == strcmp(identities[i].interface.name, interface->name) &&
+            0 == memcmp(identities[i].interface.mac, interface->mac, RAWE_MAC_BYTES)) {
+            return &identities[i];
+        }
+    }
+    if (!random_bytes(&drawn, sizeof(drawn))) {
+        return NULL;
+    }
+    drawn.interface = *interface;
+    /* The filter of the responder's socket has to tell the two apart. */
+    drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
+    unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
+    identities[place] = drawn;
+    return &identities[place];
+}
+
 mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface)
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
-    struct {
-        uint32_t key, ping_key;
-        uint16_t port, ping_port;
-    } random;
+    const struct identity *identity = identity_of(interface);
 
-    if (NULL == module || !random_bytes(&random, sizeof(random))) {
+    if (NULL == module || NULL == identity) {
         mca_btl_rawe_help_not_opened("opening a module", strerror(errno), __FILE__, __LINE__);
         free(module);
         return NULL;
@@ -316,11 +347,10 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->super.btl_component = mca_btl_rawe_state.component;
     module->open_sockets = open_sockets;
     module->interface = *interface;
-    module->address.port = random.port;
-    module->address.key = random.key;
-    module->address.ping_port = random.ping_port;
-    /* The filter of the responder's socket has to tell the two apart. */
-    module->address.ping_key = random.ping_key != random.key ? random.ping_key : ~random.key;
+    module->address.port = identity->port;
+    module->address.key = identity->key;
+    module->address.ping_port = identity->ping_port;
+    module->address.ping_key = identity->ping_key;
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
     module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
