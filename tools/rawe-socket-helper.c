@@ -1,19 +1,22 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-socket-helper: opens one packet socket for a process of rawe that may not open any itself.
+ * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself.
  * It is installed with the file capability cap_net_raw=ep, for a group to execute. Read from
  * main() at the end upwards; beside this file it consists of rawe_filter.c and rawe_fanout_program.c.
  *
- *   1. It opens the socket, which receives nothing yet, and gives up its capability for good. All
+ *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. All
  *      that follows is done without any.
- *   2. It receives one request of fixed size on its standard input, and checks each field.
+ *   2. It receives a request of fixed size on its standard input, and checks each field.
  *   3. It looks the user, the interface and the EtherType up in the access list.
- *   4. It makes the socket's filter of the request's numbers (never of code that it is given),
+ *   4. It makes a socket's filter of the request's numbers (never of code that it is given),
  *      locks the filter, and binds the socket.
- *   5. It logs what it has decided, answers, with the socket or without, and ends.
+ *   5. It logs what it has decided, and answers, with the socket or without.
+ *   6. It goes on with 2 until the caller hangs up, or asks for nothing for five seconds, or no socket
+ *      is left; after a refusal it ends.
  *
- * Nothing in it waits longer than an alarm lets it. Neither arguments nor environment are used.
+ * An alarm bounds all of it, as a name service may be slow where hundreds of ranks start at once.
+ * Neither arguments nor environment are used.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -21,8 +24,10 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <net/if.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +36,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "linux/packet/rawe_filter.h"
@@ -43,7 +50,13 @@
 #endif
 
 /** After this time it is ended, whatever it waits for: a request, a name service, the log. */
-#define LIFETIME_S 5
+#define LIFETIME_S 60
+
+/** It waits that long for each request. */
+#define IDLE_MS 5000
+
+/** The system log's socket. Its queue may be full: the answer does not wait for it. */
+#define LOG_PATH "/dev/log"
 
 /** The EtherType that is allowed where the list names none. */
 #define ETHERTYPE_DEFAULT 0x88B5
@@ -57,6 +70,7 @@ struct caller {
     gid_t gid;
     gid_t groups[GROUPS_MAX];
     int group_count;
+    bool listed; /**< found in the list for an earlier request: name services are not asked again */
 };
 
 /** What the access list says of a caller and of a request. */
@@ -68,6 +82,60 @@ struct permission {
 };
 
 static struct caller caller;
+
+/* ---- the log ---- */
+
+static struct {
+    int fd; /**< -1: not connected */
+    struct {
+        int priority;
+        char text[LINE_BYTES];
+    } kept[2]; /**< not taken by the log yet: a decision, and the reason for it */
+    unsigned kept_count;
+} journal = {.fd = -1};
+
+static void log_open(void)
+{
+    const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LOG_PATH};
+
+    openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
+    journal.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (journal.fd >= 0 && connect(journal.fd, (const void *)&address, sizeof address) != 0) {
+        close(journal.fd);
+        journal.fd = -1;
+    }
+}
+
+/** Log it now if the log takes it without waiting, as syslog(3) would; otherwise keep it. */
+__attribute__((format(printf, 2, 3))) static void report(int priority, const char *format, ...)
+{
+    char text[LINE_BYTES], line[LINE_BYTES + 80], stamp[32] = "";
+    const time_t now = time(NULL);
+    struct tm parts;
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    if (localtime_r(&now, &parts) != NULL) {
+        (void)strftime(stamp, sizeof stamp, "%b %e %T ", &parts);
+    }
+    const int length = snprintf(line, sizeof line, "<%d>%srawe-socket-helper[%d]: %s",
+                                LOG_AUTHPRIV | priority, stamp, (int)getpid(), text);
+    if (send(journal.fd, line, (size_t)length, MSG_NOSIGNAL) < 0 && journal.kept_count < 2) {
+        journal.kept[journal.kept_count].priority = priority;
+        memcpy(journal.kept[journal.kept_count++].text, text, sizeof text);
+    }
+}
+
+/** Behind the answer: what was kept, however long the log takes. */
+static void log_kept(void)
+{
+    for (unsigned i = 0; i < journal.kept_count; i++) {
+        syslog(journal.kept[i].priority, "%s", journal.kept[i].text);
+    }
+    journal.kept_count = 0;
+}
 
 /* ---- the request ---- */
 
@@ -244,7 +312,7 @@ static enum rawe_helper_status read_list(FILE *list, const struct rawe_helper_re
     for (unsigned number = 1; fgets(line, sizeof line, list) != NULL; number++) {
         const bool whole = strchr(line, '\n') != NULL || feof(list);
         if (!whole || !read_line(line, request, permission)) {
-            syslog(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
+            report(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
             return RAWE_HELPER_BAD_LIST;
         }
     }
@@ -279,7 +347,7 @@ static bool is_safe(int fd)
 /** Does the list allow the request to the caller? */
 static enum rawe_helper_status check_permission(const struct rawe_helper_request *request)
 {
-    struct permission permission = {false};
+    struct permission permission = {.user = caller.listed};
     FILE *list = fopen(RAWE_HELPER_LIST, "re");
 
     if (list == NULL) {
@@ -288,6 +356,7 @@ static enum rawe_helper_status check_permission(const struct rawe_helper_request
     const enum rawe_helper_status status =
         is_safe(fileno(list)) ? read_list(list, request, &permission) : RAWE_HELPER_UNSAFE_LIST;
     fclose(list);
+    caller.listed = permission.user;
     return status == RAWE_HELPER_GRANTED ? decide(request, &permission) : status;
 }
 
@@ -315,7 +384,7 @@ static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_r
             ? rawe_fanout_found(fd, &config, request->places, request->place_count, &error) != 0
             : rawe_filter_attach(fd, &config, &error) != 0 ||
                   rawe_filter_bind(fd, &config, &error) != 0) {
-        syslog(LOG_ERR, "%s: %s", error.step, strerror(error.code));
+        report(LOG_ERR, "%s: %s", error.step, strerror(error.code));
         *code = error.code;
         return RAWE_HELPER_FAILED;
     }
@@ -381,11 +450,11 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
     };
 
     if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
-        syslog(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
+        report(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
                (unsigned long)caller.uid, (unsigned long)caller.gid);
         return;
     }
-    syslog(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
+    report(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
            "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
            (unsigned long)caller.uid, (unsigned long)caller.gid,
            request->place_count != 0 ? "group of " : "", kinds[request->what], request->interface,
@@ -435,47 +504,69 @@ static enum rawe_helper_status serve(int socket_fd, int32_t socket_code,
     return status == RAWE_HELPER_GRANTED ? prepare_socket(socket_fd, request, code) : status;
 }
 
-/** Receive the request, answer it. Returns the exit status. */
-static int converse(int socket_fd, int32_t socket_code)
+/** A packet socket that receives nothing yet, or -1 and errno in `code`. */
+struct offer {
+    int fd;
+    int32_t code;
+};
+
+/** Receive requests, answer them. Returns the exit status. */
+static int converse(const struct offer *offers, unsigned count)
 {
     struct rawe_helper_request request = {0};
-    int32_t code = 0;
+    enum rawe_helper_status status = RAWE_HELPER_BAD_REQUEST;
 
     if (!is_conversation(STDIN_FILENO)) {
         fprintf(stderr, "rawe-socket-helper is started by Open MPI's BTL rawe; see its man page\n");
         return 2;
     }
-    openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
+    log_open();
     caller.group_count = getgroups(GROUPS_MAX, caller.groups);
-    const ssize_t got = recv(STDIN_FILENO, &request, sizeof request, MSG_TRUNC);
-    if (got <= 0) {
-        return 1; /* nobody asks any more */
+    for (unsigned i = 0; i < count; i++) {
+        struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+        int32_t code = 0;
+        if (poll(&wait, 1, IDLE_MS) <= 0) {
+            break;
+        }
+        const ssize_t got = recv(STDIN_FILENO, &request, sizeof request, MSG_TRUNC);
+        if (got <= 0) {
+            break; /* the caller has hung up */
+        }
+        status = serve(offers[i].fd, offers[i].code, &request, (size_t)got, &code);
+        log_decision(status, &request);
+        answer(status, code, offers[i].fd);
+        log_kept();
+        if (status != RAWE_HELPER_GRANTED) {
+            break;
+        }
     }
-    const enum rawe_helper_status status =
-        serve(socket_fd, socket_code, &request, (size_t)got, &code);
-    log_decision(status, &request);
-    answer(status, code, socket_fd);
     return status == RAWE_HELPER_GRANTED ? 0 : 1;
 }
 
 int main(void)
 {
-    /* First of all: once it has no capability, its user could otherwise take the socket from it. */
+    struct offer offers[RAWE_HELPER_SOCKETS_MAX];
+    int status = 1;
+
+    /* First of all: once it has no capability, its user could otherwise take the sockets from it. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return 1;
     }
-    /* With protocol 0 a packet socket receives nothing until it is bound. */
-    const int socket_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-    const int32_t socket_code = errno;
-    int status = 1;
+    for (unsigned i = 0; i < RAWE_HELPER_SOCKETS_MAX; i++) {
+        /* With protocol 0 a packet socket receives nothing until it is bound. */
+        offers[i].fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+        offers[i].code = errno;
+    }
     caller.uid = getuid();
     caller.gid = getgid();
     if (drop_privileges()) {
         begin_afresh();
-        status = converse(socket_fd, socket_code);
+        status = converse(offers, RAWE_HELPER_SOCKETS_MAX);
     }
-    if (socket_fd >= 0) {
-        close(socket_fd);
+    for (unsigned i = 0; i < RAWE_HELPER_SOCKETS_MAX; i++) {
+        if (offers[i].fd >= 0) {
+            close(offers[i].fd);
+        }
     }
     return status;
 }

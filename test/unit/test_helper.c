@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,10 @@
 #include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"
+/** Has a byte for each helper that grants four. */
+#define STARTED_FILE "/tmp/rawe-test-helper-started-%u"
+/** There until a helper that is to fail has been started. */
+#define FIRST_FILE "/tmp/rawe-test-helper-first-%u"
 #define PATIENCE_MS 30000
 #define THREADS 8u
 
@@ -43,6 +48,8 @@ enum conduct {
     ANSWER_SHORT,
     END,
     WAIT,
+    GRANT_FOUR, /**< one after the other, as the real one does */
+    FAIL_FIRST, /**< the first helper of a test ends without an answer, the next grants */
 };
 
 /* ---- in the program that is started ---- */
@@ -76,6 +83,26 @@ static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, u
         message.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
     }
     (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL);
+}
+
+/** Of the test `owner`, a process. */
+static const char *file_of(const char *format, uint32_t owner)
+{
+    static char path[PATH_MAX];
+
+    (void)snprintf(path, sizeof path, format, (unsigned)owner);
+    return path;
+}
+
+static void note_start(uint32_t owner)
+{
+    const int fd =
+        open(file_of(STARTED_FILE, owner), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0 || write(fd, "x", 1) != 1) {
+        _exit(1);
+    }
+    close(fd);
 }
 
 static int act(void)
@@ -119,6 +146,20 @@ static int act(void)
         send_answer(answer, 4, 1);
         break;
     case END:
+        break;
+    case GRANT_FOUR:
+        note_start(request.ping_key);
+        for (unsigned i = 0; i < RAWE_HELPER_SOCKETS_MAX; i++) {
+            send_answer(answer, sizeof answer, 1);
+            if (recv(STDIN_FILENO, &request, sizeof request, 0) != (ssize_t)sizeof request) {
+                break;
+            }
+        }
+        break;
+    case FAIL_FIRST:
+        if (unlink(file_of(FIRST_FILE, request.ping_key)) != 0) {
+            send_answer(answer, sizeof answer, 1);
+        }
         break;
     case WAIT: /* until the other end is closed */
         (void)recv(STDIN_FILENO, &request, sizeof request, 0);
@@ -178,7 +219,53 @@ TEST(ask__returns_the_granted_descriptor)
     assert_true(S_ISFIFO(status.st_mode));
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
     close(fd);
+    rawe_helper_hang_up();
     assert_int_equal(unit_open_descriptors(), before);
+}
+
+/** Ask for some sockets that are granted; each was granted by a helper, whose number is noted. */
+TEST(ask__one_helper_grants_several)
+{
+    struct rawe_helper_request request = request_for(GRANT_FOUR);
+    const unsigned before = unit_open_descriptors();
+    struct rawe_port_error error;
+
+    request.ping_key = (uint32_t)getpid();
+    for (unsigned i = 0; i < 2 * RAWE_HELPER_SOCKETS_MAX; i++) {
+        const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
+        struct stat started;
+        assert_true(fd >= 0);
+        close(fd);
+        assert_int_equal(stat(file_of(STARTED_FILE, request.ping_key), &started), 0);
+        assert_int_equal(started.st_size, i < RAWE_HELPER_SOCKETS_MAX ? 1 : 2);
+    }
+    rawe_helper_hang_up();
+    rawe_helper_hang_up(); /* again: nothing */
+    assert_int_equal(unit_open_descriptors(), before);
+    assert_int_equal(unlink(file_of(STARTED_FILE, request.ping_key)), 0);
+}
+
+/** Where processes are scarce, as when all ranks of a host start at once. */
+TEST(open__tries_again_when_a_helper_fails)
+{
+    const struct rawe_port_config config = {
+        .use = RAWE_PORT_RESPONDER,
+        .helper = SELF,
+        .interface_index = 1,
+        .key = FAIL_FIRST,
+        .ping_key = (uint32_t)getpid(),
+    };
+    const char *path = file_of(FIRST_FILE, config.ping_key);
+    const int first = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    struct rawe_port_error error;
+
+    assert_true(first >= 0);
+    close(first);
+    const int fd = rawe_helper_open(&config, &error);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(access(path, F_OK), -1);
+    rawe_helper_hang_up();
 }
 
 TEST(ask__says_why_nothing_is_granted)

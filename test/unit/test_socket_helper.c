@@ -14,6 +14,9 @@ int helper_main(void);
 #include <stddef.h>
 #include <stdint.h>
 
+#include <poll.h>
+#include <sys/wait.h>
+
 #include "unit_test.h"
 
 #define UID 4711
@@ -289,4 +292,49 @@ TEST(decide__ethertypes_by_default_and_for_bulk)
                      RAWE_HELPER_GRANTED);
     assert_int_equal(permitted("user 4711\ninterface eth1\nethertype 0x88B6\n", &bulk),
                      RAWE_HELPER_GRANTED);
+}
+
+/** The system log, which takes nothing until the test lets it. */
+static int log_gate = -1;
+
+void syslog(int priority, const char *format, ...)
+{
+    char byte;
+
+    (void)priority;
+    (void)format;
+    if (log_gate >= 0) {
+        (void)!read(log_gate, &byte, 1);
+    }
+}
+
+/** A job must not wait for a log that is busy with all its other ranks. */
+TEST(converse__the_answer_does_not_wait_for_the_log)
+{
+    const struct rawe_helper_request request = link_request();
+    const struct offer none = {.fd = -1, .code = EPERM};
+    struct rawe_helper_answer reply;
+    int ends[2], gate[2], status;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    assert_int_equal(pipe(gate), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        log_gate = gate[0];
+        close(gate[1]);
+        close(ends[0]);
+        (void)dup2(ends[1], STDIN_FILENO);
+        _exit(converse(&none, 1));
+    }
+    close(ends[1]);
+    assert_int_equal(send(ends[0], &request, sizeof request, 0), sizeof request);
+    struct pollfd wait = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, 10000), 1);
+    assert_int_equal(recv(ends[0], &reply, sizeof reply, 0), sizeof reply);
+    assert_int_not_equal(reply.status, RAWE_HELPER_GRANTED);
+    close(gate[0]);
+    close(gate[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(ends[0]);
 }

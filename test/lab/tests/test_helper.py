@@ -110,6 +110,44 @@ def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivor
     job.finish(timeout=1)  # this mpirun waits for the dead rank for ever
 
 
+# A name service that answers one question after the other, 0.3 s each.
+SLOW_NAMES = r"""
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/file.h>
+#include <unistd.h>
+struct group *__real_getgrnam(const char *name);
+struct group *__wrap_getgrnam(const char *name)
+{
+    const int turn = open("@TURN@", O_RDONLY | O_CLOEXEC);
+    (void)flock(turn, LOCK_EX);
+    usleep(300000);
+    close(turn);
+    return __real_getgrnam(name);
+}
+"""
+
+
+def test_many_ranks_start_although_names_are_slow(make_lab, place):
+    ranks = 32
+    turn, source = place / "turn", place / "names.c"
+    turn.write_text("")
+    source.write_text(SLOW_NAMES.replace("@TURN@", str(turn)), encoding="utf-8")
+    give_capability(build_helper(place, source, "-Wl,--wrap=getgrnam"))
+    (place / "helper.conf").write_text("group nogroup\ninterface lo eth*\n", encoding="utf-8")
+    lab = make_lab(hosts=1)
+    program = [place / "rawe-verify", "--quick", "--scale", "0.01", "--only", "collectives"]
+    result = lab.mpirun(
+        ["-np", ranks, *RAWE, *program],
+        timeout=3 * HANG_SECONDS,
+        build=place,
+        prefix=USER,
+        variables=variables(place, **by_helper(place)),
+    )
+    assert_success(result)
+    assert "rawe BTL" not in result.output + result.errors, show(result)
+
+
 SLOW_TO_HELP = """#!/bin/sh
 echo asked >> {asked}
 """

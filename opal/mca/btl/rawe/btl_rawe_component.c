@@ -22,6 +22,7 @@
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_ring.h"
 #include "linux/sys/rawe_service.h"
 
@@ -273,6 +274,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     mca_btl_rawe_group_open();
+    rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();

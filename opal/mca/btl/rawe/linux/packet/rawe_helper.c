@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,10 +22,28 @@
 #include <time.h>
 #include <unistd.h>
 
-/** The helper gives up by itself after half of it. */
-#define TIMEOUT_MS 10000
+/** A helper ends a little before that. */
+#define TIMEOUT_MS 65000
+
+/**
+ * What is scarce when all ranks of a host start helpers at once, processes, memory and descriptors,
+ * is there again soon: attempts, and pauses between them, that double. Ten seconds in all.
+ */
+#define ATTEMPTS_MAX 16u
+#define PAUSE_FIRST_MS 20u
+#define PAUSE_MOST_MS 1000u
 
 #define STACK_BYTES 16384u
+
+/** rawe_port_error.step; compared by address. */
+static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
+
+/** A conversation with a helper that has granted a socket and may grant more. */
+static struct {
+    pthread_mutex_t lock;
+    int fd; /**< -1: none */
+    char path[PATH_MAX];
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /** A helper that is being started, in memory that three processes share for a moment. */
 struct start {
@@ -115,6 +134,12 @@ static const char *start_reason(int code)
     }
 }
 
+/** What may be there again in a moment. */
+static bool start_is_scarce(int code)
+{
+    return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
+}
+
 static const char *status_reason(uint32_t status)
 {
     static const char *const reasons[RAWE_HELPER_STATUS_COUNT] = {
@@ -199,7 +224,7 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
     int socket_fd;
 
     if (send(fd, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-        *error = (struct rawe_port_error){"rawe-socket-helper ended without an answer", EPERM};
+        *error = (struct rawe_port_error){NO_ANSWER, EPERM};
         return -1;
     }
     if (!await_answer(fd, timeout_ms)) {
@@ -207,7 +232,7 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
         return -1;
     }
     if (!receive_answer(fd, &answer, &socket_fd)) {
-        *error = (struct rawe_port_error){"rawe-socket-helper ended without an answer", EPERM};
+        *error = (struct rawe_port_error){NO_ANSWER, EPERM};
     } else if (answer.version != RAWE_HELPER_VERSION) {
         *error = (struct rawe_port_error){status_reason(RAWE_HELPER_OTHER_VERSION), EPERM};
     } else if (answer.status == RAWE_HELPER_FAILED) {
@@ -223,6 +248,59 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
     return -1;
 }
 
+/** Take the helper of this path that waits, if there is one. Returns its descriptor, or -1. */
+static int take_waiting(const char *path)
+{
+    int fd = -1;
+
+    pthread_mutex_lock(&waiting.lock);
+    if (waiting.fd >= 0 && strcmp(waiting.path, path) == 0) {
+        fd = waiting.fd;
+        waiting.fd = -1;
+    }
+    pthread_mutex_unlock(&waiting.lock);
+    return fd;
+}
+
+/** Let it wait for the next request, if no other does. */
+static void keep_waiting(const char *path, int fd)
+{
+    pthread_mutex_lock(&waiting.lock);
+    if (waiting.fd < 0 && strlen(path) < sizeof waiting.path) {
+        waiting.fd = fd;
+        strcpy(waiting.path, path);
+        fd = -1;
+    }
+    pthread_mutex_unlock(&waiting.lock);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void rawe_helper_hang_up(void)
+{
+    pthread_mutex_lock(&waiting.lock);
+    if (waiting.fd >= 0) {
+        close(waiting.fd);
+        waiting.fd = -1;
+    }
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+/** Converse, and keep the helper or hang up. */
+static int ask_at(const char *path, int fd, const struct rawe_helper_request *request,
+                  int timeout_ms, struct rawe_port_error *error)
+{
+    const int socket_fd = converse(fd, request, timeout_ms, error);
+
+    if (socket_fd >= 0) {
+        keep_waiting(path, fd);
+    } else {
+        close(fd);
+    }
+    return socket_fd;
+}
+
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error)
 {
@@ -232,20 +310,46 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
         *error = (struct rawe_port_error){"btl_rawe_helper is empty", EPERM};
         return -1;
     }
+    const int waiting_fd = take_waiting(path);
+    if (waiting_fd >= 0) {
+        const int socket_fd = ask_at(path, waiting_fd, request, timeout_ms, error);
+        if (socket_fd >= 0 || error->step != NO_ANSWER) {
+            return socket_fd;
+        } /* it has no socket left, or ended */
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         *error = (struct rawe_port_error){"socketpair", errno};
         return -1;
     }
     const int code = start_helper(path, ends[1]);
-    int fd = -1;
     close(ends[1]);
     if (code != 0) {
-        *error = (struct rawe_port_error){start_reason(code), EPERM};
-    } else {
-        fd = converse(ends[0], request, timeout_ms, error);
+        *error = (struct rawe_port_error){start_reason(code), start_is_scarce(code) ? code : EPERM};
+        close(ends[0]);
+        return -1;
     }
-    close(ends[0]);
-    return fd;
+    return ask_at(path, ends[0], request, timeout_ms, error);
+}
+
+/** Is it worth another attempt? */
+static bool may_pass(const struct rawe_port_error *error)
+{
+    return start_is_scarce(error->code) || error->code == ENOBUFS || error->step == NO_ANSWER;
+}
+
+static int ask_patiently(const struct rawe_port_config *config,
+                         const struct rawe_helper_request *request, struct rawe_port_error *error)
+{
+    unsigned pause_ms = PAUSE_FIRST_MS;
+
+    for (unsigned attempt = 1;; attempt++) {
+        const int fd = rawe_helper_ask(config->helper, request, TIMEOUT_MS, error);
+        if (fd >= 0 || !may_pass(error) || config->once || attempt == ATTEMPTS_MAX) {
+            return fd;
+        }
+        (void)poll(NULL, 0, (int)pause_ms);
+        pause_ms = pause_ms < PAUSE_MOST_MS / 2 ? pause_ms * 2 : PAUSE_MOST_MS;
+    }
 }
 
 /** What both kinds of request have. Returns false, and the error: there is no such interface. */
@@ -278,7 +382,7 @@ int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_err
         request.ping_port = config->ping_port;
         request.ping_key = config->ping_key;
     }
-    return rawe_helper_ask(config->helper, &request, TIMEOUT_MS, error);
+    return ask_patiently(config, &request, error);
 }
 
 int rawe_helper_open_founder(const struct rawe_port_config *config,
@@ -292,5 +396,5 @@ int rawe_helper_open_founder(const struct rawe_port_config *config,
     }
     request.place_count = (uint16_t)count;
     memcpy(request.places, places, count * sizeof places[0]);
-    return rawe_helper_ask(config->helper, &request, TIMEOUT_MS, error);
+    return ask_patiently(config, &request, error);
 }

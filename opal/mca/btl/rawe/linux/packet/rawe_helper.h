@@ -4,9 +4,10 @@
  * Packet sockets for processes that may not open any: rawe-socket-helper, a small program with the
  * capability, opens them and hands them over.
  *
- * It is started for each socket, and is no child of the process: no SIGCHLD comes of it, and a
+ * It is started for a few sockets, and is no child of the process: no SIGCHLD comes of it, and a
  * program that waits for its children does not meet it. Any thread may call, and waits until the
- * socket is there, ten seconds at most.
+ * socket is there: where hundreds of ranks start at once on few cores, or a name service is slow,
+ * that takes a while.
  */
 #ifndef RAWE_HELPER_H
 #define RAWE_HELPER_H
@@ -28,9 +29,12 @@ int rawe_helper_open_founder(const struct rawe_port_config *config,
                              const struct rawe_fanout_place *places, unsigned count,
                              struct rawe_port_error *error);
 
+/** No further socket is wanted for now: a helper that waits for the next request ends. */
+void rawe_helper_hang_up(void);
+
 /**
- * Start the program `path`, send the request, receive the answer; `timeout_ms` for all of it.
- * Returns and fails as rawe_helper_open.
+ * Send the request to the program `path`, which is started unless one waits, and receive the answer;
+ * `timeout_ms` for all of it. Returns and fails as rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error);

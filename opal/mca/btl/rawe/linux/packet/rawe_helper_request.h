@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a process and rawe-socket-helper say to each other: one request, one answer, each a struct
- * of fixed size, over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input. A
- * granted socket comes beside the answer (SCM_RIGHTS). Both sides are on one host: host order.
+ * What a process and rawe-socket-helper say to each other: requests, each answered before the next,
+ * all structs of fixed size, over a SOCK_SEQPACKET socket pair whose one end is the helper's standard
+ * input. A granted socket comes beside the answer (SCM_RIGHTS). The helper ends after a refusal, when
+ * RAWE_HELPER_SOCKETS_MAX are granted, and when the process hangs up. Host order.
  *
  * The two may be of different releases: `version` comes first in both, and stays there.
  */
@@ -15,6 +16,9 @@
 #include "rawe_fanout_program.h"
 
 #define RAWE_HELPER_VERSION 1u
+
+/** Sockets that one helper grants: those of an interface, and one. Earlier releases granted one. */
+#define RAWE_HELPER_SOCKETS_MAX 4u
 
 /** Bytes of an interface's name, with the 0 at its end (IFNAMSIZ). */
 #define RAWE_HELPER_NAME_BYTES 16u

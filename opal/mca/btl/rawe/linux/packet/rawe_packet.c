@@ -238,6 +238,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     struct rawe_ring ring;
 
     config.interface_index = interface_index;
+    config.once = true; /* the caller comes again, and may not be kept */
     const int fd = open_ring(&ring, &config, error);
     if (fd < 0) {
         return -1;

@@ -51,6 +51,7 @@ struct rawe_port_config {
     bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
     uint8_t priority;   /**< SO_PRIORITY of all that is sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
+    bool once;          /**< no further attempts for some seconds when a helper cannot be started */
 };
 
 struct rawe_port_counters {
