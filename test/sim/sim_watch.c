@@ -126,7 +126,11 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
             active += rawe_credit_is_active(credit, &channel->conn->credit);
         }
     }
-    if (promised > sim->plan.receive_frames && active == credit->senders_before + credit->joined) {
+    uint32_t counted = 0;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        counted += credit->senders_before[lane] + credit->joined[lane];
+    }
+    if (promised > sim->plan.receive_frames && active == counted) {
         net_fail("credit is shared",
                  "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
                  promised, sim->plan.receive_frames);

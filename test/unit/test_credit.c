@@ -25,15 +25,58 @@ TEST(rawe_credit_init__alone_at_most_a_window)
     assert_int_equal(credit.share[RAWE_LANE_BULK].idle, 16);
 }
 
-TEST(rawe_credit_use_bulk__the_smaller_of_ring_and_queue)
+TEST(rawe_credit_use_bulk__the_queue_but_half_of_the_ring_at_most)
 {
     struct rawe_credit credit;
     rawe_credit_init(&credit, 64, WINDOW, 1);
-    rawe_credit_use_bulk(&credit, 32);
-    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
-    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 24);
+    rawe_credit_use_bulk(&credit, 16);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 36);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 12);
     rawe_credit_use_bulk(&credit, 1000);
-    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 48);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 24);
+}
+
+/** Connections of both lanes that send, and others that do not, at a queue of the default size. */
+static struct rawe_credit both;
+static struct rawe_credit_member two_lanes[RAWE_LANES][300];
+
+static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned open)
+{
+    const unsigned senders[RAWE_LANES] = {express_senders, bulk_senders};
+    rawe_credit_init(&both, 8192, 512, 1);
+    rawe_credit_use_bulk(&both, 2621);
+    memset(two_lanes, 0, sizeof(two_lanes));
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        for (unsigned i = 0; i < open; i++) {
+            rawe_credit_open(&both, lane);
+        }
+        for (unsigned i = 0; i < senders[lane]; i++) {
+            rawe_credit_note(&both, lane, &two_lanes[lane][i]);
+        }
+    }
+}
+
+TEST(rawe_credit_note__express_senders_leave_the_queue_to_bulk)
+{
+    open_both(200, 1, 200);
+    assert_int_equal(rawe_credit_of(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 512);
+    open_both(200, 4, 200);
+    assert_int_equal(rawe_credit_of(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 491);
+}
+
+TEST(rawe_credit_note__idle_lanes_share_a_quarter)
+{
+    open_both(100, 0, 100);
+    uint32_t promised = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        promised += rawe_credit_advertise(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][i]);
+    }
+    assert_in_range(promised, 100, 2621 / 4 + 1);
+    /* So nothing has to be taken back, and connections need not be looked at. */
+    assert_true(rawe_credit_advance(&both, 1 + 10 * MS));
+    (void)rawe_credit_review(&both);
+    assert_false(rawe_credit_review(&both));
 }
 
 TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
@@ -44,7 +87,7 @@ TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
         rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
     }
     struct rawe_credit_member member = {0};
-    rawe_credit_note(&credit, &member);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
     /* The ring is for both lanes: eight others. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
     const struct rawe_credit_member other = {0};
@@ -59,7 +102,7 @@ TEST(rawe_credit_note__senders_together_never_exceed_the_ring)
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned senders = 1; senders <= 2000; senders++) {
         rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
-        rawe_credit_note(&credit, &members[senders - 1]);
+        rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[senders - 1]);
         unsigned sum = 0;
         for (unsigned i = 0; i < senders; i++) {
             sum += rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &members[i]);
@@ -79,7 +122,7 @@ TEST(rawe_credit_of__in_turns_everybody_has_one)
     }
     for (unsigned epoch = 1; epoch <= 60; epoch++) {
         for (unsigned i = 0; i < 500; i++) {
-            rawe_credit_note(&credit, &members[i]);
+            rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[i]);
         }
         for (unsigned i = 0; i < 500; i++) {
             turns[i] += rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &members[i]);
@@ -98,10 +141,10 @@ TEST(rawe_credit_note__a_sender_counts_once_an_epoch)
     struct rawe_credit_member member = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
     assert_false(rawe_credit_is_active(&credit, &member));
-    rawe_credit_note(&credit, &member);
-    rawe_credit_note(&credit, &member);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
     assert_true(rawe_credit_is_active(&credit, &member));
-    assert_int_equal(credit.senders_now, 1);
+    assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
@@ -110,15 +153,15 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
     struct rawe_credit credit;
     struct rawe_credit_member members[2] = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
-    rawe_credit_note(&credit, &members[0]);
-    rawe_credit_note(&credit, &members[1]);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_false(rawe_credit_advance(&credit, 9 * MS));
     assert_false(rawe_credit_advance(&credit, 0)); /* of another engine, before the beginning */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
-    rawe_credit_note(&credit, &members[0]);
-    assert_int_equal(credit.senders_now, 1); /* counted again, but not as one that has joined */
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1); /* counted again, but not as one that has joined */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_true(rawe_credit_advance(&credit, 1 + 20 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
@@ -133,7 +176,7 @@ static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *m
     for (unsigned i = 0; i < 4; i++) {
         rawe_credit_open(credit, RAWE_LANE_EXPRESS);
     }
-    rawe_credit_note(credit, &members[0]);
+    rawe_credit_note(credit, RAWE_LANE_EXPRESS, &members[0]);
     assert_int_equal(rawe_credit_advertise(credit, RAWE_LANE_EXPRESS, &members[0]), 48);
     assert_false(rawe_credit_outdated(credit, RAWE_LANE_EXPRESS, &members[0]));
     rawe_credit_advance(credit, 1 + 10 * MS);
@@ -147,7 +190,7 @@ TEST(rawe_credit_outdated__a_silent_sender_gives_back)
     begin_alone(&credit, members);
     /* There is enough for what all know of. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
-    rawe_credit_note(&credit, &members[1]);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[1]), 48);
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
     assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[0]), 5);
@@ -162,7 +205,7 @@ TEST(rawe_credit_outdated__whose_turn_has_come)
     begin_alone(&credit, members);
     /* Idle, a peer need not know that it could have more. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
-    rawe_credit_note(&credit, &members[1]);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
 }
 
@@ -172,7 +215,7 @@ TEST(rawe_credit_close__what_it_had_others_may_have)
     struct rawe_credit_member members[4] = {0};
     begin_alone(&credit, members);
     for (unsigned i = 0; i < 3; i++) {
-        rawe_credit_note(&credit, &members[i]);
+        rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[i]);
         (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[i]);
     }
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 16);
@@ -216,7 +259,7 @@ TEST(rawe_credit_review__misses_no_sender)
                                         &members[(random >> 33) % MEMBERS]);
             break;
         default:
-            rawe_credit_note(&credit, member);
+            rawe_credit_note(&credit, RAWE_LANE_EXPRESS, member);
             break;
         }
         now_ns += 500000;
@@ -232,7 +275,7 @@ TEST(rawe_credit_review__misses_no_sender)
                 outdated++;
             }
             if (reviewed) {
-                rawe_credit_keep(&credit, &members[i]);
+                rawe_credit_keep(&credit, RAWE_LANE_EXPRESS, &members[i]);
             }
         }
     }

@@ -134,7 +134,7 @@ TEST(rawe_engine_advance__credit_follows_the_senders)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
-    engine->credit.room[RAWE_LANE_EXPRESS] = 64;
+    engine->credit.ring_frames = 64;
     rawe_credit_use_bulk(&engine->credit, 0); /* shares out again */
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {

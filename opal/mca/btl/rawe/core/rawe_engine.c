@@ -564,7 +564,7 @@ static void update_credit(struct rawe_engine *engine)
         if (conn == NULL || conn->through != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
-        rawe_credit_keep(&engine->credit, &conn->credit);
+        rawe_credit_keep(&engine->credit, conn->lane, &conn->credit);
         if (!conn->recvwin.ack_now &&
             rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;

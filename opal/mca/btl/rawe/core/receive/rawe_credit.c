@@ -13,9 +13,24 @@
 /** Credit of a peer that does not send, at most: what its congestion window begins with. */
 #define IDLE_CREDIT_MAX 64u
 
-static uint16_t at_most(uint32_t credit, uint32_t most)
+static uint32_t at_most(uint32_t frames, uint32_t most)
 {
-    return (uint16_t)(credit < most ? credit : most);
+    return frames < most ? frames : most;
+}
+
+static bool has_queue(const struct rawe_credit *credit)
+{
+    return credit->queue_frames != 0;
+}
+
+/**
+ * What a lane may fill, where bulk has a queue. Half of the ring at most is bulk's, because bulk data
+ * comes into the ring, too, until batches have been validated.
+ */
+static uint32_t room(const struct rawe_credit *credit, unsigned lane)
+{
+    uint32_t bulk = at_most(credit->queue_frames, credit->ring_frames / 2);
+    return lane == RAWE_LANE_BULK ? bulk : credit->ring_frames - bulk;
 }
 
 /** Share out a queue of `frames` among `senders` and the rest of `open` connections. */
@@ -27,9 +42,10 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
     uint32_t others = open > senders ? open - senders : 1;
     uint32_t for_senders = frames * 3 / 4;
     for_senders = for_senders != 0 ? for_senders : 1;
+    senders = senders != 0 ? senders : 1;
     struct rawe_credit_share result = {
-        .active = at_most(for_senders / senders, window),
-        .idle = at_most((frames - for_senders) / others, idle_most),
+        .active = (uint16_t)at_most(for_senders / senders, window),
+        .idle = (uint16_t)at_most((frames - at_most(for_senders, frames)) / others, idle_most),
         .turns = 1,
     };
     if (result.active == 0) {
@@ -42,20 +58,21 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
 
 static void share_out(struct rawe_credit *credit)
 {
-    uint32_t senders = credit->senders_before + credit->joined;
+    const uint32_t *open = credit->open;
+    uint32_t senders[RAWE_LANES];
     credit->version += 1 + (credit->version == UINT32_MAX); /* 0, in a connection, is none */
-    if (senders == 0) {
-        senders = 1;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        senders[lane] = credit->senders_before[lane] + credit->joined[lane];
     }
-    uint32_t ring_frames = credit->room[RAWE_LANE_EXPRESS];
-    uint32_t bulk_frames = credit->room[RAWE_LANE_BULK];
-    uint32_t open_bulk = credit->open[RAWE_LANE_BULK];
-    uint32_t open = credit->open[RAWE_LANE_EXPRESS] + open_bulk;
-    /* Until batches have been validated, bulk data comes into the ring as well. */
-    bool queue_limits = bulk_frames != 0 && bulk_frames < ring_frames;
-    credit->share[RAWE_LANE_EXPRESS] = share(credit, ring_frames, senders, open);
-    credit->share[RAWE_LANE_BULK] = queue_limits ? share(credit, bulk_frames, senders, open_bulk)
-                                                 : credit->share[RAWE_LANE_EXPRESS];
+    if (has_queue(credit)) {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            credit->share[lane] = share(credit, room(credit, lane), senders[lane], open[lane]);
+        }
+    } else {
+        credit->share[RAWE_LANE_EXPRESS] = credit->share[RAWE_LANE_BULK] =
+            share(credit, credit->ring_frames, senders[RAWE_LANE_EXPRESS] + senders[RAWE_LANE_BULK],
+                  open[RAWE_LANE_EXPRESS] + open[RAWE_LANE_BULK]);
+    }
 }
 
 void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t window_frames,
@@ -63,7 +80,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 {
     memset(credit, 0, sizeof(*credit));
     credit->window_frames = window_frames;
-    credit->room[RAWE_LANE_EXPRESS] = ring_frames;
+    credit->ring_frames = ring_frames;
     credit->epoch = 2; /* 0, in a connection, is never; and not the one before */
     credit->epoch_start_ns = now_ns;
     share_out(credit);
@@ -71,7 +88,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames)
 {
-    credit->room[RAWE_LANE_BULK] = queue_frames;
+    credit->queue_frames = queue_frames;
     share_out(credit);
 }
 
@@ -87,37 +104,37 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
     credit->open[lane]--;
     credit->advertised[lane] -= member->advertised;
     if (rawe_credit_is_active(credit, member)) {
-        /* Which of the two counted it makes no difference: both are anew with the next epoch. */
-        if (credit->joined != 0) {
-            credit->joined--;
-        } else if (credit->senders_before != 0) {
-            credit->senders_before--;
+        /* Whichever of the two counted it: both are counted again in the next epoch. */
+        if (credit->joined[lane] != 0) {
+            credit->joined[lane]--;
+        } else if (credit->senders_before[lane] != 0) {
+            credit->senders_before[lane]--;
         }
-        credit->senders_now -= member->epoch == credit->epoch;
+        credit->senders_now[lane] -= member->epoch == credit->epoch;
     }
     share_out(credit);
 }
 
-void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member)
+void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
+                       struct rawe_credit_member *member)
 {
     if (member->epoch + 1 != credit->epoch) {
         member->turn = credit->next_turn++;
-        credit->joined++;
+        credit->joined[lane]++;
     }
     member->epoch = credit->epoch;
     credit->waiting |= rawe_credit_waits(credit, member);
-    credit->senders_now++;
+    credit->senders_now[lane]++;
     share_out(credit);
 }
 
 /** Do peers together know of more credit than the lane's queue holds? */
 static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
 {
-    uint32_t bulk = credit->advertised[RAWE_LANE_BULK];
-    uint32_t all = credit->advertised[RAWE_LANE_EXPRESS] + bulk;
-    uint32_t bulk_frames = credit->room[RAWE_LANE_BULK];
-    return all > credit->room[RAWE_LANE_EXPRESS] ||
-           (lane == RAWE_LANE_BULK && bulk_frames != 0 && bulk > bulk_frames);
+    const uint32_t *advertised = credit->advertised;
+    return has_queue(credit) ? advertised[lane] > room(credit, lane)
+                             : advertised[RAWE_LANE_EXPRESS] + advertised[RAWE_LANE_BULK] >
+                                   credit->ring_frames;
 }
 
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
@@ -136,12 +153,12 @@ bool rawe_credit_review(struct rawe_credit *credit)
            promised_too_much(credit, RAWE_LANE_BULK);
 }
 
-void rawe_credit_keep(struct rawe_credit *credit, struct rawe_credit_member *member)
+void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
 {
     if (rawe_credit_waits(credit, member)) {
         credit->waiting = true;
         if (member->asked) {
-            rawe_credit_note(credit, member);
+            rawe_credit_note(credit, lane, member);
         }
     }
 }
@@ -151,8 +168,10 @@ bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
     if (now_ns < credit->epoch_start_ns + EPOCH_NS) {
         return false;
     }
-    credit->senders_before = credit->senders_now;
-    credit->senders_now = credit->joined = 0;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        credit->senders_before[lane] = credit->senders_now[lane];
+        credit->senders_now[lane] = credit->joined[lane] = 0;
+    }
     credit->epoch_start_ns = now_ns;
     credit->epoch++;
     share_out(credit);

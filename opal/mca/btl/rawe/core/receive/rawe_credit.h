@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Credit: how many frames each peer may have in flight to us, so that all of them together fit the
- * receive ring (and the bulk queue). Three quarters go to the connections whose peers send, a
- * quarter to those that may begin. Senders are counted in epochs of 10 ms.
+ * receive ring, and those of the bulk lane its queue. Three quarters go to the connections whose peers
+ * send, a quarter to those that may begin. Senders are counted in epochs of 10 ms, for each lane.
  */
 #ifndef RAWE_CREDIT_H
 #define RAWE_CREDIT_H
@@ -22,14 +22,15 @@ struct rawe_credit_share {
 
 struct rawe_credit {
     struct rawe_credit_share share[RAWE_LANES];
-    uint32_t window_frames;    /**< nobody gets more */
-    uint32_t room[RAWE_LANES]; /**< frames that ring and bulk queue hold; 0: no queue of its own */
-    uint32_t open[RAWE_LANES]; /**< connections of the lane */
-    uint32_t advertised[RAWE_LANES]; /**< sum of what the lane's peers know as their credit */
-    uint32_t senders_before;         /**< connections that brought something in the epoch before */
-    uint32_t senders_now;            /**< ... in this epoch */
-    uint32_t joined;                 /**< ... in this epoch, but not in the one before */
-    uint32_t next_turn;              /**< number of the next connection that begins to send */
+    uint32_t window_frames;              /**< no connection gets more */
+    uint32_t ring_frames;                /**< what the receive ring holds */
+    uint32_t queue_frames;               /**< what the bulk queue holds; 0: there is none */
+    uint32_t open[RAWE_LANES];           /**< connections of the lane */
+    uint32_t advertised[RAWE_LANES];     /**< sum of what the lane's peers know as their credit */
+    uint32_t senders_before[RAWE_LANES]; /**< connections that brought data in the last epoch */
+    uint32_t senders_now[RAWE_LANES];    /**< ... in this epoch */
+    uint32_t joined[RAWE_LANES];         /**< ... in this epoch, but not in the last one */
+    uint32_t next_turn;                  /**< number of the next connection that begins to send */
     uint32_t epoch;                  /**< number of the present epoch, at least 2 */
     uint32_t version;                /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
@@ -61,13 +62,15 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        const struct rawe_credit_member *member);
 
 /** The slow path of rawe_credit_note. */
-void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member);
+void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
+                       struct rawe_credit_member *member);
 
 /** Data has come on the connection. */
-static inline void rawe_credit_note(struct rawe_credit *credit, struct rawe_credit_member *member)
+static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
+                                    struct rawe_credit_member *member)
 {
     if (member->epoch != credit->epoch) {
-        rawe_credit_enter(credit, member);
+        rawe_credit_enter(credit, lane, member);
     }
 }
 
@@ -75,12 +78,12 @@ static inline void rawe_credit_note(struct rawe_credit *credit, struct rawe_cred
  * A PROBE has come. A peer that knows of credit, and does not use it, has nothing to send. One that
  * knows of none counts as a sender until it is told of some, without asking again.
  */
-static inline void rawe_credit_note_probe(struct rawe_credit *credit,
+static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned lane,
                                           struct rawe_credit_member *member)
 {
     if (member->advertised == 0 && !member->refused) {
         member->asked = true;
-        rawe_credit_note(credit, member);
+        rawe_credit_note(credit, lane, member);
     }
 }
 
@@ -92,11 +95,12 @@ static inline void rawe_credit_refuse(struct rawe_credit_member *member)
 }
 
 /** There may be memory again for what was refused: the peer is a sender. */
-static inline void rawe_credit_admit(struct rawe_credit *credit, struct rawe_credit_member *member)
+static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
+                                     struct rawe_credit_member *member)
 {
     member->refused = false;
     member->version = 0;
-    rawe_credit_note(credit, member);
+    rawe_credit_note(credit, lane, member);
 }
 
 /** Does the peer send? It did in this epoch or in the one before. */
@@ -169,7 +173,7 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
 bool rawe_credit_review(struct rawe_credit *credit);
 
 /** A new epoch has begun: a connection that waits for credit goes on doing so. */
-void rawe_credit_keep(struct rawe_credit *credit, struct rawe_credit_member *member);
+void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
 /** Time has passed. True when a new epoch has begun by that. */
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);
