@@ -47,7 +47,7 @@ def base(suite, tree, group="deb"):
 
 
 class Chroot:
-    """A system of a suite that nobody has changed yet; as a context manager it goes away."""
+    """An unchanged system of a suite; as a context manager it is removed."""
 
     def __init__(self, suite):
         if suite not in SUITES:

@@ -12,7 +12,7 @@
  *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
- *   sim_forge    frames that nobody should believe  sim_campaign  many runs
+ *   sim_forge    forged and replayed frames          sim_campaign  many runs
  *   sim_watch    what connections do over time        sim_depart     nodes finalize
  *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
  */
@@ -182,7 +182,7 @@ void sim_forge_free(struct sim *sim);
 
 /** Control frames by what they are for. */
 enum sim_control {
-    SIM_CONTROL_ACK,    /**< ACK that nobody has asked for */
+    SIM_CONTROL_ACK,    /**< unsolicited ACK */
     SIM_CONTROL_ANSWER, /**< ACK that answers a PROBE */
     SIM_CONTROL_PROBE,
     SIM_CONTROL_PING, /**< and PONG; but for those about routes */
@@ -242,7 +242,7 @@ struct sim_app {
     unsigned open_sends;       /**< messages and PUTs handed to the engine, not completed */
     struct sim_message *retry; /**< the engine was busy and cannot queue them */
     uint64_t retry_ns;         /**< when to try these again */
-    uint64_t retry_wait_ns;    /**< grows while it stays in vain */
+    uint64_t retry_wait_ns;    /**< grows while it fails */
     unsigned closes_left;
 };
 
@@ -280,9 +280,10 @@ struct sim_node {
     uint64_t cut_until_ns;    /**< no frame reaches or leaves it */
     bool isolated;            /**< was silent beyond the peer timeout: peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
-    uint64_t idle_backoff_ns; /**< wait before the next flush, grows while flushes are in vain */
-    uint64_t wake_ns;         /**< when progress is called next; UINT64_MAX: not planned */
-    uint64_t wake_number;     /**< of the event that is valid */
+    uint64_t
+        idle_backoff_ns;  /**< wait before the next flush, grows while flushes achieve nothing */
+    uint64_t wake_ns;     /**< when progress is called next; UINT64_MAX: not planned */
+    uint64_t wake_number; /**< of the event that is valid */
 
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
     uint64_t control[SIM_CONTROLS];    /**< the same of control frames */

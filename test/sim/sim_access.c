@@ -338,7 +338,7 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
     access->operation.to = access->got;
 }
 
-/** Take the window's memory back, whose handle nobody may use any more, and overwrite it. */
+/** Take the window's memory back, whose handle is no longer valid, and overwrite it. */
 static void take_back(struct sim_node *node)
 {
     struct sim_window *window = node->window;

@@ -134,13 +134,13 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     if (conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.in_flight != 0 &&
         (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
          conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
-        net_fail("somebody asks", "n%u to n%u: frames in flight and no timer for them", node->index,
-                 channel->peer);
+        net_fail("timers are armed", "n%u to n%u: frames in flight and no timer for them",
+                 node->index, channel->peer);
     }
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
     if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
         !rawe_timer_armed(&conn->timer)) {
-        net_fail("somebody asks", "n%u to n%u: something to send, and nothing to wait for",
+        net_fail("timers are armed", "n%u to n%u: something to send, and nothing to wait for",
                  node->index, channel->peer);
     }
     const struct rawe_engine *engine = conn->engine;
@@ -290,7 +290,7 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         net_fail("death is told once", "n%u gives n%u up again", node->index, channel->peer);
     }
     if (sim->departing) {
-        net_fail("nobody is given up by leaving", "n%u gives n%u up on lane %u", node->index,
+        net_fail("leaving gives no peer up", "n%u gives n%u up on lane %u", node->index,
                  channel->peer, channel->lane);
     }
     bool may_be = peer->isolated || node->isolated || sim->plan.lying;
@@ -403,7 +403,7 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 
 /**
  * ... and for each connection: a question each time the interval doubles. Where frames pass one way
- * only, the intervals of one side begin anew with each question of the other's.
+ * only, each question of one side restarts the intervals of the other.
  */
 #define CONTROL_PER_CONNECTION_MOST 128u
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How nodes leave, as ranks do in MPI_Finalize. Each sends messages that nobody waits for; when all
+ * How nodes leave, as ranks do in MPI_Finalize. Each sends messages that no other node waits for; when all
  * have done so (the fence), each sends its neighbour a farewell at a time of its own, waits for that
  * of its other neighbour, and finalizes. Nobody may be given up, nothing that is waited for be lost,
  * and all must get away, whatever the network does.
@@ -10,7 +10,7 @@
 
 #include "conn/rawe_conn_finalize.h"
 
-/** Messages of a node that nobody waits for. */
+/** Messages of a node that no other node waits for. */
 #define UNMATCHED_MOST 16u
 
 /** As often a node that finalizes asks whether its connections may be closed. */
@@ -26,7 +26,7 @@ enum departing {
     STAYS,      /**< has not begun */
     READY,      /**< at the fence */
     WAITS,      /**< has sent its farewell */
-    FINALIZING, /**< nobody tells it anything any more */
+    FINALIZING, /**< it gets no more reports */
 };
 
 /** Is there an end of a connection whose other end is closed, and which does not know it? */

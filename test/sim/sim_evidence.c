@@ -96,7 +96,7 @@ static void believe_early(struct sim_channel *channel)
 }
 
 /**
- * Has the peer got the frame already? Of a connection that is no more nobody knows, even if one of
+ * Has the peer got the frame already? Of a closed connection that is unknown, even if one of
  * the peer's next life has the same id.
  */
 static bool has_frame(const struct sim_channel *channel, uint32_t sequence)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that nobody should believe. An unknown peer's change nothing at all; a replayed one is as
+ * Forged frames. An unknown peer's change nothing at all; a replayed one is as
  * good as a late one; who knows the keys may confuse its victims, but reach no memory that is not
  * theirs to reach, nor use up what is bounded.
  */
@@ -88,7 +88,7 @@ static struct sim_packet *make_noise(struct sim *sim)
     return packet;
 }
 
-/** What one can send who does not know the node's key: noise, or frames for somebody else. */
+/** Sent without knowing the node's key: noise, or frames for another process. */
 static struct sim_packet *make_strange(struct sim *sim, const struct sim_nic *nic)
 {
     struct sim_random *random = &sim->net.forge;

@@ -168,7 +168,7 @@ void sim_nic_stop(struct sim_nic *nic)
         net_fail("nothing leaks", "n%u at its end: copies of its window are left",
                  nic->node->index);
     }
-    rawe_engine_complete_deferred(&nic->engine); /* nobody hears of it any more */
+    rawe_engine_complete_deferred(&nic->engine); /* without reports */
     net_engine_stop(&nic->engine);
     memset(&nic->engine, 0, sizeof(nic->engine));
 }

@@ -78,7 +78,7 @@ static inline uint32_t sim_nic_waiting(const struct sim_nic *nic)
 {
     return nic->ring.count + nic->bulk.count;
 }
-/** The time its engine is told: read anew, or the newest that it was told before. */
+/** The time its engine gets: read again, or the newest that it got before. */
 uint64_t sim_nic_time(const struct sim_nic *nic);
 
 /* ---- routes ---- */

@@ -224,7 +224,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
         sim_node_wake(node, soon_ns);
     }
     if (sim_node_pending(node)) {
-        /* Programs poll without a break; where that is in vain, it would only make runs long. */
+        /* Programs poll without a break; without result, that would only make runs long. */
         if (node->local_ns != sim->now_ns) {
             node->idle_backoff_ns = 0; /* frames were taken or sent */
         } else if (node->idle_backoff_ns < IDLE_BACKOFF_MOST_NS) {

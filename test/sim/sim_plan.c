@@ -185,7 +185,7 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     if (!(plan->faults & UNCERTAIN)) {
         plan->peer_timeout_ns = short_timeout_ns;
     }
-    /* A third of all frames lost and nobody at home but the responder: pings get through in the
+    /* A third of all frames lost and only the responder answers: pings get through in the
        end, but not surely in half a minute. */
     if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&
         plan->pause_most_ns > 5 * SECOND) {
@@ -261,7 +261,7 @@ static void calm_troubles(struct sim_plan *plan)
     plan->replay_gap_ns = faults & SIM_BIT(REPLAY) ? plan->replay_gap_ns : 0;
     plan->hostile_gap_ns = faults & SIM_BIT(HOSTILE) ? plan->hostile_gap_ns : 0;
     if (plan->lying) {
-        /* Such a run ends when its faults do: who was lied to may wait for ever. */
+        /* Such a run ends when its faults do: a node that was lied to may wait forever. */
         plan->faults_end_ns = plan->faults_end_ns % (20 * MS) + MS;
         plan->pause_most_ns = plan->pause_most_ns % (20 * MS) + 2000;
         plan->freeze_ppm = 0;
@@ -325,7 +325,7 @@ static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 /** Each of these looks at all others, as long as the fence is not passed. */
 #define DEPARTURE_NODES_MOST 64u
 
-/** After these a node may be given up, or a frame may say what nobody has sent. */
+/** After these a node may be given up, or a frame may contain what was never sent. */
 #define UNFIT_FOR_DEPARTURE \
     (SIM_FAULTS_LYING | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 

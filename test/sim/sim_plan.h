@@ -33,10 +33,10 @@
     X(RING,      "ring",      "receive rings are small and overflow")                            \
     X(SWITCH,    "switch",    "the switch has small buffers and drops what does not fit")        \
     X(PARTITION, "partition", "some nodes cannot reach the others for a while, or one way only") \
-    X(SEVER,     "sever",     "hosts are cut off for ever, or until their peers have given up")  \
+    X(SEVER,     "sever",     "hosts are cut off forever, or until their peers have given up")  \
     X(UNEVEN,    "uneven",    "some links are many times slower than others")                    \
     X(FULL,      "full",      "the send path takes no frame for a while")                          \
-    X(CLOSE,     "close",     "connections are closed in the middle and opened anew")            \
+    X(CLOSE,     "close",     "connections are closed in the middle and reopened")            \
     X(REVOKE,    "revoke",    "memory is deregistered while it is accessed")                     \
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
     X(KILL,      "kill",      "processes die")                                                   \
@@ -161,7 +161,7 @@ struct sim_plan {
     uint64_t pull_most_ns;  /**< longest, but for... */
     unsigned pull_longest;  /**< the one of a host that may stay pulled, if it has others */
     unsigned slowness_most; /**< of links; 1: all are alike */
-    bool lying;             /**< frames may say what nobody has sent */
+    bool lying;             /**< frames may contain what was never sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
     uint64_t depart_ns; /**< nodes finalize within this time of each other; 0: they just end */

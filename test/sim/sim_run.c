@@ -140,7 +140,7 @@ static void begin_end(struct sim *sim)
     }
 }
 
-/** Who has been lied to may wait for ever: the run ends without having finished. */
+/** A node that was lied to may wait forever: the run ends unfinished. */
 static bool lies_are_over(const struct sim *sim)
 {
     uint64_t after_ns =

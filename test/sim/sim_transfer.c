@@ -45,8 +45,7 @@ static void check_untouched(const struct sim_node *node, uint32_t from, uint32_t
 
     if (at != to) {
         net_fail("PUT writes only where it may",
-                 "n%u: byte %u of its memory was changed, which nobody may write to", node->index,
-                 at);
+                 "n%u: byte %u of its memory was changed outside any handle", node->index, at);
     }
 }
 

@@ -237,7 +237,7 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
     isolate(sim, node);
     if (for_ever) {
         node->cut_until_ns = UINT64_MAX;
-        sim_trace(sim, "n%u is cut off for ever", node->index);
+        sim_trace(sim, "n%u is cut off forever", node->index);
         return;
     }
     node->cut_until_ns = sim->now_ns + length_ns;
@@ -277,7 +277,7 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
     nic->pulled_until_ns = for_ever ? UINT64_MAX : sim->now_ns + length_ns;
     disturbed_until(sim, sim->now_ns + (may_last ? FAILOVER_NS : length_ns));
     sim_trace(sim, "n%u: cable %u is pulled %s%s", node->index, nic->index,
-              for_ever ? "for ever" : "", seen ? "" : ", and its carrier stays");
+              for_ever ? "forever" : "", seen ? "" : ", and its carrier stays");
     if (seen) {
         sim_route_carrier(nic, false);
     }

@@ -170,7 +170,7 @@ SMALL = ("--quick", "--scale", "0.1", "--only", "pt2pt")
 
 @pytest.fixture
 def users(system):
-    """alice, whom README.Debian's commands let use the helper, and bob, whom nobody has added."""
+    """alice, whom README.Debian's commands let use the helper, and bob, who was not added."""
     must = system.chroot.must
     for name in ("alice", "bob"):
         must(["useradd", "--create-home", name])

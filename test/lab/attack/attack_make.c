@@ -192,7 +192,7 @@ static size_t make_wrong(uint8_t *frame, const struct attack_frame *model,
     case ATTACK_WAY_flags:
         header[layout->flags] |= FLAGS_UNKNOWN;
         break;
-    case ATTACK_WAY_connection: /* index 2^19 nobody has; a CONNECT is not asked for it */
+    case ATTACK_WAY_connection: /* no connection has index 2^19; a CONNECT is not asked for it */
         if ((header[layout->version_type] & 15) == CONNECT) {
             set_type(header, layout, DATA);
         }

@@ -29,7 +29,7 @@ class Capture:
     """A tcpdump that listens from the moment this is made on; ended by end() or stop()."""
 
     def __init__(self, lab, host, nic, file, expression=(), count=None):
-        """With a `count` it ends by itself when it has as many frames."""
+        """With a `count` it ends when it has that many frames."""
         self.where = f"{host.name} {nic.device}"
         self.said = ""  # what tcpdump has said, but for the counts that it is asked for
         argv = lab.host_command(host, command(nic.device, file, expression, count))
@@ -49,7 +49,7 @@ class Capture:
         return self._process.poll()
 
     def wait(self, timeout=None):
-        """Wait until it has ended by itself; as Popen.wait()."""
+        """Wait for its end; as Popen.wait()."""
         return self._process.wait(timeout)
 
     def _counts(self):

@@ -20,7 +20,7 @@ EPILOG = """examples:
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
 way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire cuts
-batches into frames, as cables see them, and treats each by itself; its faults are KEY=VALUE
+batches into frames, as cables see them, and treats each individually; its faults are KEY=VALUE
 with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
 frames) blackout=5s (or 50ms/1s, again and again) rate=1gbit buffer=64k mtu=1400 seed=7
 batches=whole (do not cut), or none to end them. `lab counters` tells what it did. A rate is

@@ -43,7 +43,7 @@ class Lab:
 
     @classmethod
     def attach(cls, name):
-        """The lab of that name, which somebody brought up with `lab up`."""
+        """The lab of that name, made by `lab up`."""
         lab = cls(LabSpec(**record.load(name)["spec"]))
         return lab
 

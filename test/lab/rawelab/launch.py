@@ -23,7 +23,7 @@ from .wiring import CONTROL_DEVICE
 TIMEOUT_STATUS = 124  # as timeout(1)
 STOP_SECONDS = 10.0  # what mpirun gets to end in good order after a signal
 SETTLE_SECONDS = 60.0  # what daemons and ranks get to end after mpirun: less than one is usual
-STRAY_SECONDS = 5.0  # the same on a terminal, where somebody waits; then they are killed
+STRAY_SECONDS = 5.0  # the same on a terminal, where the user waits; then they are killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
 PR_SET_PDEATHSIG = 1
 

@@ -60,7 +60,7 @@ def _plain(spec):
 def _cut(spec):
     for netns, device, _ in wire_ends(spec):
         _switch(netns, device, CUTTING, "off")
-        # UDP is merged only where somebody asked for it, as on real NICs.
+        # UDP is merged only on request, as on real NICs.
         _switch(netns, device, ("gro",), "on")
         on = active(netns, device)
         if on & CUTTING_NAMES:

@@ -63,7 +63,7 @@ def create(name, spec, namespaces):
 
 
 def release_owner(name):
-    """Let a lab outlive this process: it stays until somebody takes it down."""
+    """Let a lab outlive this process: it stays until `lab down` removes it."""
     content = load(name)
     content["owner_pid"] = None
     content["owner_start"] = None

@@ -3,7 +3,7 @@
 
 Faults are written as a list of KEY=VALUE with commas or blanks between them, or `none`:
 
-  delay=1ms             of every frame           loss=1%          each frame by itself
+  delay=1ms             of every frame           loss=1%          each frame independently
   reorder=20%:1ms       held back for up to 1 ms burst=0.1%:50ms  bursts of loss, or 0.1%:20 frames
   duplicate=5%          arrive twice             blackout=5s      nothing passes; or 50ms/1s: again
   corrupt=1%            bits are flipped                          and again, every second

@@ -28,7 +28,7 @@ static unsigned char expected(int message, int at)
     return (unsigned char)(message * 31 + at * 7 + at / 256);
 }
 
-/** Outside of MPI until somebody has made the file, or the time is up. */
+/** Outside MPI until the file exists, or the time is up. */
 static void stay_away(const char *file, double seconds, const char *what)
 {
     const struct timespec pause = {0, 1000000};

@@ -127,13 +127,13 @@ def show(result):
 
 
 def assert_clean_end(result):
-    """The run ended by itself and left no process."""
+    """The run ended without being stopped and left no process."""
     assert not result.timed_out, f"hung\n{show(result)}"
     assert not result.leftover, f"processes {result.leftover} stayed\n{show(result)}"
 
 
 def assert_success(result):
-    """The run ended well, by itself, and left no process."""
+    """The run succeeded, and left no process."""
     assert_clean_end(result)
     assert result.returncode == 0, show(result)
 

@@ -3,9 +3,9 @@
  *
  * An MPI program for bad days: says that it works, then exchanges messages until it is ended.
  *
- * endless            rounds of a ring for ever
+ * endless            rounds of a ring forever
  * endless abort      the last rank calls MPI_Abort(7) in the middle
- * endless rounds N   N rounds, then a regular end; -1 is for ever
+ * endless rounds N   N rounds, then a regular end; -1 is forever
  * endless rounds N SALT   the same with other contents: those of another SALT are noticed
  * endless until FILE      until there is a file of this name where rank 0 is, then a regular end
  */

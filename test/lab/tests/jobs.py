@@ -13,7 +13,7 @@ from rawelab import launch
 
 
 def assert_failure(result):
-    """The job ended by itself, with an error, and left no process."""
+    """The job ended with an error, without being stopped, and left no process."""
     assert_clean_end(result)
     assert result.returncode != 0, show(result)
 

@@ -7,7 +7,7 @@
  *
  * Each rank sends COUNT messages of BYTES to every other rank, which receives none of them, frees
  * the requests, and finalizes; odd ranks PAUSE_MS later. With `receives` each rank also waits for
- * COUNT messages that nobody sends, with `window` it leaves a window in the midst of an epoch, with
+ * COUNT messages that are never sent, with `window` it leaves a window in the midst of an epoch, with
  * a put in it; with `when` it sends when the file is there. MPI_Finalize has to return: no rank takes
  * what was sent.
  */

@@ -67,7 +67,7 @@ static void wait_apart(const char *file, int last)
     }
 }
 
-/** Until somebody is lost; what MPI says then. */
+/** Until a process is lost; what MPI says then. */
 static int work(MPI_Comm comm, int idle, int rank, int size)
 {
     int status = MPI_SUCCESS;

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
         return 2;
     }
     exchange(all, size, rank, 0);
-    /* The survivors talk to each other before: nobody is introduced later. */
+    /* The survivors talk to each other before: none is introduced later. */
     if (!dies) {
         exchange(ring, survivors, place, 1);
     }

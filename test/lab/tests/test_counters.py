@@ -85,7 +85,7 @@ def test_the_report_is_complete_and_adds_up(make_lab, build, verify):
 
 def test_losses_are_counted_with_their_reason(make_lab, build, verify):
     lab = make_lab(hosts=2, loss=5)
-    # Plain frames, each of which is lost or not by itself.
+    # Plain frames, each of which is lost or not independently.
     plain = ["--mca", "btl_rawe_batches", "0"]
     result = run(lab, build, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
     assert lab.dropped() > 0

@@ -112,5 +112,5 @@ def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):
     (tmp_path / "go").touch()
     job.wait_for("went on", RANKS - 1)
     assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead ranks for ever
+    job.finish(timeout=1)  # this mpirun waits for the dead ranks forever
     assert_nobody_met(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawe-socket-helper: jobs without CAP_NET_RAW get their sockets, and nobody else gets any."""
+"""rawe-socket-helper: jobs without CAP_NET_RAW get their sockets, and no other process gets any."""
 
 import array
 import os
@@ -47,7 +47,7 @@ SO_LOCK_FILTER = 44
 
 @pytest.fixture
 def place(build, verify):
-    """A directory for every user, with the helper and its list."""
+    """A directory forevery user, with the helper and its list."""
     with public_place(build, verify) as directory:
         give_capability(build_helper(directory))
         (directory / "helper.conf").write_text(LIST, encoding="utf-8")
@@ -107,7 +107,7 @@ def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivor
     go.touch()
     job.wait_for("went on", 3)
     assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead rank for ever
+    job.finish(timeout=1)  # this mpirun waits for the dead rank forever
 
 
 # A name service that answers one question after the other, 0.3 s each.
@@ -176,7 +176,7 @@ def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, 
     job.wait_for("went on", 3)
     assert "is wrong" not in job.said(), job.said()
     assert "rawe BTL" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead rank for ever
+    job.finish(timeout=1)  # this mpirun waits for the dead rank forever
 
 
 def refused(make_lab, place, *words, user=USER, **others):

@@ -236,7 +236,7 @@ def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
 
 @pytest.fixture
 def place(build, verify, program):
-    """A directory for every user, with component, helper and the program."""
+    """A directory forevery user, with component, helper and the program."""
     with public_place(build, verify) as directory:
         give_capability(build_helper(directory))
         shutil.copy(program, directory)

@@ -91,7 +91,7 @@ def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, d
     (tmp_path / "go").touch()
     job.wait_for("went on", RANKS - len(dying))
     assert "is wrong" not in job.said(), job.said()
-    job.finish(timeout=1)  # this mpirun waits for the dead ranks for ever
+    job.finish(timeout=1)  # this mpirun waits for the dead ranks forever
 
 
 def sockets(lab, host, interface):

@@ -14,7 +14,7 @@ SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 
 @pytest.fixture
 def place(build, verify):
-    """A directory for every user, with the starter of the document."""
+    """A directory forevery user, with the starter of the document."""
     with public_place(build, verify) as directory:
         starter = directory / "rawe-setpriv"
         shutil.copy(shutil.which("setpriv"), starter)

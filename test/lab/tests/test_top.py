@@ -233,7 +233,7 @@ def test_wrong_use(words):
 @contextlib.contextmanager
 def pretender(answer, others=0):
     """A process that calls itself one that can be watched, and says this. Under as many `others` of
-    such names, behind its own, nobody answers."""
+    such names, behind its own, no process answers."""
     script = (
         "import socket, sys\n"
         "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:\n"

@@ -149,7 +149,7 @@ def test_data_for_unknown_memory_ends_the_job(make_lab, build, endless):
         with subprocess.Popen(lab.host_command(0, [sys.executable, "-c", PUT])) as put:
             try:
                 job.process.wait(HANG_SECONDS)
-                assert put.poll() is None, "it has ended by itself"
+                assert put.poll() is None, "it has ended early"
             finally:
                 put.kill()
         result = job.end()

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* A block that is the same for every receiver has this as its destination. */
+/* A block that is the same forevery receiver has this as its destination. */
 #define EVERYBODY 0
 
 static void bcast(int root, int size)

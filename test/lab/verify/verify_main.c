@@ -19,7 +19,7 @@ static void list_groups(void)
     }
 }
 
-/* A message nobody asked for, left over when a group has ended, is a fault of the transport. */
+/* An unexpected message, left over when a group has ended, is a fault of the transport. */
 static void check_nothing_left(void)
 {
     int found = 0, size = 0;
@@ -27,11 +27,11 @@ static void check_nothing_left(void)
 
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm, &found, &status);
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody starts the next group before all have looked */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank starts the next group before all have looked */
     if (found) {
         MPI_Get_count(&status, MPI_BYTE, &size);
-        verify_fail("a message nobody waits for: %d -> %d tag %d, %d bytes", status.MPI_SOURCE,
-                    verify.rank, status.MPI_TAG, size);
+        verify_fail("a message that no receive matches: %d -> %d tag %d, %d bytes",
+                    status.MPI_SOURCE, verify.rank, status.MPI_TAG, size);
     }
 }
 

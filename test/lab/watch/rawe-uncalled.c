@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     mca_btl_base_active_message_trigger[TAG].cbfunc = arrive;
-    /* Behind it the two know each other, and nobody is called too early. */
+    /* After it the two know each other, and no callback comes too early. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         ompi_proc_t *peer = ompi_comm_peer_lookup((ompi_communicator_t *)MPI_COMM_WORLD, 1);

@@ -152,7 +152,7 @@ static bool check_crowd(const struct plan *plan, char text[200])
     return false;
 }
 
-/** How long the search may take where nothing is lost, late or slow; UINT64_MAX: for ever. */
+/** How long the search may take where nothing is lost, late or slow; UINT64_MAX: forever. */
 static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcome)
 {
     uint64_t most_ns = 0;

@@ -47,7 +47,7 @@ class Rawe(AutotoolsPackage):
         return [f"--with-ompi={self.spec['openmpi'].prefix}", "--disable-werror"]
 
     def setup_run_environment(self, env):
-        """Open MPI does not look below other packages' prefixes by itself."""
+        """Open MPI does not search other packages' prefixes."""
         env.set(
             "OMPI_MCA_mca_base_component_path",
             f"{self.prefix.lib}/openmpi:SYSTEM_DEFAULT:USER_DEFAULT",
