@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn.h"
 

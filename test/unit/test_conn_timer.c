@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_record.h"
 

@@ -90,7 +90,7 @@ TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
     /* The ring is for both lanes: eight others. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
-    const struct rawe_credit_member other = {0};
+    struct rawe_credit_member other = {0};
     rawe_credit_close(&credit, RAWE_LANE_BULK, &other);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
 }

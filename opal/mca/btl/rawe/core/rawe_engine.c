@@ -54,8 +54,7 @@ static void report_losses(struct rawe_engine *engine)
     engine->losses_wait = false;
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
-        if (conn != NULL && conn->engine == engine && conn->data_lost) {
-            conn->data_lost = false;
+        if (conn != NULL && conn->engine == engine && rawe_conn_take_loss(conn)) {
             if (engine->callbacks.lost != NULL) {
                 engine->callbacks.lost(engine->context, conn);
             }
@@ -350,7 +349,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         rawe_engine_defer_end(conn->engine);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
-        conn->peer_credit = header->credit;
+        rawe_conn_note_credit(conn, header->credit, false, false, now_ns);
     }
 }
 
@@ -568,7 +567,7 @@ static void update_credit(struct rawe_engine *engine)
         if (!conn->recvwin.ack_now &&
             rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;
-            conn->recvwin.ack_now = true;
+            rawe_recvwin_owe_now(&conn->recvwin);
             rawe_conn_make_pending(conn);
         }
     }
@@ -610,10 +609,8 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     if (engine->table->migrated != 0) {
         begin_elsewhere(engine, now_ns);
     }
-    while (engine->flushing != NULL) {
-        struct rawe_conn *conn = engine->flushing;
-        engine->flushing = conn->next_pending;
-        conn->is_pending = false;
+    struct rawe_conn *conn;
+    while ((conn = rawe_conn_next_flushed(engine)) != NULL) {
         rawe_conn_flush(conn, now_ns);
     }
 }

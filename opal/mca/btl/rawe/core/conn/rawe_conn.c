@@ -23,39 +23,25 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
 struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config)
 {
-    uint32_t path_bytes = config->payload_max_bytes;
     struct rawe_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
         return NULL;
     }
-    conn->handshake.local_id = rawe_conn_table_add(engine->table, conn);
-    if (conn->handshake.local_id == 0) {
+    uint32_t local_id = rawe_conn_table_add(engine->table, conn);
+    if (local_id == 0) {
         free(conn);
         return NULL;
     }
-    if (engine->config.checksum) {
-        path_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
-    conn->engine = conn->through = conn->usual = engine;
+    rawe_handshake_init(&conn->handshake, local_id, ++engine->incarnation);
+    conn->engine = engine;
     engine->connections++;
     conn->owner = config->owner;
     conn->long_lane = config->long_lane;
     conn->peer = config->peer;
     conn->lane = config->lane;
     rawe_credit_open(&engine->credit, conn->lane);
-    conn->handshake.state = RAWE_CONN_IDLE;
-    conn->handshake.local_incarnation = ++engine->incarnation;
-    memcpy(conn->eth_header, config->peer_mac, RAWE_MAC_BYTES);
-    memcpy(conn->eth_header + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
-    conn->eth_header[12] = (uint8_t)(engine->config.ethertype >> 8);
-    conn->eth_header[13] = (uint8_t)engine->config.ethertype;
-    conn->peer_port = config->peer_port;
-    conn->peer_key = config->peer_key;
-    conn->payload_max_bytes = path_bytes < engine->config.payload_max_bytes
-                                  ? path_bytes
-                                  : engine->config.payload_max_bytes;
-    conn->home_payload_max_bytes = conn->payload_max_bytes;
-    conn->peer_interface = config->peer_interface;
+    rawe_conn_path_open(conn, engine, config->peer_mac, config->peer_port, config->peer_key,
+                        config->peer_interface, config->payload_max_bytes);
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
@@ -71,7 +57,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     while (conn->handshake.state == RAWE_CONN_OPEN && closes-- != 0) {
         rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, 0, 0, NULL, 0);
     }
-    conn->handshake.state = RAWE_CONN_FAILED; /* for what is sent by a `done` */
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* for what is sent by a `done` */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
     rawe_deferral_forget(&engine->deferral, &engine->reassembly_buffers, conn);
     if (conn->reassembly != NULL) {
@@ -83,18 +69,9 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->table->migrated -= conn->route != conn->home;
     engine->connections--;
     rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
-    free(conn->sliced);
+    rawe_sliced_free(&conn->sliced);
     rawe_conn_free_windows(conn);
     free(conn);
-}
-
-void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
-{
-    if (conn->engine->config.checksum) {
-        payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
-    assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* a CONNECT that says less is refused */
-    rawe_conn_limit_payload(conn, payload_max_bytes);
 }
 
 bool rawe_conn_drained(const struct rawe_conn *conn)
@@ -107,10 +84,10 @@ bool rawe_conn_drained(const struct rawe_conn *conn)
 static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    conn->handshake.state = RAWE_CONN_FAILED;
-    conn->liveness.probe_deadline_ns = 0;
-    rawe_sendwin_look_again(&conn->sendwin, 0);
-    conn->recvwin.ack_deadline_ns = 0;
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
+    rawe_liveness_ask_at(&conn->liveness, 0);
+    rawe_sendwin_plan_search(&conn->sendwin, 0);
+    rawe_recvwin_stop(&conn->recvwin);
     engine->counters.peers_lost++;
     struct rawe_send *complete = rawe_conn_abandon(conn, true);
     if (engine->callbacks.failed != NULL) {
@@ -201,19 +178,19 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         rawe_conn_make_pending(conn);
     }
     if (conn->sendwin.loss_deadline_ns != 0 && now_ns >= conn->sendwin.loss_deadline_ns) {
-        rawe_sendwin_look_again(&conn->sendwin, 0);
+        rawe_sendwin_plan_search(&conn->sendwin, 0);
         rawe_conn_detect_losses(conn, now_ns);
         rawe_conn_make_pending(conn);
     }
     uint64_t idle_ns = rawe_conn_idle_deadline_ns(conn);
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
     bool owed = idle_ns != 0 && now_ns >= idle_ns;
-    conn->idle_asked = owed || (conn->idle_asked && rawe_liveness_unanswered(&conn->liveness));
+    bool idle_asked = rawe_liveness_ask_idle(&conn->liveness, owed);
     if (probe_ns != 0 && now_ns >= probe_ns) {
         bool confirms = rawe_conn_confirm(conn); /* also if there are other reasons to ask */
-        conn->liveness.probe_deadline_ns = 0;
+        rawe_liveness_ask_at(&conn->liveness, 0);
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit || conn->idle_asked || confirms;
+               conn->wants_credit || idle_asked || confirms;
         if (!owed) {
             rawe_liveness_heard(&conn->liveness); /* where nobody asks, nobody is silent */
         }

@@ -36,13 +36,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 /** True when the peer has acknowledged everything, or will not any more. */
 bool rawe_conn_drained(const struct rawe_conn *conn);
 
-/**
- * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
- * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no
- * longer than that, and longer ones that are lost are sent in slices.
- */
-void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
-
 /** Send acknowledgement and frames put off; called by rawe_engine_flush. */
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -22,30 +22,6 @@ static bool window_limits(const struct rawe_conn *conn)
            rawe_cc_is_used(&conn->cc, conn->sendwin.in_flight);
 }
 
-/**
- * Probes go both ways, as a plain frame and like batches. The answer to the plain one says nothing
- * of batches that are late. But when it comes again and again, and nothing else does, batches do
- * not pass any more: a bond sends them another way than plain frames, a filter was set up. As many
- * in a row are no coincidence of losses, and no batch is late by that time.
- */
-#define PLAIN_ANSWERS_MAX 8u
-#define PLAIN_ANSWERS_NS 4000000ull
-
-/** Nothing new was acknowledged. `answers_plain`: but a probe was answered that was a plain frame. */
-static void nothing_new(struct rawe_conn *conn, bool answers_plain, uint64_t now_ns)
-{
-    if (!answers_plain || conn->batch != RAWE_BATCH_VALID || conn->sendwin.in_flight == 0) {
-        return;
-    }
-    if (conn->plain_answers++ == 0) {
-        conn->plain_since_ns = now_ns;
-    }
-    if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
-        now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
-        rawe_conn_batch_withdraw(conn); /* what is under way is sent again, as plain frames */
-    }
-}
-
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
@@ -55,15 +31,16 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (rawe_sequence_before(acknowledgement, window->una)) {
         return; /* overtaken by a later acknowledgement */
     }
-    conn->peer_credit = header->credit;
     bool is_ack = header->type == RAWE_FRAME_ACK;
     bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    rawe_conn_note_credit(conn, answers, acknowledgement != window->una, now_ns);
+    rawe_conn_note_credit(conn, header->credit, answers, acknowledgement != window->una, now_ns);
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
         answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
     if (acknowledgement == window->una && sack_bytes == 0 && probe_ns == 0) {
-        nothing_new(conn, answers_plain, now_ns);
+        if (answers_plain) {
+            rawe_conn_batch_unheard(conn, now_ns);
+        }
         if (conn->queue.first != NULL || window->to_transmit != 0) {
             rawe_conn_output(conn, now_ns); /* the credit may have grown */
         }
@@ -81,6 +58,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     while (window->una != acknowledgement) {
         struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &ack);
         if (frame != NULL) {
+            rawe_conn_batch_arrived(conn, frame);
             tail = rawe_conn_release(conn, frame, tail);
         }
     }
@@ -89,10 +67,10 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
     engine->counters.frames_acknowledged += ack.arrived;
-    if (ack.arrived == 0 && probe_ns == 0) {
-        nothing_new(conn, answers_plain, now_ns);
-    } else {
-        conn->plain_answers = 0;
+    if (ack.arrived != 0 || probe_ns != 0) {
+        rawe_conn_batch_heard(conn);
+    } else if (answers_plain) {
+        rawe_conn_batch_unheard(conn, now_ns);
     }
     if (ack.rtt_ns != 0) {
         rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
@@ -115,8 +93,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_conn_batch_conclude(conn, NULL);
     }
     if (rawe_sendwin_empty(window)) {
-        rawe_sendwin_look_again(window, 0);
-        conn->liveness.probe_deadline_ns = 0;
+        rawe_sendwin_plan_search(window, 0);
+        rawe_liveness_ask_at(&conn->liveness, 0);
     } else {
         if (window->sacked != 0 || probe_ns != 0) {
             rawe_conn_detect_losses(conn, now_ns);
@@ -176,9 +154,9 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
         rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
     struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
     if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
-        rawe_sendwin_look_again(&conn->sendwin, 0);
+        rawe_sendwin_plan_search(&conn->sendwin, 0);
     } else {
-        rawe_sendwin_look_again(&conn->sendwin, now_ns + reorder_ns);
+        rawe_sendwin_plan_search(&conn->sendwin, now_ns + reorder_ns);
         rawe_conn_arm(conn);
     }
 }

@@ -25,6 +25,15 @@
 /** Batches in a row of which that was no help, before the connection goes back to plain frames. */
 #define BATCHES_LOST_MAX 3u
 
+/**
+ * Probes go both ways, as a plain frame and like batches. The answer to the plain one says nothing
+ * of batches that are late. But when it comes again and again, and nothing else does, batches do
+ * not pass any more: a bond sends them another way than plain frames, a filter was set up. As many
+ * in a row are no coincidence of losses, and no batch is late by that time.
+ */
+#define PLAIN_ANSWERS_MAX 8u
+#define PLAIN_ANSWERS_NS 4000000ull
+
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
 {
     const struct rawe_batches *batches = &conn->engine->batches;
@@ -50,11 +59,51 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
     frame->segments = (uint8_t)((fragment->data_bytes + segment_bytes - 1) / segment_bytes);
 }
 
+void rawe_conn_batch_reset(struct rawe_conn *conn)
+{
+    conn->batch = RAWE_BATCH_UNVALIDATED;
+    conn->plain_answers = 0;
+    conn->batches_lost = conn->withdrawals = 0;
+}
+
+void rawe_conn_batch_cancel(struct rawe_conn *conn)
+{
+    if (conn->batch == RAWE_BATCH_VALIDATING) {
+        conn->batch = RAWE_BATCH_UNVALIDATED;
+    }
+}
+
 void rawe_conn_batch_withdraw(struct rawe_conn *conn)
 {
     conn->batch = RAWE_BATCH_INVALID;
     conn->withdrawals++;
     conn->engine->counters.validations_failed++;
+}
+
+void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->batch != RAWE_BATCH_VALID || conn->sendwin.in_flight == 0) {
+        return;
+    }
+    if (conn->plain_answers++ == 0) {
+        conn->plain_since_ns = now_ns;
+    }
+    if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
+        now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
+        rawe_conn_batch_withdraw(conn); /* what is under way is sent again, as plain frames */
+    }
+}
+
+void rawe_conn_batch_heard(struct rawe_conn *conn)
+{
+    conn->plain_answers = 0;
+}
+
+void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    if (frame->segments != 1 && frame->resent == 0) {
+        conn->batches_lost = 0;
+    }
 }
 
 /** Can batches be sent at all, where it is now? */

@@ -15,6 +15,16 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
 /** Write the fragment's header into a frame that is to be a batch of its data. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
+/** Another life of the connection begins: whether batches pass is to be found out. */
+void rawe_conn_batch_reset(struct rawe_conn *conn);
+/** Validation, if it is under way, will not be answered. */
+void rawe_conn_batch_cancel(struct rawe_conn *conn);
+/** A plain probe was answered, and nothing new was acknowledged: do batches still pass? */
+void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
+/** Something that was sent like batches has arrived. */
+void rawe_conn_batch_heard(struct rawe_conn *conn);
+/** A frame of the window has arrived whole; it is about to be released. */
+void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame);
 /** Batches do not pass any more: go on in plain frames, also with what is under way. */
 void rawe_conn_batch_withdraw(struct rawe_conn *conn);
 /** The route is another one: find out anew whether batches pass, as soon as the window is empty. */

@@ -6,11 +6,69 @@
  */
 #include "rawe_conn_connect.h"
 
+#include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
 
 /** Who is there answers probes sooner. */
 #define DISOWNED_NS 1000000000ull
+
+static void begin_path(struct rawe_conn *conn)
+{
+    rawe_rtt_init(&conn->rtt);
+    rawe_reorder_init(&conn->reorder);
+    rawe_cc_start(&conn->cc, conn->engine->config.congestion, conn->engine->config.window_frames,
+                  conn->engine->now_ns);
+}
+
+void rawe_conn_forget_path(struct rawe_conn *conn)
+{
+    begin_path(conn);
+    rawe_conn_batch_heard(conn);
+    rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
+}
+
+void rawe_conn_reset(struct rawe_conn *conn)
+{
+    const struct rawe_engine_config *config = &conn->engine->config;
+    uint32_t first = config->first_sequence;
+    rawe_handshake_forget_peer(&conn->handshake);
+    rawe_conn_batch_reset(conn);
+    rawe_conn_credit_reset(conn);
+    rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
+    conn->disowned_since_ns = 0;
+    rawe_conn_finalize_reset(conn);
+    rawe_sendwin_reset(&conn->sendwin, first);
+    rawe_sendqueue_renumber(&conn->queue, first);
+    rawe_recvwin_reset(&conn->recvwin, first);
+    begin_path(conn);
+    rawe_conn_path_reset(conn);
+    rawe_liveness_reset(&conn->liveness);
+    if (conn->reassembly != NULL) {
+        /* Some may have stayed here, as no more was kept for the owner. */
+        rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
+                                        conn, conn->reassembly);
+        rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
+        rawe_reassembly_begin(conn->reassembly, first);
+    }
+    rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
+}
+
+void rawe_conn_renew(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_handshake_begin_life(&conn->handshake,
+                              rawe_conn_table_renew(engine->table, conn->handshake.local_id),
+                              ++engine->incarnation);
+    rawe_conn_reset(conn);
+}
+
+void rawe_conn_free_windows(struct rawe_conn *conn)
+{
+    rawe_sendwin_free(&conn->sendwin);
+    rawe_recvwin_free(&conn->recvwin);
+    rawe_reassembly_free(&conn->reassembly);
+}
 
 /** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
 static bool allocate_windows(struct rawe_conn *conn)
@@ -61,11 +119,8 @@ static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, conn->engine, conn->route == conn->home ? 0 : conn->peer_interface,
                    payload);
-    uint32_t peer_id = conn->handshake.peer_id;
-    conn->handshake.peer_id = to_id;
-    rawe_conn_transmit_control(conn, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
-                               sizeof(payload));
-    conn->handshake.peer_id = peer_id;
+    rawe_conn_transmit_to(conn, to_id, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
+                          sizeof(payload));
     conn->engine->counters.connects_sent++;
 }
 
@@ -79,10 +134,9 @@ void rawe_conn_send_connect(struct rawe_conn *conn)
 
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 {
-    conn->handshake.state = RAWE_CONN_CONNECTING;
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
-    conn->liveness.asked_ns = now_ns;
-    conn->liveness.probe_deadline_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
+    rawe_liveness_connecting(&conn->liveness, now_ns);
     rawe_conn_arm(conn);
 }
 
@@ -106,7 +160,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         return;
     }
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
-    conn->liveness.probe_deadline_ns = 0;
+    rawe_liveness_ask_at(&conn->liveness, 0);
     rawe_conn_arm_idle(conn);
     rawe_conn_make_pending(conn);
 }
@@ -122,12 +176,12 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (data_lost && !(regular && conn->engine->finalizing) &&
         now_ns - conn->disowned_since_ns < DISOWNED_NS) {
-        conn->peer_credit = 0; /* what is queued is not lost with what is in flight */
+        rawe_conn_revoke_credit(conn); /* what is queued is not lost with what is in flight */
         return false;
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
     rawe_conn_renew(conn);
-    conn->handshake.state = RAWE_CONN_PEER_CLOSED;
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
     if (conn->queue.first != NULL || conn->sendwin.held != NULL) {
         rawe_conn_connect(conn, now_ns);
     } else {
@@ -164,18 +218,19 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
             abandoned = rawe_conn_abandon(conn, false);
         }
         rawe_conn_renew(conn);
-        conn->handshake.state = RAWE_CONN_IDLE;
+        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
         break;
     case RAWE_HANDSHAKE_RENEW_ID:
-        conn->handshake.local_id = rawe_conn_table_renew(engine->table, conn->handshake.local_id);
+        rawe_handshake_renew(&conn->handshake,
+                             rawe_conn_table_renew(engine->table, conn->handshake.local_id));
         rawe_conn_reset(conn);
-        conn->handshake.state = RAWE_CONN_IDLE;
+        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
         break;
     case RAWE_HANDSHAKE_SAME:
         break;
     }
     if (known != 0 && known != from->incarnation) {
-        conn->finalize.peer = false; /* of an earlier life */
+        rawe_conn_forget_finalizing(conn); /* of an earlier life */
     }
     answer(conn, from, reply, now_ns);
     rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);

@@ -1,13 +1,21 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Asking for a connection, and answering; probes.
+ * One life of a connection and the next: asking for it, answering, probes, beginning again.
  */
 #ifndef RAWE_CONN_CONNECT_H
 #define RAWE_CONN_CONNECT_H
 
 #include "rawe_conn_state.h"
 
+/** The path is another one: nothing is known of it. What is in flight was sent by the old one. */
+void rawe_conn_forget_path(struct rawe_conn *conn);
+/** Sending and receiving state of a connection on which nothing has been sent yet. */
+void rawe_conn_reset(struct rawe_conn *conn);
+/** Begin a new life under a new id. The window must be empty. */
+void rawe_conn_renew(struct rawe_conn *conn);
+/** Free what only a connection in use needs. Nothing has been sent or received in its life. */
+void rawe_conn_free_windows(struct rawe_conn *conn);
 /** Send a tail-loss probe. False: link is full. */
 bool rawe_conn_send_probe(struct rawe_conn *conn);
 /** Ask the peer for a connection, for the first time or again. */
@@ -22,6 +30,11 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
  * believed.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns);
+/** The peer has sent something for this connection: it has not ended it, or had not then. */
+static inline void rawe_conn_owned(struct rawe_conn *conn)
+{
+    conn->disowned_since_ns = 0;
+}
 /** A CONNECT frame for this connection. */
 void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                                uint64_t now_ns);

@@ -172,8 +172,8 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
     return output->transmit(output->context, &packet, 0);
 }
 
-bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
-                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
+bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
+                           uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
 {
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES];
     assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
@@ -182,7 +182,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
         .port = conn->peer_port,
         .key = conn->peer_key,
-        .connection_id = conn->handshake.peer_id,
+        .connection_id = peer_id,
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
@@ -244,12 +244,14 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t deadline_ns = conn->liveness.asked_ns + interval_ns;
     conn->wants_credit = true;
-    conn->liveness.probe_deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
+    rawe_liveness_ask_at(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns);
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_note_credit(struct rawe_conn *conn, bool answers, bool progress, uint64_t now_ns)
+void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers, bool progress,
+                           uint64_t now_ns)
 {
+    conn->peer_credit = credit;
     if (progress) {
         conn->credit_refusals = 0;
     }
@@ -263,13 +265,42 @@ void rawe_conn_note_credit(struct rawe_conn *conn, bool answers, bool progress, 
     }
 }
 
+void rawe_conn_revoke_credit(struct rawe_conn *conn)
+{
+    conn->peer_credit = 0;
+}
+
+void rawe_conn_want_no_credit(struct rawe_conn *conn)
+{
+    conn->wants_credit = false;
+}
+
+void rawe_conn_credit_reset(struct rawe_conn *conn)
+{
+    conn->ack_requested = conn->engine->config.first_sequence;
+    conn->peer_credit = 0; /* the reply to CONNECT says */
+    conn->wants_credit = false;
+    conn->credit_refusals = 0;
+    conn->no_credit_ns = 0;
+}
+
+struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
+{
+    struct rawe_conn *conn = engine->flushing;
+    if (conn != NULL) {
+        engine->flushing = conn->next_pending;
+        conn->is_pending = false;
+    }
+    return conn;
+}
+
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_sendwin_empty(&conn->sendwin)) {
-        conn->liveness.probe_deadline_ns = 0;
+        rawe_liveness_ask_at(&conn->liveness, 0);
         return;
     }
-    conn->liveness.probe_deadline_ns = now_ns + probe_interval_ns(conn);
+    rawe_liveness_ask_at(&conn->liveness, now_ns + probe_interval_ns(conn));
     rawe_conn_arm(conn);
 }
 
@@ -368,9 +399,6 @@ struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe
                                      struct rawe_send **tail)
 {
     struct rawe_send *send = frame->send;
-    if (frame->segments != 1 && frame->resent == 0) {
-        conn->batches_lost = 0;
-    }
     rawe_txframe_give(&conn->engine->frames, frame);
     if (send == NULL) {
         return tail;
@@ -429,86 +457,4 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     *rawe_operation_abandon(&conn->engine->operations, rawe_conn_home_key(conn),
                             rawe_conn_home_port(conn), conn->lane, tail) = NULL;
     return complete;
-}
-
-void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
-{
-    struct rawe_engine *engine = conn->engine;
-    conn->finalize.lost = conn->finalize.lost || (data_lost && engine->finalizing);
-    data_lost = data_lost && !engine->finalizing;
-    if (data_lost && engine->deferral.active) {
-        conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
-    } else if (data_lost && engine->callbacks.lost != NULL) {
-        engine->callbacks.lost(engine->context, conn);
-    }
-    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
-}
-
-static void begin_path(struct rawe_conn *conn)
-{
-    rawe_rtt_init(&conn->rtt);
-    rawe_reorder_init(&conn->reorder);
-    rawe_cc_start(&conn->cc, conn->engine->config.congestion, conn->engine->config.window_frames,
-                  conn->engine->now_ns);
-}
-
-void rawe_conn_forget_path(struct rawe_conn *conn)
-{
-    begin_path(conn);
-    conn->plain_answers = 0;
-    rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
-}
-
-void rawe_conn_reset(struct rawe_conn *conn)
-{
-    const struct rawe_engine_config *config = &conn->engine->config;
-    uint32_t first = config->first_sequence;
-    conn->handshake.peer_id = 0;
-    conn->ack_requested = first;
-    conn->batch = RAWE_BATCH_UNVALIDATED;
-    conn->plain_answers = 0;
-    conn->batches_lost = conn->withdrawals = 0;
-    conn->peer_credit = 0; /* the reply to CONNECT says */
-    conn->wants_credit = false;
-    conn->credit_refusals = 0;
-    conn->no_credit_ns = 0;
-    rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
-    conn->disowned_since_ns = 0;
-    conn->finalize.announced = false;
-    rawe_sendwin_reset(&conn->sendwin, first);
-    rawe_sendqueue_renumber(&conn->queue, first);
-    rawe_recvwin_reset(&conn->recvwin, first);
-    begin_path(conn);
-    conn->newest_probe = 0;
-    conn->migration = 0;
-    conn->confirming = 0;
-    conn->liveness.probe_deadline_ns = 0;
-    conn->liveness.probes_remembered = 0;
-    rawe_liveness_heard(&conn->liveness);
-    conn->liveness.stalled_since_ns = 0;
-    if (conn->reassembly != NULL) {
-        /* Some may have stayed here, as no more was kept for the owner. */
-        rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
-                                        conn, conn->reassembly);
-        rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
-        conn->reassembly->next = first;
-    }
-    free(conn->sliced); /* it had numbers of the old life */
-    conn->sliced = NULL;
-}
-
-void rawe_conn_renew(struct rawe_conn *conn)
-{
-    struct rawe_engine *engine = conn->engine;
-    conn->handshake.local_id = rawe_conn_table_renew(engine->table, conn->handshake.local_id);
-    conn->handshake.local_incarnation = ++engine->incarnation;
-    rawe_conn_reset(conn);
-}
-
-void rawe_conn_free_windows(struct rawe_conn *conn)
-{
-    rawe_sendwin_free(&conn->sendwin);
-    rawe_recvwin_free(&conn->recvwin);
-    free(conn->reassembly);
-    conn->reassembly = NULL;
 }

@@ -7,13 +7,13 @@
 #ifndef RAWE_CONN_CONTROL_H
 #define RAWE_CONN_CONTROL_H
 
+#include "rawe_conn_path.h"
 #include "rawe_conn_state.h"
-
-/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
-#define RAWE_PROBE_PLAIN 0u
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
+/** Take the next connection of the flush under way off its list; NULL: it is over. */
+struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine);
 /** Take a connection that ends out of the lists of those. */
 void rawe_conn_unlink_pending(struct rawe_conn *conn);
 /** True when frames of this connection go out as batches. */
@@ -73,9 +73,20 @@ static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txfr
         view->len_bytes += RAWE_CHECKSUM_BYTES;
     }
 }
-/** Send a frame without payload or with a small one, outside the window. False: link is full. */
-bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
-                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
+/**
+ * Send a frame without payload or with a small one, outside the window, to the peer's connection
+ * `peer_id`. False: link is full.
+ */
+bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
+                           uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
+/** The same to the connection that the peer has named. */
+static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                              uint32_t sequence, const uint8_t *payload,
+                                              size_t payload_bytes)
+{
+    return rawe_conn_transmit_to(conn, conn->handshake.peer_id, type, flags, sequence, payload,
+                                 payload_bytes);
+}
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 /**
@@ -87,53 +98,14 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
  * The peer has said how much credit there is; `answers`: to a question. `progress`: it acknowledges
  * something new as well.
  */
-void rawe_conn_note_credit(struct rawe_conn *conn, bool answers, bool progress, uint64_t now_ns);
-/** Neither the home route nor the one used carries more than that. */
-static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
-{
-    if (payload_max_bytes < conn->home_payload_max_bytes) {
-        conn->home_payload_max_bytes = payload_max_bytes;
-    }
-    if (payload_max_bytes < conn->payload_max_bytes) {
-        conn->payload_max_bytes = payload_max_bytes;
-    }
-}
-/** Is it a PROBE that has not come before, nor any after it? Not if it has no number. */
-static inline bool rawe_conn_newest_probe(const struct rawe_conn *conn, uint32_t number)
-{
-    return number != RAWE_PROBE_PLAIN && (conn->newest_probe == RAWE_PROBE_PLAIN ||
-                                          rawe_sequence_before(conn->newest_probe, number));
-}
-/**
- * A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. One that
- * was recorded and is repeated is no news: its number may look newer, so few bits have they.
- */
-static inline void rawe_conn_note_migration(struct rawe_conn *conn, uint32_t number,
-                                            const uint8_t *payload, size_t payload_bytes)
-{
-    struct rawe_connect from;
-    if (!rawe_conn_newest_probe(conn, number) ||
-        rawe_connect_decode(&from, payload, payload_bytes) != RAWE_DECODE_OK ||
-        from.connection_id != conn->handshake.peer_id) {
-        return;
-    }
-    conn->newest_probe = number;
-    if ((int8_t)(from.choice - conn->migration) > 0) {
-        conn->migration = from.choice;
-    }
-}
-/** A question is due: does the peer still have to learn that we have moved? */
-static inline bool rawe_conn_confirm(struct rawe_conn *conn)
-{
-    if (conn->liveness.probes_unanswered == 0) {
-        conn->confirming = 0; /* it was heard since */
-    }
-    if (conn->confirming != 0) {
-        conn->confirming--;
-        return true;
-    }
-    return false;
-}
+void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers, bool progress,
+                           uint64_t now_ns);
+/** The peer is believed to have ended the connection: nothing may be sent before it says more. */
+void rawe_conn_revoke_credit(struct rawe_conn *conn);
+/** Nothing waits for credit any more. */
+void rawe_conn_want_no_credit(struct rawe_conn *conn);
+/** Another life of the connection begins: nothing is known of the peer's credit. */
+void rawe_conn_credit_reset(struct rawe_conn *conn);
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 
@@ -206,18 +178,5 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
  * behind. Returns the sends that are complete by it, for rawe_conn_complete.
  */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
-/**
- * Complete what rawe_conn_abandon has returned because the peer has ended the connection;
- * `data_lost`: it has not acknowledged all that was sent.
- */
-void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
-/** The path is another one: nothing is known of it. What is in flight was sent by the old one. */
-void rawe_conn_forget_path(struct rawe_conn *conn);
-/** Sending and receiving state of a connection on which nothing has been sent yet. */
-void rawe_conn_reset(struct rawe_conn *conn);
-/** Begin a new life under a new id. The window must be empty. */
-void rawe_conn_renew(struct rawe_conn *conn);
-/** Free what only a connection in use needs. Nothing has been sent or received in its life. */
-void rawe_conn_free_windows(struct rawe_conn *conn);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "rawe_conn_finalize.h"
 
+#include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
 
 /** A peer that finalizes has left when it is silent for this time: probes are far more frequent. */
@@ -20,6 +21,16 @@ void rawe_conn_announce_finalizing(struct rawe_conn *conn)
 {
     conn->finalize.announced_from = rawe_liveness_next_probe(&conn->liveness);
     rawe_conn_arm_idle(conn);
+}
+
+void rawe_conn_finalize_reset(struct rawe_conn *conn)
+{
+    conn->finalize.announced = false;
+}
+
+void rawe_conn_forget_finalizing(struct rawe_conn *conn)
+{
+    conn->finalize.peer = false;
 }
 
 /** Does a control frame answer the probe with this number, or a later one? */
@@ -103,6 +114,26 @@ void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *l
     rawe_conn_complete(engine, failed, RAWE_STATUS_FAILED);
 }
 
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
+{
+    struct rawe_engine *engine = conn->engine;
+    conn->finalize.lost |= data_lost && engine->finalizing;
+    data_lost = data_lost && !engine->finalizing;
+    if (data_lost && engine->deferral.active) {
+        conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
+    } else if (data_lost && engine->callbacks.lost != NULL) {
+        engine->callbacks.lost(engine->context, conn);
+    }
+    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
+}
+
+bool rawe_conn_take_loss(struct rawe_conn *conn)
+{
+    bool lost = conn->data_lost;
+    conn->data_lost = false;
+    return lost;
+}
+
 bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
 {
     uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
@@ -112,16 +143,13 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
-        conn->handshake.state = RAWE_CONN_IDLE;
+        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
     }
-    if (conn->batch == RAWE_BATCH_VALIDATING) {
-        conn->batch = RAWE_BATCH_UNVALIDATED;
-    }
-    rawe_sendwin_look_again(&conn->sendwin, 0);
-    conn->liveness.probe_deadline_ns = 0;
-    conn->wants_credit = conn->idle_asked = false;
-    conn->confirming = 0;
-    rawe_liveness_heard(&conn->liveness); /* it is not expected to be */
+    rawe_conn_batch_cancel(conn);
+    rawe_sendwin_plan_search(&conn->sendwin, 0);
+    rawe_liveness_gone(&conn->liveness);
+    rawe_conn_want_no_credit(conn);
+    rawe_conn_path_confirmed(conn);
     rawe_conn_complete_unneeded(conn->engine, abandoned);
     return true;
 }

@@ -22,6 +22,12 @@
 /** Our engine finalizes: have the peer asked until it knows. */
 void rawe_conn_announce_finalizing(struct rawe_conn *conn);
 
+/** Another life of the connection begins: the peer has to be told again. */
+void rawe_conn_finalize_reset(struct rawe_conn *conn);
+
+/** What the peer said of its end was said in an earlier life of its own. */
+void rawe_conn_forget_finalizing(struct rawe_conn *conn);
+
 /** A control frame of the peer's says whether it finalizes; it may answer what we have announced. */
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
 
@@ -50,6 +56,14 @@ enum rawe_needs {
 
 /** To be called before rawe_conn_finalized where it is not RAWE_NEEDS_ALL. */
 void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs);
+/**
+ * Complete what rawe_conn_abandon has returned because the peer has ended the connection;
+ * `data_lost`: it has not acknowledged all that was sent.
+ */
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
+
+/** Has the peer ended the connection with data missing while the owner was away? Says so once. */
+bool rawe_conn_take_loss(struct rawe_conn *conn);
 
 /** Is there a reason not to close a connection of an engine that finalizes? */
 enum rawe_finalized {

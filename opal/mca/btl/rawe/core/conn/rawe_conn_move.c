@@ -5,14 +5,9 @@
  */
 #include "rawe_conn_move.h"
 
-#include <string.h>
-
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-
-/** Questions by which the peer learns that we have moved: for a quarter of a second. */
-#define CONFIRMING_PROBES 8u
 
 /**
  * When both ends have moved at the same time, by different routes, one of them stays where it is for
@@ -26,36 +21,14 @@
 /** From now on frames are addressed to the far end of this route. */
 static void use(struct rawe_conn *conn, struct rawe_route *route)
 {
-    struct rawe_engine *engine = route->engine;
-    uint32_t route_bytes = route->payload_max_bytes;
-    struct rawe_conn_table *table = conn->engine->table;
-    if (conn->through != engine) { /* the peer's frames come into another ring */
-        rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
-        conn->credit = (struct rawe_credit_member){0};
-        rawe_credit_open(&engine->credit, conn->lane);
-    }
-    table->migrated += (route != conn->home) - (conn->route != conn->home);
-    conn->route = route;
-    conn->through = route->engine;
-    conn->usual = route == conn->home ? conn->engine : NULL;
-    memcpy(conn->eth_header, route->mac, RAWE_MAC_BYTES);
-    memcpy(conn->eth_header + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
-    conn->peer_port = route->port;
-    conn->peer_key = route->key;
-    if (engine->config.checksum) {
-        route_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
-    conn->payload_max_bytes = conn->home_payload_max_bytes;
-    if (route != conn->home && route_bytes < conn->payload_max_bytes) {
-        conn->payload_max_bytes = route_bytes;
-    }
+    rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
 }
 
 void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home)
 {
     struct rawe_route *best = rawe_route_best(home);
-    conn->home = conn->route = home;
+    rawe_conn_path_begin(conn, home);
     use(conn, best != NULL ? best : home);
 }
 
@@ -80,7 +53,7 @@ static void move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_
     } else {
         return;
     }
-    conn->confirming = CONFIRMING_PROBES;
+    rawe_conn_path_confirm_next(conn);
     (void)rawe_liveness_asked(&conn->liveness, &conn->rtt, &engine->config.liveness, now_ns);
     rawe_conn_arm(conn);
 }
@@ -88,8 +61,7 @@ static void move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     if (route != conn->route) {
-        conn->migrated_ns = now_ns;
-        conn->migration++;
+        rawe_conn_path_migrated(conn, true, now_ns);
         move(conn, route, now_ns);
     }
 }
@@ -120,7 +92,7 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
     int8_t newer = (int8_t)(from->choice - migration);
     bool tie = newer == 0 && (!stays(conn, from) || now_ns - conn->migrated_ns >= STAY_NS);
     if (route != conn->route && !route->down && (newer > 0 || tie)) {
-        conn->migrated_ns = now_ns;
+        rawe_conn_path_migrated(conn, false, now_ns);
         move(conn, route, now_ns);
     }
 }

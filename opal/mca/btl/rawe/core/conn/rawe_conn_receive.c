@@ -24,13 +24,7 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
 
 bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 {
-    if (conn->reassembly == NULL) {
-        conn->reassembly = calloc(1, sizeof(*conn->reassembly));
-        if (conn->reassembly != NULL) {
-            conn->reassembly->next = conn->engine->config.first_sequence;
-        }
-    }
-    return conn->reassembly != NULL;
+    return rawe_reassembly_allocate(&conn->reassembly, conn->engine->config.first_sequence);
 }
 
 /**
@@ -229,7 +223,7 @@ static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t no
     switch (rawe_acktr_check(conn->recvwin.acktr, sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         conn->engine->counters.duplicates++;
-        conn->recvwin.duplicate_seen = true;
+        rawe_recvwin_note_duplicate(&conn->recvwin);
         rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
         return false;
     case RAWE_ACKTR_OUTSIDE:
@@ -361,7 +355,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
         rawe_liveness_heard(&conn->liveness);
-        conn->disowned_since_ns = 0; /* or this was sent before: then the next PROBE finds out */
+        rawe_conn_owned(conn); /* or this was sent before: then the next PROBE finds out */
     }
     return true;
 }

@@ -104,7 +104,6 @@ struct rawe_conn {
     uint8_t migration;               /**< number of the newest one, of either end, wrapping */
     uint8_t peer_interface; /**< of the peer's, counted from 1, the home route leads to; 0: any */
     uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
-    bool idle_asked;        /**< asked although it owed nothing: that answer it owes */
 
     struct rawe_conn_finalize finalize;
     struct rawe_timer timer; /**< earliest of the deadlines */

@@ -60,6 +60,42 @@ enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshak
 /** A reply tells the peer's id. True when the connection is OPEN by that. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
+/** A connection that was never used, under an id of ours. */
+static inline void rawe_handshake_init(struct rawe_handshake *handshake, uint32_t local_id,
+                                       uint64_t incarnation)
+{
+    handshake->local_id = local_id;
+    handshake->local_incarnation = incarnation;
+    handshake->state = RAWE_CONN_IDLE;
+}
+
+/** Our end takes a step of the drawing above, other than by the peer's CONNECT. */
+static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
+                                        enum rawe_conn_state state)
+{
+    handshake->state = (uint8_t)state;
+}
+
+/** From now on the peer's frames have to bear this id. */
+static inline void rawe_handshake_renew(struct rawe_handshake *handshake, uint32_t local_id)
+{
+    handshake->local_id = local_id;
+}
+
+/** The peer's end of the connection is not known. */
+static inline void rawe_handshake_forget_peer(struct rawe_handshake *handshake)
+{
+    handshake->peer_id = 0;
+}
+
+/** Another life of our own making begins: see RAWE_HANDSHAKE_RESTART. */
+static inline void rawe_handshake_begin_life(struct rawe_handshake *handshake, uint32_t local_id,
+                                             uint64_t incarnation)
+{
+    rawe_handshake_renew(handshake, local_id);
+    handshake->local_incarnation = incarnation;
+}
+
 /** True in the states in which frames of the peer are taken. */
 static inline bool rawe_handshake_receives(const struct rawe_handshake *handshake)
 {

@@ -32,6 +32,7 @@ struct rawe_liveness {
     uint32_t stalled_una;                         /**< oldest frame in flight at the probe before */
     uint32_t probe_number;      /**< of the newest probe; the first one has number 1, none has 0 */
     uint32_t probes_unanswered; /**< since the peer was last heard */
+    bool idle_asked;            /**< asked although it owed nothing: that answer it owes */
 };
 
 struct rawe_liveness_limits {
@@ -71,10 +72,47 @@ static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t
     return true;
 }
 
+/** Ask at `deadline_ns`, whatever was planned; 0: no answer is owed. */
+static inline void rawe_liveness_ask_at(struct rawe_liveness *liveness, uint64_t deadline_ns)
+{
+    liveness->probe_deadline_ns = deadline_ns;
+}
+
+/** A CONNECT was sent, the first of its life: when to repeat it. */
+static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint64_t now_ns)
+{
+    liveness->asked_ns = now_ns;
+    liveness->probe_deadline_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
+}
+
+/** Another life of the connection begins: nothing is owed, no probe is under way. */
+static inline void rawe_liveness_reset(struct rawe_liveness *liveness)
+{
+    liveness->probe_deadline_ns = 0;
+    liveness->probes_remembered = 0;
+    liveness->stalled_since_ns = 0;
+    rawe_liveness_heard(liveness);
+}
+
 /** Was the peer asked, and has not answered? */
 static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
 {
     return liveness->probes_unanswered != 0;
+}
+
+/** A peer that owes nothing is asked now (`due`), or it was, and owes that answer. */
+static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool due)
+{
+    liveness->idle_asked = due || (liveness->idle_asked && rawe_liveness_unanswered(liveness));
+    return liveness->idle_asked;
+}
+
+/** A peer that finalizes has left: it is not expected to answer. */
+static inline void rawe_liveness_gone(struct rawe_liveness *liveness)
+{
+    liveness->probe_deadline_ns = 0;
+    liveness->idle_asked = false;
+    rawe_liveness_heard(liveness);
 }
 
 /** What a question found due means. */

@@ -98,8 +98,7 @@ void rawe_credit_open(struct rawe_credit *credit, unsigned lane)
     share_out(credit);
 }
 
-void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
-                       const struct rawe_credit_member *member)
+void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
 {
     credit->open[lane]--;
     credit->advertised[lane] -= member->advertised;
@@ -113,6 +112,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
         credit->senders_now[lane] -= member->epoch == credit->epoch;
     }
     share_out(credit);
+    *member = (struct rawe_credit_member){0};
 }
 
 void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,

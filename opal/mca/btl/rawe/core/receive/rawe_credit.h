@@ -59,7 +59,7 @@ void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 void rawe_credit_open(struct rawe_credit *credit, unsigned lane);
 /** ... is closed: what it had others may have. */
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
-                       const struct rawe_credit_member *member);
+                       struct rawe_credit_member *member);
 
 /** The slow path of rawe_credit_note. */
 void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,

@@ -150,12 +150,40 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
     reassembly->next = 0;
 }
 
+bool rawe_reassembly_allocate(struct rawe_reassembly **reassembly, uint32_t first)
+{
+    if (*reassembly == NULL) {
+        *reassembly = calloc(1, sizeof(**reassembly));
+        if (*reassembly != NULL) {
+            rawe_reassembly_begin(*reassembly, first);
+        }
+    }
+    return *reassembly != NULL;
+}
+
+void rawe_reassembly_begin(struct rawe_reassembly *reassembly, uint32_t first)
+{
+    reassembly->next = first;
+}
+
+void rawe_reassembly_free(struct rawe_reassembly **reassembly)
+{
+    free(*reassembly);
+    *reassembly = NULL;
+}
+
 struct rawe_sliced {
     uint32_t sequence;
     uint32_t received_bytes; /**< of its payload, from the beginning; 0: nothing is here */
     struct rawe_slice first;
     uint8_t payload[];
 };
+
+void rawe_sliced_free(struct rawe_sliced **sliced)
+{
+    free(*sliced);
+    *sliced = NULL;
+}
 
 enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
                                        struct rawe_header *header, const uint8_t **payload,

@@ -46,6 +46,15 @@ struct rawe_reassembly {
     struct rawe_partial partial[RAWE_REASSEMBLY_MESSAGES]; /**< by message number */
 };
 
+/** Allocate a table unless there is one; messages are numbered from `first` on. False without memory. */
+bool rawe_reassembly_allocate(struct rawe_reassembly **reassembly, uint32_t first);
+
+/** Messages are numbered from `first` on. Nothing is under way. */
+void rawe_reassembly_begin(struct rawe_reassembly *reassembly, uint32_t first);
+
+/** Free a table, if there is one. Nothing is under way. */
+void rawe_reassembly_free(struct rawe_reassembly **reassembly);
+
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_MORE,      /**< taken, message not whole yet */
     RAWE_REASSEMBLY_WHOLE,     /**< taken, message is whole: see rawe_reassembly_take */
@@ -82,6 +91,9 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
  * on each connection. A slice out of order is as good as lost, as the whole frame is then.
  */
 struct rawe_sliced;
+
+/** Give up what has come of a frame. */
+void rawe_sliced_free(struct rawe_sliced **sliced);
 
 enum rawe_slice_result {
     RAWE_SLICE_ADDED,     /**< more slices are missing */

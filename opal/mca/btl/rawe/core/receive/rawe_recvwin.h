@@ -84,6 +84,24 @@ static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
     return false;
 }
 
+/** Owe an acknowledgement at the end of this round, whatever has come. */
+static inline void rawe_recvwin_owe_now(struct rawe_recvwin *window)
+{
+    window->ack_now = true;
+}
+
+/** A frame has come twice: the sender may have taken it for lost too early. */
+static inline void rawe_recvwin_note_duplicate(struct rawe_recvwin *window)
+{
+    window->duplicate_seen = true;
+}
+
+/** The peer is given up: no delayed acknowledgement is owed. */
+static inline void rawe_recvwin_stop(struct rawe_recvwin *window)
+{
+    window->ack_deadline_ns = 0;
+}
+
 /** A probe asks for an acknowledgement with its number, now. Number 0 replaces no other. */
 static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
 {

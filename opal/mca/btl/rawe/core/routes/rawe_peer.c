@@ -159,14 +159,8 @@ void rawe_peer_close(struct rawe_peer *peer)
 /** The route carries less: those at home there are told, and those that use it as long as they do. */
 static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    uint32_t home_bytes = conn->home_payload_max_bytes;
     (void)now_ns;
-    if (conn->home == route || conn->route == route) {
-        rawe_conn_set_payload_max(conn, route->payload_max_bytes);
-    }
-    if (conn->home != route) {
-        conn->home_payload_max_bytes = home_bytes;
-    }
+    rawe_conn_path_shrunk(conn, route);
 }
 
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)

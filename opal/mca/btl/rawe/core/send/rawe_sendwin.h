@@ -115,7 +115,7 @@ static inline bool rawe_sendwin_stamp(struct rawe_sendwin *window, uint64_t sent
 }
 
 /** Look for losses again at `deadline_ns`, unless that is planned; 0: no need. */
-static inline void rawe_sendwin_look_again(struct rawe_sendwin *window, uint64_t deadline_ns)
+static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_t deadline_ns)
 {
     if (window->loss_deadline_ns == 0 || deadline_ns == 0) {
         window->loss_deadline_ns = deadline_ns;
