@@ -171,7 +171,7 @@ static void tear_down(void)
     }
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     rawe_handle_table_free(&handles);
-    /* Nobody has kept the process, nor given it back too often. */
+    /* Each reference to the process was released, once. */
     assert_int_equal(proc->super.super.obj_reference_count, 1);
     OBJ_RELEASE(proc);
 }

@@ -308,7 +308,7 @@ static void end_stay(pthread_t thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** Who is inside was alone when it began, and leaves without looking. */
+/** The thread inside entered when there were no others, and leaves without checking. */
 TEST(mca_btl_rawe_lock_hand_over__to_one_that_began_alone)
 {
     struct item item = {.work = {.perform = do_item}};

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of introducing processes, and of taking them back. bml/r2 does both with its lock held, for
- * which a callback may be waiting inside of an engine. No process here answers. And of those that
+ * Tests of introducing processes, and of taking them back: bml/r2 does both with its lock held, for
+ * which a callback may be waiting inside an engine. No process here answers. Also of processes that
  * call first.
  */
 #include "btl_rawe_procs.h"
@@ -103,7 +103,7 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
     return strcpy(out, "rank 1");
 }
 
-/* Who calls is not known. In the modex there is nothing of him, unless a test says so. */
+/* Callers are unknown, and have published nothing unless a test says so. */
 static unsigned searched_for;
 static struct mca_btl_rawe_published callers;
 
@@ -134,7 +134,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return callers.count;
 }
 
-/* Nobody is found by add_procs. */
+/* No process is found by add_procs. */
 bool mca_btl_rawe_compat_shared_memory(void)
 {
     return false;
@@ -267,7 +267,7 @@ static void add(void)
 
 FIXTURE(set_up, tear_down);
 
-/** Who waits for a host that is silent has no lock that others need. */
+/** While it waits for a silent host it holds no lock that other threads need. */
 TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
     add();

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Endpoints: their life, the table they are found in, and what the engine says of them.
+ * Endpoints: life, lookup, and what the engine reports about their connections.
  */
 #include "btl_rawe_endpoint.h"
 
@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A connection without progress is reported after half of the peer timeout, or this time. */
+/** A connection without progress is reported after half the peer timeout, but no later. */
 #define STALL_REPORT_MOST_NS 10000000000ull
 
-/** While one makes no progress, the peer's responder is asked this often, ... */
+/** While a connection makes no progress, the peer's responder is asked this often, ... */
 #define WATCH_INTERVAL_NS 100000000u
 
-/** ... and the path is validated with this pause in between, each time no longer than that. */
+/** ... and the path is validated again after this pause, each time for at most this long. */
 #define VALIDATION_INTERVAL_NS 1000000000ull
 #define VALIDATION_TIMEOUT_NS 3000000000ull
 
@@ -55,7 +55,7 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
     return out;
 }
 
-/** The newest endpoint for a process, its others hang from it; NULL: none. endpoints_lock held. */
+/** A process's newest endpoint, head of its list by `older`; NULL: none. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_newest(mca_btl_rawe_module_t *module,
                                                 opal_process_name_t name)
 {
@@ -64,7 +64,7 @@ static mca_btl_base_endpoint_t *endpoint_newest(mca_btl_rawe_module_t *module,
     return OPAL_SUCCESS == status ? found : NULL;
 }
 
-/** The newest endpoint for a process's interface, if there is one. endpoints_lock held. */
+/** The newest endpoint for a process's interface; NULL: none. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_find(mca_btl_rawe_module_t *module,
                                               opal_process_name_t name,
                                               const uint8_t mac[RAWE_MAC_BYTES])
@@ -77,7 +77,7 @@ static mca_btl_base_endpoint_t *endpoint_find(mca_btl_rawe_module_t *module,
     return endpoint;
 }
 
-/** A new endpoint, in the module's list and table; NULL without memory. endpoints_lock held. */
+/** Add an endpoint to the module's list and table; NULL without memory. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal_proc_t *proc)
 {
     mca_btl_base_endpoint_t *endpoint = OBJ_NEW(mca_btl_rawe_endpoint_t);
@@ -98,7 +98,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/** Take an endpoint out of the module's list and table. endpoints_lock held. */
+/** Remove an endpoint from the module's list and table. endpoints_lock held. */
 static void endpoint_unlink(mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *endpoint)
 {
     opal_process_name_t name = endpoint->proc->proc_name;
@@ -151,7 +151,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
     return found;
 }
 
-/** An endpoint closes: what it carried in order, the process's other endpoints carry themselves. */
+/** An endpoint closes: those that sent ordered fragments through it now send them directly. */
 static void pass_on_order(mca_btl_base_endpoint_t *endpoint)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
@@ -235,7 +235,7 @@ mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *mod
     return list;
 }
 
-/** A new endpoint: others of the same process may use its route, and it theirs. routes_lock held. */
+/** Let endpoints of the same process use each other's routes. routes_lock held. */
 static void join_others(mca_btl_base_endpoint_t *endpoint)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
@@ -253,7 +253,7 @@ static uint32_t payload_max_bytes(uint32_t mtu_bytes)
     return (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
 }
 
-/** The peer behind an endpoint whose address and path are known. */
+/** Initialize the peer of an endpoint whose address and path are set. */
 static void init_peer(mca_btl_base_endpoint_t *endpoint)
 {
     const struct mca_btl_rawe_address *address = &endpoint->address;
@@ -282,7 +282,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     opal_mutex_lock(&module->endpoints_lock);
     mca_btl_base_endpoint_t *endpoint = endpoint_find(module, proc->proc_name, address->mac);
-    /* Who was lost and is introduced again begins anew: failed connections stay so. */
+    /* A lost process gets a new endpoint if it is introduced again: failed connections stay so. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
         if (NULL != endpoint) {
@@ -412,8 +412,8 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 }
 
 /**
- * Ask the peer's responder, and pass on when it said last that the process makes no progress, if
- * that explains what the connection does.
+ * Send the peer's responder a PING. If a computing process explains what the connection does, tell
+ * it when the responder last said that its process makes no progress.
  */
 static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
 {
@@ -427,19 +427,19 @@ static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, boo
     }
 }
 
-/** The endpoint whose route a connection uses: its own, mostly. */
+/** The endpoint whose route a connection uses, mostly its own. */
 static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 {
     return rawe_peer_used(conn)->config.owner;
 }
 
-/** In MPI_Finalize the progress thread may be here, which calls nothing of Open MPI's. */
+/** May the user be told? In MPI_Finalize the progress thread may be here: it calls no Open MPI. */
 static bool may_say(void)
 {
     return !mca_btl_rawe_state.finalizing;
 }
 
-/** The peer's responder answers, its process makes progress, and yet the connection makes none. */
+/** Report a connection without progress whose peer answers PINGs and makes progress itself. */
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
     const struct rawe_responder *responder = endpoint->module->responder;
@@ -454,10 +454,10 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
         return;
     }
     uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
-    /* An answer by another route, before that was lost as well, is no sign of a stall. */
+    /* An old answer, by a route that was lost since, shows no stall. */
     if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
         rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
-        return; /* nobody answers, or the process computes */
+        return; /* no answer, or the process computes */
     }
     endpoint->stall_reported = true;
     mca_btl_rawe_help_connection_stalled(
@@ -468,10 +468,10 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
 }
 
 /**
- * Is a connection answered while its peer computes? The progress thread does that, but for a peer
- * that has given us up, after a time in which we were cut off: in a job that goes on without us (ULFM)
- * it may compute for hours, and we would wait for it. In other jobs its end is also ours. Open MPI is
- * not asked which: this may be the progress thread.
+ * Is a connection answered while its peer computes? The peer's progress thread answers, unless the
+ * peer has given us up after an outage: in a fault-tolerant job it may then compute for hours, and
+ * we must not wait for it. idle_ns tells such a job; Open MPI cannot be asked in the progress
+ * thread.
  */
 static bool is_served(const mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *conn)
 {
@@ -489,7 +489,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
 
-/** The path was found to carry less, and the user is to know. */
+/** Limit frames to what a path was found to carry, and tell the user. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     char mac[18];
@@ -502,7 +502,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
 }
 
-/** Have the path validated anew, and heed the result; called again and again while it lasts. */
+/** Validate the path and apply the result; called repeatedly while a validation is under way. */
 static void validate_path(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_responder *responder = endpoint->module->responder;
@@ -562,8 +562,8 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
 }
 
 /**
- * The process behind an endpoint is lost: one report says so, whatever its interfaces. Most jobs end
- * with that, here and now. One that goes on hears of it when this progress is over.
+ * The process behind an endpoint is lost, which is reported once for all its interfaces. Most jobs
+ * end here. A fault-tolerant one is told at the end of this progress call.
  */
 static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {

@@ -31,15 +31,15 @@ typedef struct mca_btl_base_endpoint_t {
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when the last one ended; 0: never */
     bool stall_reported;                /**< the user knows that the connection makes no progress */
-    atomic_bool in_use;                 /**< given to the PML by add_procs, and not taken back */
+    atomic_bool in_use;                 /**< the PML has it: from add_procs to del_procs */
     /**
-     * The one of the process's endpoints, of any module, that carries what must keep its order: the
-     * PML hands the pieces of a long message to all of them.
+     * The endpoint of the same process, of any module, that carries fragments whose order matters:
+     * the PML spreads a long message over all of them.
      */
     struct mca_btl_base_endpoint_t *in_order;
     bool lost;                                 /**< Open MPI knows, or is about to be told */
     const char *lost_text;                     /**< why, for the error callback */
-    struct mca_btl_base_endpoint_t *next_lost; /**< of which it is to be told */
+    struct mca_btl_base_endpoint_t *next_lost; /**< list of those to be reported */
 } mca_btl_base_endpoint_t;
 /* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
 typedef mca_btl_base_endpoint_t mca_btl_rawe_endpoint_t;
@@ -48,60 +48,59 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 /** Smallest path worth using: headers, and a fragment with some data. */
 #define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
 
-/** "rank 3", or with the job's number when it is another job's; in `out`. */
+/** Write "rank 3", or "rank 3 of job 7" for another job's process, to `out`. */
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
-/** The endpoint for a process's interface, if there is one. */
+/** The endpoint for a process's interface; NULL: there is none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES]);
-/** The newest endpoint of the process that is not this one, nor lost; NULL: there is none. */
+/** The newest endpoint of the process other than this one that is not lost; NULL: none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(struct mca_btl_rawe_module *module,
                                                      opal_process_name_t name,
                                                      const mca_btl_base_endpoint_t *endpoint);
-/** The endpoint of a process's interface that has this port and key; NULL: there is none. */
+/** The endpoint for the process's interface with this port and key; NULL: there is none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(struct mca_btl_rawe_module *module,
                                                       opal_process_name_t name, uint16_t port,
                                                       uint32_t key);
-/** All endpoints of a module, in memory to be freed; NULL, and 0 of them, without memory. */
+/** All endpoints of a module, for the caller to free; NULL, with `*count` 0, without memory. */
 mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(struct mca_btl_rawe_module *module,
                                                       unsigned *count);
-/** Ask the peer's responder for a sign of life. */
+/** Send the peer's responder a PING. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
-/** The same, new if need be, then with such a path; NULL without memory. */
+/** Find the endpoint, or make one with this path; NULL without memory. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *module,
                                                    opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes);
-/** The path carries no more than that: frames are no longer from now on. Lock held. */
+/** Limit frames to what the path carries. Lock held. */
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
-/** Whether the PML has an endpoint of the module for this process. */
+/** Does the PML have an endpoint of the module for this process? */
 bool mca_btl_rawe_endpoint_in_use(struct mca_btl_rawe_module *module, opal_process_name_t name);
-/** The endpoint of the process that carries what must keep its order; NULL: the PML has none. */
+/** The process's endpoint that carries fragments whose order matters; NULL: the PML has none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
-/** The endpoint goes to the PML; which one carries what must keep its order is settled here. */
+/** Give the endpoint to the PML, and choose which one carries fragments whose order matters. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */
 struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /**
- * Tell Open MPI of the processes of which a job that goes on without them has lost `endpoints`, by
- * `next_lost`, which are given away. Not inside an engine, nor with the lock held: the PML's error
- * callback sends, and wakes threads that wait.
+ * Report lost processes to Open MPI, in a fault-tolerant job. Takes ownership of `endpoints`, a
+ * list by `next_lost`. Not inside an engine, nor with the lock held: the PML's error callback
+ * sends, and wakes waiting threads.
  */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
 /**
- * rawe_callbacks.deliver: a message, to the callback registered for its tag.
+ * rawe_callbacks.deliver: pass a message to the callback registered for its tag.
  *
- * From a process that Open MPI has not introduced yet the callback may have it introduced, if it has
- * to reply. bml/r2 does so with a lock held, under which another thread may search for paths to a
- * third process for btl_rawe_connect_timeout_ms. In a program with threads such a message is deferred
- * (mca_btl_rawe_state.deferred), so that the engines' lock is not held meanwhile.
+ * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it,
+ * with a lock that another thread may hold for btl_rawe_connect_timeout_ms while it searches for
+ * paths. In a program with threads, such a message is deferred until the engines' lock is released.
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** Deliver deferred messages, which are given away. Lock not held. */
+/** Deliver deferred messages, and free them. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.silent, .stalled and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What is left when the process finalizes. See btl_rawe_linger.h.
+ * What modules do before the first one closes. See btl_rawe_linger.h.
  */
 #include "btl_rawe_linger.h"
 
@@ -17,14 +17,14 @@
 
 #include <time.h>
 
-/** Endpoints are asked this often whether they may be closed. */
+/** How often endpoints are asked whether they may be closed. */
 #define ASK_INTERVAL_NS 1000000ull
 
-/** Who has nothing to do lets others run, which it may be waiting for; after this time it sleeps. */
+/** Without work for this long, sleep: other processes of this host may need the processor. */
 #define SPIN_NS 100000ull
 #define SLEEP_NS 100000
 
-/** Progress of all modules. Returns true when something came of it. */
+/** Make progress in all modules. Returns true if something was received. */
 static bool progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -45,8 +45,8 @@ static bool progress(void)
 }
 
 /**
- * Say that data may be missing at a peer. A program that goes on without lost processes hears of
- * them by its errors: a peer that lives finds us silent.
+ * Tell the user that a peer may miss data. A fault-tolerant program needs no message: a peer that
+ * lives finds us silent, and gets errors.
  */
 static void report(const mca_btl_base_endpoint_t *endpoint)
 {
@@ -64,10 +64,10 @@ static void report(const mca_btl_base_endpoint_t *endpoint)
 }
 
 /**
- * What an endpoint's process still needs. In MPI_Finalize all processes of a job pass a fence before
- * modules are finalized, and receive nothing behind it; unless the job is connected to another one:
- * then Open MPI has processes of both exchange messages (ompi_dpm_dyn_finalize), which must be
- * acknowledged. A process of another job sends us nothing once we finalize.
+ * What an endpoint's process still needs. In MPI_Finalize all processes of a job pass a fence
+ * before modules are finalized, and receive nothing behind it; unless the job is connected to
+ * another one: then Open MPI has processes of both exchange messages (ompi_dpm_dyn_finalize), which
+ * must be acknowledged. A process of another job sends us nothing once we finalize.
  */
 static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fenced)
 {
@@ -92,14 +92,14 @@ static bool passed_fence(void)
     return fenced;
 }
 
-/** May all endpoints of a module be closed? `*lost` becomes one that may, although data is lost. */
+/** May all endpoints of a module be closed? `*lost` becomes one that may, but with data lost. */
 static bool module_finalized(mca_btl_rawe_module_t *module, bool fenced, uint64_t now_ns,
                              const mca_btl_base_endpoint_t **lost)
 {
     mca_btl_base_endpoint_t *endpoint;
     bool all = true;
 
-    /* Each is asked, as each counts the time; but for those that the job goes on without. */
+    /* All are asked, as each counts its own time, except those that a fault-tolerant job lost. */
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
     {
         bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name);
@@ -126,10 +126,7 @@ static bool finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_
     return all;
 }
 
-/**
- * A peer may be behind us in MPI_Finalize, and wait for what is in flight to it; or it may be ahead.
- * What is right for each is known to its connections.
- */
+/** Make progress until all endpoints may be closed. Peers may be ahead of us, or behind. */
 static void carry(void)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};
@@ -168,19 +165,19 @@ void mca_btl_rawe_linger(void)
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         opal_mutex_lock(&module->endpoints_lock);
-        module->closing = true; /* one that is not open yet stays so */
+        module->closing = true; /* one that is not open yet stays closed */
         opal_mutex_unlock(&module->endpoints_lock);
     }
     mca_btl_rawe_lock();
     mca_btl_rawe_lock_do_work();
-    /* What the PML registered may be gone: frames that name it are refused. */
+    /* Memory that the PML registered may be gone: refuse frames that name it. */
     rawe_handle_table_free(&state->handles);
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             rawe_engine_finalizing(&state->modules[i]->engine);
         }
     }
-    state->complete_first = NULL; /* of sends that nobody is told of any more */
+    state->complete_first = NULL; /* the closed PML is told of no completion */
     carry();
     mca_btl_rawe_unlock();
 }

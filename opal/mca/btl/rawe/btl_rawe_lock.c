@@ -13,16 +13,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/** Turns in which MPI yields the processor to the progress thread before it sleeps. */
+/** How often MPI yields the processor to the progress thread before it sleeps. */
 #define YIELDS_MAX 4u
 
-/** Turns in which a tool yields the processor to MPI before it does without. */
+/** How often a tool yields the processor to MPI before it gives up. */
 #define PATIENCE 10000u
 
 struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
 opal_recursive_mutex_t mca_btl_rawe_mutex;
 
-/** What was handed over and nobody has taken yet, the newest first. */
+/** Work handed over and not taken yet, the newest first. */
 static _Atomic(struct mca_btl_rawe_work *) handed_over;
 
 static long membarrier(int command)
@@ -49,7 +49,7 @@ static bool is_inside_itself(void)
 
 void mca_btl_rawe_lock_init(void)
 {
-    /* Where the kernel refuses membarrier(2), or does not know it, no claim can be made. */
+    /* Without membarrier(2) the biased lock cannot be claimed. */
     bool biased =
         !opal_using_threads() && 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
@@ -85,7 +85,7 @@ static void end_claim(uint32_t next)
                   NULL, 0);
 }
 
-/** Claim the biased lock. MPI's thread may be inside still. */
+/** Claim the biased lock. MPI's thread may still be inside. */
 static bool begin_claim(void)
 {
     uint32_t free = MCA_BTL_RAWE_LOCK_FREE;
@@ -95,8 +95,8 @@ static bool begin_claim(void)
         return false;
     }
     /*
-     * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass
-     * a full barrier in between (membarrier(2), "private expedited").
+     * Either MPI's thread sees the claim, or we see `inside`: the kernel makes it execute a full
+     * barrier in between (membarrier(2), "private expedited").
      */
     if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
         end_claim(MCA_BTL_RAWE_LOCK_FREE);
@@ -105,14 +105,14 @@ static bool begin_claim(void)
     return true;
 }
 
-/** There are several threads of MPI now: from when nobody is inside, the mutex is used. */
+/** MPI has threads now: once the lock is free, the mutex takes its place. */
 static void retire(bool wait)
 {
     if (!begin_claim()) {
         return;
     }
     while (wait && is_inside()) {
-        sched_yield(); /* one that began when it was alone */
+        sched_yield(); /* a thread that entered before there were others */
     }
     end_claim(is_inside() ? MCA_BTL_RAWE_LOCK_FREE : MCA_BTL_RAWE_LOCK_RETIRED);
 }
@@ -134,13 +134,13 @@ void mca_btl_rawe_lock_do_work(void)
     }
 }
 
-/** Leave the mutex, having done what was handed over meanwhile. */
+/** Release the mutex, after doing what was handed over meanwhile. */
 void mca_btl_rawe_unlock_slowly(void)
 {
     do {
         mca_btl_rawe_lock_do_work();
         opal_mutex_unlock(&mca_btl_rawe_mutex);
-        /* Who found the mutex taken has handed over before: either is seen by the other. */
+        /* A thread hands over before it tries the mutex: either it gets it, or we see the work. */
         atomic_thread_fence(memory_order_seq_cst);
     } while (NULL != atomic_load(&handed_over) && 0 == opal_mutex_trylock(&mca_btl_rawe_mutex));
 }
@@ -177,16 +177,16 @@ void mca_btl_rawe_lock_slowly(void)
 bool mca_btl_rawe_enter_slowly(void)
 {
     if (!opal_using_threads() && MCA_BTL_RAWE_LOCK_RETIRED != claimed()) {
-        mca_btl_rawe_lock_slowly(); /* for the progress thread, or a tool: not for long */
+        mca_btl_rawe_lock_slowly(); /* the progress thread, or a tool, has it: not for long */
         return true;
     }
     while (!mca_btl_rawe_trylock_slowly()) {
         if (MCA_BTL_RAWE_LOCK_CLAIMED != claimed() || is_inside()) {
             return false;
         }
-        wait_unclaimed(); /* for the same, not for one that may be in a callback */
+        wait_unclaimed(); /* the same; neither is in a callback */
     }
-    mca_btl_rawe_lock_do_work(); /* what this thread may have handed over comes first */
+    mca_btl_rawe_lock_do_work(); /* this thread may have handed over work before */
     return true;
 }
 
@@ -218,11 +218,11 @@ bool mca_btl_rawe_lock_claim(void)
 
 void mca_btl_rawe_lock_unclaim(void)
 {
-    /* While it is claimed it does not retire. */
+    /* A claimed lock does not retire. */
     if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
         mca_btl_rawe_unlock_slowly();
     } else {
-        mca_btl_rawe_lock_do_work(); /* for one that was inside, and began alone */
+        mca_btl_rawe_lock_do_work(); /* handed over while the lock was biased */
         end_claim(MCA_BTL_RAWE_LOCK_FREE);
     }
 }

@@ -426,7 +426,7 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == known.host;
 }
 
-/** The place of a host in the list of silent ones; behind the last if it is not there. Lock held. */
+/** Index of a host among the silent ones; behind the last if it is not there. Lock held. */
 static unsigned silent_index(uint64_t host)
 {
     unsigned i = 0;

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A process: one record holds what is known of it, by its name. What it has published (the modex) is
- * asked of the runtime once, and stays; an answer is taken whenever it comes. The runtime also says
- * which processes have died, and path discovery which hosts are silent.
+ * A process: one record holds what is known of it, by its name. What it has published (the modex)
+ * is asked of the runtime once, and stays; an answer is taken whenever it comes. The runtime also
+ * says which processes have died, and path discovery which hosts are silent.
  */
 #ifndef MCA_BTL_RAWE_PROC_H
 #define MCA_BTL_RAWE_PROC_H
@@ -35,8 +35,8 @@ int mca_btl_rawe_proc_publish(void);
 /**
  * What a process that Open MPI introduces has published. The first call for a process waits for the
  * runtime, which has btl_rawe_connect_timeout_ms for the answer if no other BTL would take the
- * process, else 2 s (4.1: no limit). Tells the user once why a process is refused. Returns the number
- * of its addresses.
+ * process, else 2 s (4.1: no limit). Tells the user once why a process is refused. Returns the
+ * number of its addresses.
  */
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out);
 

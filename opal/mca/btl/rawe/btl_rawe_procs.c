@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Processes that become peers: those Open MPI introduces, and whether and how they can be reached;
- * those that call first, or from an interface that we have no path to.
+ * How processes become peers: Open MPI introduces them, and paths to them are searched for; or they
+ * send a CONNECT first, or from an interface that we have no path to.
  */
 #include "btl_rawe_procs.h"
 
@@ -25,14 +25,14 @@ static bool is_loopback(const struct mca_btl_rawe_address *address)
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
 }
 
-/** Does a BTL for shared memory take the process, whatever we say of it? */
+/** Does a BTL for shared memory take the process, whether rawe reaches it or not? */
 static bool shares_memory(const opal_proc_t *proc)
 {
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
            proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid && mca_btl_rawe_compat_shared_memory();
 }
 
-/** One interface of one process, and one of ours that may reach it. */
+/** An interface of a process, and one of ours that may reach it. */
 struct candidate {
     size_t proc_index;
     const mca_btl_rawe_module_t *module;
@@ -41,9 +41,9 @@ struct candidate {
 };
 
 /**
- * Does a path begin or end at an interface whose MAC address both hosts have? That is no address of
- * a network that they share: NICs between a board and its BMC have the same on many hosts, as have
- * those of containers.
+ * Does a path begin or end at a MAC address that both hosts have? Such an interface is hardly on a
+ * network that they share: many hosts have the same address on the NIC to their BMC, or in
+ * containers.
  */
 static bool has_common_mac(const mca_btl_rawe_module_t *module,
                            const struct mca_btl_rawe_address *address,
@@ -61,7 +61,7 @@ static bool has_common_mac(const mca_btl_rawe_module_t *module,
     return found && !module->interface.loopback;
 }
 
-/** Append the interfaces of a process that a module may reach, the likeliest first. */
+/** Append the interfaces of a process that a module may reach, the most likely first. */
 static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc_index,
                                 const struct mca_btl_rawe_published *published,
                                 struct candidate *candidates)
@@ -70,7 +70,7 @@ static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc
     unsigned listed = 0;
 
     for (unsigned i = 0; i < published->count; ++i) {
-        /* Interfaces of the same rank in both lists are likely to be on the same segment. */
+        /* Interfaces with the same index are likely to be on the same segment. */
         const struct mca_btl_rawe_address *address =
             &published->addresses[(i + module->address.index) % published->count];
         if (local == module->interface.loopback && is_loopback(address) == local) {
@@ -102,7 +102,7 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
     return found;
 }
 
-/** Is there a module behind this one that may find a path to the same process? */
+/** Is there a later module that may find a path to the same process? */
 static bool others_follow(const mca_btl_rawe_module_t *module)
 {
     const mca_btl_rawe_module_t *last = module;
@@ -144,10 +144,10 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 }
 
 /**
- * Open MPI introduces a process that the program sends to, and neither this module nor any other
- * reaches it. Without another BTL Open MPI keeps an endpoint that has none, and ob1 follows a null
- * pointer at the first message (bml_r2.c, mca_bml_r2_add_proc); so the job ends here. It is not told
- * of the process, without which a fault-tolerant job would go on.
+ * End the job if no module reaches a process that the program sends to, and no other BTL is left:
+ * Open MPI would keep an endpoint without BTLs (bml_r2.c, mca_bml_r2_add_proc), and ob1 would
+ * follow a null pointer at the first message. The process is not named in the call: a
+ * fault-tolerant job would go on.
  */
 static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_proc_t *proc)
 {
@@ -164,15 +164,15 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 }
 
 /**
- * An interface that has failed this number of times, and reached nobody, gets little time for the
- * next process that others of ours reach. Where hosts have a network that leads to none of the
- * others (bridges of containers), that is not to cost much for each of them.
+ * An interface that has failed this many times, and reached no process, gets little time for
+ * further processes that other interfaces reach: on a network of its own (a bridge of containers,
+ * say) it would cost the full time for each of them.
  */
 #define DEPRIORITIZE_FAILURES 4u
 
 /**
- * Append the paths to a process: this module's, then, unless it is known to be there, the other
- * modules' as indirect checks.
+ * Append the module's paths to a process; then, unless the process is known to be there, the paths
+ * of other modules, as indirect checks.
  */
 static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                            size_t proc_index, const struct mca_btl_rawe_published *published,
@@ -207,7 +207,7 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
     return listed;
 }
 
-/** How long paths are searched for: not long where all hosts have been silent before. */
+/** How long to search for paths: only briefly if all hosts have been silent before. */
 static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                           unsigned listed)
 {
@@ -221,8 +221,8 @@ static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct cand
 }
 
 /**
- * Note which hosts have answered. Where only another module's path to the process has, the search
- * was cut short, and says nothing.
+ * Note which hosts have answered. If only another module reached the process, the search was cut
+ * short and shows nothing.
  */
 static void note_silence(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                          const struct rawe_path *paths, unsigned listed)
@@ -240,7 +240,7 @@ static void note_silence(const mca_btl_rawe_module_t *module, const struct candi
     }
 }
 
-/** A path that was measured while another thread was inside of an engine. */
+/** A path that was measured while another thread held the lock. */
 struct measured_path {
     struct mca_btl_rawe_work work; /**< first: a pointer to it is one to the path */
     mca_btl_base_endpoint_t *endpoint;
@@ -257,8 +257,8 @@ static void heed_measured(struct mca_btl_rawe_work *work)
 }
 
 /**
- * The endpoint may have been there: who calls has its word taken for what the path carries, and by
- * another interface than expected, what is published. add_procs must not wait for the lock.
+ * Apply a measured MTU to an endpoint that may have existed before: a caller's own figure, or the
+ * published one, was taken for it then. add_procs must not wait for the lock.
  */
 static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
@@ -268,7 +268,7 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
         return;
     }
     struct measured_path *path = malloc(sizeof(*path));
-    if (NULL != path) { /* else frames that are too long stall, and it is measured again */
+    if (NULL != path) { /* else long frames stall, and the path is measured again */
         path->work.perform = heed_measured;
         path->endpoint = endpoint;
         path->mtu_bytes = mtu_bytes;
@@ -277,8 +277,8 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 }
 
 /**
- * Find out which processes a module reaches, as in btl_add_procs; `shared_too`: also those that a BTL
- * for shared memory takes.
+ * Find out which processes a module reaches, as btl_add_procs; with `shared_too`, also those that a
+ * BTL for shared memory takes.
  */
 static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
@@ -321,7 +321,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         size_t index = candidates[i].proc_index;
         if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES ||
             NULL != endpoints[index]) {
-            continue; /* an indirect check never gets as far */
+            continue; /* also true of each indirect check */
         }
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
                                                      paths[i].mtu_passed_bytes);
@@ -339,13 +339,13 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         size_t index = candidates[i].proc_index;
         if (NULL == endpoints[index] && candidates[i].module == module) {
             ++module->failures;
-            /* A module behind this one has yet to try, and reports it if it fails, too. */
+            /* A later module that fails as well reports it. */
             if (!paths[i].process_known && !others_follow(module)) {
                 report_unreachable(module, procs[index], &candidates[i].address);
             }
         }
     }
-    /* MPI_Init, which wants `reachable` filled in, ends a job in good order itself. */
+    /* MPI_Init, which passes `reachable`, reports an unreachable process itself. */
     if (NULL == reachable && 1 == count && NULL == endpoints[0] && !shared_too &&
         procs[0] != opal_proc_local_get() && !shares_memory(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
@@ -402,8 +402,8 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     (void)btl;
     (void)procs;
     /*
-     * Connections stay until finalize: the PML calls this before, when a peer may still wait for
-     * an acknowledgement, and does not know that we are about to leave.
+     * Connections stay until finalize: a peer may still wait for an acknowledgement, and does not
+     * know yet that we are about to leave.
      */
     for (size_t i = 0; i < count; ++i) {
         if (NULL != endpoints[i]) {
@@ -414,7 +414,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     return OPAL_SUCCESS;
 }
 
-/** The module that a CONNECT is meant for, which may have come through another one. */
+/** The module that a CONNECT is for; it may have come through another one. */
 static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct rawe_connect *from)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && 0 != from->choice; ++i) {
@@ -434,13 +434,13 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     mca_btl_rawe_module_t *module = meant(context, from);
     struct mca_btl_rawe_published published;
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
-    /* What comes by another route is from another interface; the engine knows which may. */
+    /* By another route it comes from another interface; the engine knows which are allowed. */
     bool elsewhere = 0 != from->choice;
 
     mca_btl_base_endpoint_t *endpoint =
         elsewhere ? mca_btl_rawe_endpoint_by_key(module, name, from->port, from->key)
                   : mca_btl_rawe_endpoint_find(module, name, source_mac);
-    /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
+    /* Outside MPI no function of Open MPI may be called: the peer repeats its CONNECT. */
     if (NULL == endpoint && !receiver->engine.deferral.active) {
         unsigned count = mca_btl_rawe_proc_find(name, &published);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
@@ -452,7 +452,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
             }
             if (NULL != proc) {
                 uint32_t mtu_bytes = smaller(address->mtu_bytes, module->address.mtu_bytes);
-                /* The caller has found out what its path to us carries. */
+                /* The caller has measured what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
                 endpoint =
                     mca_btl_rawe_endpoint_get(module, proc, address, smaller(mtu_bytes, theirs));
@@ -469,7 +469,7 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
     const mca_btl_base_endpoint_t *home = conn->owner;
     struct mca_btl_rawe_published published;
 
-    /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its frame. */
+    /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
     if (module->engine.deferral.active || module->interface.loopback ||
         home->module->interface.loopback || home->lost) {
         return;
@@ -478,7 +478,7 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &published.addresses[i];
         if (!is_loopback(address) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
-            /* Frames of this length may not pass. Then the path is validated, as any. */
+            /* If frames of this length do not pass, the path is validated like any other. */
             (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
                                             smaller(address->mtu_bytes, module->address.mtu_bytes));
         }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Processes that become peers.
+ * How processes become peers.
  */
 #ifndef MCA_BTL_RAWE_PROCS_H
 #define MCA_BTL_RAWE_PROCS_H
@@ -18,14 +18,14 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 /** Is the process on this host, and has it published that it can be reached through lo? */
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
 /**
- * The endpoint for such a process, reached through lo if need be, even when a BTL for shared memory
- * takes its messages. NULL, after a message, when that fails.
+ * The endpoint for such a process, which is reached through lo if need be, even if a BTL for shared
+ * memory takes its messages. NULL, after a message to the user, if that fails.
  */
 struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc);
-/** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
+/** rawe_callbacks.accept: a process, maybe one not introduced yet, asks for a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);
-/** rawe_callbacks.unknown_source: a peer uses an interface of its own that we have no path to. */
+/** rawe_callbacks.unknown_source: a peer sends from an interface that we have no path to. */
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
                                  const uint8_t source_mac[RAWE_MAC_BYTES]);
 
