@@ -5,7 +5,6 @@
  */
 #include "btl_rawe_compat.h"
 
-#include "btl_rawe_close.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_group.h"
@@ -105,7 +104,7 @@ static int component_close(void)
     mca_btl_rawe_proc_close();
     mca_btl_rawe_monitor_close();
     mca_btl_rawe_group_close();
-    mca_btl_rawe_close_wait();
+    mca_btl_rawe_finalize_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
     mca_btl_rawe_state.service = NULL;
     mca_btl_rawe_failures_report();

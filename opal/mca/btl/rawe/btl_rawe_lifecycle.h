@@ -28,4 +28,7 @@ int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, siz
 /** Wait for acknowledgements for a bounded time, then close the module and free it. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
 
+/** Wait until the sockets of all modules are closed: before the component's code goes away. */
+void mca_btl_rawe_finalize_wait(void);
+
 #endif
