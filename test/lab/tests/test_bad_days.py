@@ -20,6 +20,7 @@ from conftest import (
 from jobs import EndlessJob, Job, assert_failure
 
 WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
+TCP_NIC = ("--mca", "btl_tcp_if_include", "eth1")
 ROUNDS = ("rounds", 20)
 NO_RAW_SOCKETS = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
 # A blocked peer is given up sooner than by default; the tests do not depend on how soon.
@@ -46,67 +47,44 @@ def run_told(*arguments, **options):
     return result
 
 
-# What is wrong at start: (name, what breaks it, what the message must contain).
+def include(interfaces):
+    """The parameter that chooses interfaces."""
+    return ["--mca", "btl_rawe_if_include", interfaces]
 
 
-def unknown_interface(_lab):
-    """A name in btl_rawe_if_include that no host has."""
-    return ["--mca", "btl_rawe_if_include", "nosuch0"], ["nosuch0", "btl_rawe_if_include"]
+def deaf(*ways):
+    """What keeps frames of our EtherType from getting from one host to another."""
+    return lambda lab: [lab.blackhole(*way, ETHERTYPE) for way in ways]
 
 
-def parameter_out_of_range(_lab):
-    """A parameter that is too large."""
-    return ["--mca", "btl_rawe_window_frames", "1000000"], ["btl_rawe_window_frames", "1000000"]
+# Trouble at start: what breaks the lab, what the job is given, what the message must contain.
+LOST = [*UNCONNECTED, *IMPATIENT, *include("eth0")]
+TROUBLES = {
+    "unknown interface": (None, include("nosuch0"), ["nosuch0", "btl_rawe_if_include"]),
+    "parameter out of range": (
+        None,
+        ["--mca", "btl_rawe_window_frames", "1000000"],
+        ["btl_rawe_window_frames", "1000000"],
+    ),
+    "include and exclude": (
+        None,
+        [*include("eth0"), "--mca", "btl_rawe_if_exclude", "eth1"],
+        ["btl_rawe_if_include", "btl_rawe_if_exclude"],
+    ),
+    "interface down": (lambda lab: lab.link_down(1, nic=0), include("eth0"), ["eth0", "ip link"]),
+    "interface gone": (lambda lab: lab.delete_nic(1, nic=0), include("eth0"), ["eth0"]),
+    "unknown subnet": (None, include("10.255.0.0/16"), ["10.255.0.0/16"]),
+    "lost both ways": (deaf((0, 1), (1, 0)), LOST, ["eth0", "nft list ruleset"]),
+    "lost one way": (deaf((1, 0)), LOST, ["eth0", "nft list ruleset"]),
+}
 
 
-def include_and_exclude(_lab):
-    """Two parameters that shut each other out."""
-    arguments = ["--mca", "btl_rawe_if_include", "eth0", "--mca", "btl_rawe_if_exclude", "eth1"]
-    return arguments, ["btl_rawe_if_include", "btl_rawe_if_exclude"]
-
-
-def interface_down(lab):
-    """The NIC for rawe is down on one host."""
-    lab.link_down(1, nic=0)
-    return ["--mca", "btl_rawe_if_include", "eth0"], ["eth0", "ip link"]
-
-
-def interface_gone(lab):
-    """The NIC for rawe is missing on one host."""
-    lab.delete_nic(1, nic=0)
-    return ["--mca", "btl_rawe_if_include", "eth0"], ["eth0"]
-
-
-def unknown_subnet(_lab):
-    """A subnet in btl_rawe_if_include that no interface has an address in."""
-    return ["--mca", "btl_rawe_if_include", "10.255.0.0/16"], ["10.255.0.0/16"]
-
-
-def frames_lost_both_ways(lab):
-    """Frames of our EtherType do not get through between the hosts."""
-    lab.blackhole(0, 1, ETHERTYPE)
-    lab.blackhole(1, 0, ETHERTYPE)
-    arguments = [*UNCONNECTED, *IMPATIENT, "--mca", "btl_rawe_if_include", "eth0"]
-    return arguments, ["eth0", "nft list ruleset"]
-
-
-def frames_lost_one_way(lab):
-    """Frames of our EtherType get through in one direction only."""
-    lab.blackhole(1, 0, ETHERTYPE)
-    arguments = [*UNCONNECTED, *IMPATIENT, "--mca", "btl_rawe_if_include", "eth0"]
-    return arguments, ["eth0", "nft list ruleset"]
-
-
-TROUBLES = [
-    unknown_interface,
-    parameter_out_of_range,
-    include_and_exclude,
-    interface_down,
-    interface_gone,
-    unknown_subnet,
-    frames_lost_both_ways,
-    frames_lost_one_way,
-]
+def begin(lab, trouble):
+    """Break the lab; what the job is given, and what its message must contain."""
+    damage, arguments, words = TROUBLES[trouble]
+    if damage is not None:
+        damage(lab)
+    return arguments, words
 
 
 def two_nics(make_lab):
@@ -114,37 +92,29 @@ def two_nics(make_lab):
     return make_lab(hosts=2, nics=2)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
-def test_trouble_at_start_is_told_once_and_ends_the_job(make_lab, build, endless, trouble):
+# Alone the job ends; with tcp on the other NIC it goes on.
+@pytest.mark.parametrize(
+    "btls, check",
+    [(RAWE, assert_failure), ((*WITH_TCP, *TCP_NIC), assert_success)],
+    ids=["rawe", "tcp"],
+)
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_at_start_is_told_once(make_lab, build, endless, trouble, btls, check):
     lab = two_nics(make_lab)
-    arguments, words = trouble(lab)
-    result = run_told(lab, build, RAWE, *arguments, endless, *ROUNDS)
-    assert_failure(result)
+    arguments, words = begin(lab, trouble)
+    result = run_told(lab, build, btls, *arguments, endless, *ROUNDS)
+    check(result)
     assert_one_message(result, f"{lab.name}-h", *words)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
-def test_trouble_at_start_is_told_once_and_tcp_takes_over(make_lab, build, endless, trouble):
-    lab = two_nics(make_lab)
-    arguments, words = trouble(lab)
-    tcp = ["--mca", "btl_tcp_if_include", "eth1"]
-    result = run_told(lab, build, WITH_TCP, *tcp, *arguments, endless, *ROUNDS)
-    assert_success(result)
-    assert_one_message(result, f"{lab.name}-h", *words)
-
-
-def test_without_cap_net_raw_the_job_ends_with_one_message(make_lab, build, endless):
+@pytest.mark.parametrize(
+    "btls, check", [(RAWE, assert_failure), (WITH_TCP, assert_success)], ids=["rawe", "tcp"]
+)
+def test_without_cap_net_raw_there_is_one_message(make_lab, build, endless, btls, check):
     lab = make_lab(hosts=2)
-    result = run_told(lab, build, RAWE, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
-    assert_failure(result)
+    result = run_told(lab, build, btls, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    check(result)
     assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW", "doc/security.md")
-
-
-def test_without_cap_net_raw_tcp_takes_over(make_lab, build, endless):
-    lab = make_lab(hosts=2)
-    result = run_told(lab, build, WITH_TCP, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
-    assert_success(result)
-    assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW")
 
 
 def test_peers_with_different_mtu_are_told_once_and_work(make_lab, build, verify):

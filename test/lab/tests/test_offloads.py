@@ -82,26 +82,21 @@ def test_batches_are_cut_and_frames_merged(
         assert received["in"][0] < frames, received
 
 
-def test_apply__plain_on_hosts_and_switch(make_lab):
-    lab = make_lab(hosts=3, nic="plain")
-    switch = lab.namespaces[-1]
+@pytest.mark.parametrize(
+    "nic, on, off",
+    [
+        ("plain", set(), {offloads.GRO_NAME, *offloads.CUTTING_NAMES}),
+        ("cut", {offloads.GRO_NAME}, offloads.CUTTING_NAMES),
+        ("whole", {"tcp-segmentation-offload"}, set()),
+    ],
+)
+def test_apply__on_hosts_and_switch(make_lab, nic, on, off):
+    lab = make_lab(hosts=3, nic=nic)
     for host in lab.hosts:
-        assert offloads.active(host.netns, "eth0") == set()
-        assert offloads.active(switch, host.nics[0].port) == set()
-
-
-def test_apply__cut_on_hosts_and_switch(make_lab):
-    lab = make_lab(hosts=3, nic="cut")
-    switch = lab.namespaces[-1]
-    for host in lab.hosts:
-        for end in ((host.netns, "eth0"), (switch, host.nics[0].port)):
-            on = offloads.active(*end)
-            assert offloads.GRO_NAME in on and not on & offloads.CUTTING_NAMES
-
-
-def test_apply__whole_by_default(make_lab):
-    lab = make_lab(hosts=2)
-    assert "tcp-segmentation-offload" in offloads.active(lab.hosts[0].netns, "eth0")
+        for end in ((host.netns, "eth0"), (lab.namespaces[-1], host.nics[0].port)):
+            active = offloads.active(*end)
+            assert on <= active and not active & off
+            assert nic != "plain" or not active
 
 
 def test_spec__only_known_kinds_of_nic(make_lab):

@@ -3,9 +3,8 @@
 
 import pytest
 from conftest import HANG_SECONDS, assert_success, show
-from test_bad_days import NO_RAW_SOCKETS, ROUNDS, TROUBLES, two_nics
+from test_bad_days import NO_RAW_SOCKETS, ROUNDS, TCP_NIC, TROUBLES, begin, two_nics
 
-TCP_NIC = ("--mca", "btl_tcp_if_include", "eth1")
 VERBOSE = ("--mca", "btl_base_verbose", "10")
 # Selections of BTLs that do not name rawe, or name it as one that is not wanted.
 UNASKED = {
@@ -37,10 +36,10 @@ def test_without_cap_net_raw_nothing_is_said(make_lab, build, endless, selection
     assert_silent(result)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_of_trouble_at_start_nothing_is_said(make_lab, build, endless, trouble):
     lab = two_nics(make_lab)
-    arguments, _ = trouble(lab)
+    arguments, _ = begin(lab, trouble)
     result = run(lab, build, *arguments, endless, *ROUNDS)
     assert_silent(result)
 

@@ -184,33 +184,6 @@ static void spawn(int number, int children, bool multiple)
     verify_step_at(step + 1, "parted");
 }
 
-/* True when a list of BTLs in the environment names shared memory and nothing else. */
-static bool shared_memory_only(void)
-{
-    const char *list = getenv("OMPI_MCA_btl");
-
-    if (list == NULL || list[0] == '^') {
-        return false;
-    }
-    while (*list != '\0') {
-        size_t part = strcspn(list, ",");
-
-        if (!(part == 4 && strncmp(list, "self", 4) == 0) &&
-            !(part == 5 && strncmp(list, "vader", 5) == 0) &&
-            !(part == 2 && strncmp(list, "sm", 2) == 0)) {
-            return false;
-        }
-        list += part + (list[part] == ',');
-    }
-    return true;
-}
-
-const char *group_spawn_unfit(void)
-{
-    return shared_memory_only() ? "Open MPI's shared memory does not reach spawned processes"
-                                : NULL;
-}
-
 void group_spawn(void)
 {
     for (int i = 0; i < (verify.quick ? 1 : 3); i++) {

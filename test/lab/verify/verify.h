@@ -6,8 +6,7 @@
  *
  * Every received byte is compared with a generator that both sides compute from (seed, step,
  * source, destination, tag, sequence, offset). So a byte in the wrong place, from another message,
- * left over from an earlier one or flipped on the way cannot pass, and the failure line says which
- * of these it was. Receive buffers are filled with VERIFY_POISON first and carry guard zones.
+ * left over from an earlier one or flipped on the way cannot pass. Receive buffers are filled with VERIFY_POISON first and carry guard zones.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -230,7 +229,6 @@ void group_onesided(void);
 const char *group_onesided_unfit(void);
 void group_windows(void);
 void group_spawn(void);
-const char *group_spawn_unfit(void);
 void group_connect(void);
 void group_flood(void);
 void group_random(void);
