@@ -7,6 +7,7 @@ from benchlib import options as command_line
 from benchlib.error import BenchError
 from benchlib.places import Outcome
 from benchlib.session import Rejected
+from benchlib.transports import COMPONENT
 from imbruns import suites
 from imbruns.driver import IMB_SECONDS, ImbDriver, real_imb
 
@@ -94,6 +95,19 @@ def test_plan__transports_alternate_and_change_places():
         (3, "tcp"),
         (3, "rawe"),
     ]
+
+
+def test_plan__both_builds_take_turns_and_run_the_same_program(tmp_path):
+    component = tmp_path / COMPONENT
+    component.parent.mkdir(parents=True)
+    component.touch()
+    argv = ["--suite", "change", "--against", str(tmp_path), "--rounds", "2", "--no-baseline"]
+    runs = plan(*argv)
+    assert [run.transport for run in runs] == ["old", "rawe"] * 5 + ["rawe", "old"] * 5
+    for run in runs:
+        words = words_of(run)
+        assert "/b/rawe-imb" in words
+        assert any(str(tmp_path) in word for word in words) == (run.transport == "old")
 
 
 def test_plan__real_imb_does_not_get_benchmarks_that_only_rawe_imb_has():

@@ -12,47 +12,41 @@ def values(samples, benchmark):
     return {(one.size, one.metric): one.value for one in samples if one.benchmark == benchmark}
 
 
-def test_parse_imb__single_transfer(sample_output):
+@pytest.mark.parametrize(
+    "file, benchmark, expected",
+    [
+        (
+            "imb-mpi1.txt",
+            "PingPong",
+            {
+                (0, "time_us"): 4.11,
+                (0, "mbytes_per_s"): 0.0,
+                (1, "time_us"): 4.25,
+                (1, "mbytes_per_s"): 0.24,
+                (4194304, "time_us"): 1811.20,
+                (4194304, "mbytes_per_s"): 2315.76,
+            },
+        ),
+        # The average of several times, the rate beside it.
+        ("imb-mpi1.txt", "Sendrecv", {(1024, "time_us"): 6.20, (1024, "mbytes_per_s"): 325.08}),
+        # A size that was out of memory is left out.
+        ("imb-mpi1.txt", "Allreduce", {(0, "time_us"): 0.04, (4, "time_us"): 11.0}),
+        ("imb-mpi1.txt", "Uniband", {(64, "mbytes_per_s"): 12.8, (64, "messages_per_s"): 200000.0}),
+        ("imb-mpi1.txt", "Barrier", {(0, "time_us"): 8.2}),
+        ("rawe-imb.txt", "Isend", {(64, "time_us"): 3.915}),  # the median, not the mean
+    ],
+)
+def test_parse_imb__values_of_each_layout(sample_output, file, benchmark, expected):
+    assert values(output.parse_imb(sample_output(file)), benchmark) == expected
+
+
+def test_parse_imb__processes_repetitions_and_the_column_of_defects(sample_output):
     samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert values(samples, "PingPong") == {
-        (0, "time_us"): 4.11,
-        (0, "mbytes_per_s"): 0.0,
-        (1, "time_us"): 4.25,
-        (1, "mbytes_per_s"): 0.24,
-        (4194304, "time_us"): 1811.20,
-        (4194304, "mbytes_per_s"): 2315.76,
-    }
     assert Sample("PingPong", 2, 4194304, "time_us", 1811.20, 10) in samples
-
-
-def test_parse_imb__parallel_transfer_takes_the_average(sample_output):
-    samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert values(samples, "Sendrecv") == {
-        (1024, "time_us"): 6.20,
-        (1024, "mbytes_per_s"): 325.08,
-    }
-
-
-def test_parse_imb__collective_skips_out_of_memory(sample_output):
-    samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert values(samples, "Allreduce") == {(0, "time_us"): 0.04, (4, "time_us"): 11.0}
     assert {one.processes for one in samples if one.benchmark == "Allreduce"} == {4}
-
-
-def test_parse_imb__rate_and_barrier(sample_output):
-    samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert values(samples, "Uniband") == {
-        (64, "mbytes_per_s"): 12.8,
-        (64, "messages_per_s"): 200000.0,
-    }
-    assert values(samples, "Barrier") == {(0, "time_us"): 8.2}
-
-
-def test_parse_imb__own_layout_with_defects_multi_and_call_time(sample_output):
     samples = output.parse_imb(sample_output("rawe-imb.txt"))
     assert values(samples, "PingPong")[16, "time_us"] == 4.744
     assert Sample("Uniband", 2, 1024, "messages_per_s", 12299887.0, 10) in samples
-    assert values(samples, "Isend") == {(64, "time_us"): 3.915}
 
 
 def test_parse_imb__defects_are_an_error(sample_output):

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line, the end and the output of the small benchmarks, which are no comparisons."""
+"""What the small benchmarks share that are no comparisons: command line, build, table, CSV file."""
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
 from rawelab import LabError, interrupts
 from rawelab.spec import NIC_KINDS
 
+from . import prepare
 from .error import BenchError
 from .options import count
-from .prepare import SOURCE
 from .summary import write_csv
 from .text import aligned
 
@@ -28,18 +29,50 @@ def parser(name, description, rounds=None, nic=None):
         add("--quick", action="store_true", help="one short round, only to try it")
     if nic:
         add("--nic", choices=NIC_KINDS, default=nic, help=f"as of compare (default {nic})")
-    add("--build", type=Path, default=SOURCE / "build", metavar="DIR", help="default ./build")
+    add(
+        "--build",
+        type=Path,
+        default=prepare.SOURCE / "build",
+        metavar="DIR",
+        help="default ./build",
+    )
     file = f"{name.partition('/')[0]}.csv"
     add("--output", type=Path, metavar="DIR", help=f"write {file} there")
     made.set_defaults(file=file, usual_rounds=rounds)
     return made
 
 
-def run(made, measure, argv=None, finish=lambda options: None):
-    """Parse, measure, print and write a table; returns the exit status.
+def output_of(argv, timeout_seconds=600):
+    """Standard output of a command; BenchError with the end of its output when it fails."""
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=timeout_seconds, check=False
+        )
+    except FileNotFoundError as error:
+        raise BenchError(f"{words[0]} is not there; test/install-deps bench installs it") from error
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"no end within {timeout_seconds} s: {' '.join(words)}") from error
+    if done.returncode != 0:
+        output = (done.stderr or done.stdout).strip()[-1000:]
+        raise BenchError(f"status {done.returncode} of: {' '.join(words)}\n{output}")
+    return done.stdout
 
-    `measure(options)` gives the lines of the table, the first one its heads, and text below it or
-    None.
+
+def fields(text, start):
+    """The name=value pairs of each line that begins with `start`, as dictionaries."""
+    return [
+        dict(word.split("=", 1) for word in line.split() if "=" in word)
+        for line in text.splitlines()
+        if line.startswith(start)
+    ]
+
+
+def main(made, measure, argv=None, finish=lambda options: None):
+    """Parse, build, measure, print and write a table; returns the exit status.
+
+    `finish(options)` fills in defaults. `measure(options)` gives the lines of the table, the first
+    one its heads, and text below it or None.
     """
     options = made.parse_args(argv)
     options.build = options.build.resolve()
@@ -48,6 +81,7 @@ def run(made, measure, argv=None, finish=lambda options: None):
     finish(options)
     interrupts.install()
     try:
+        prepare.build(options.build, print)
         lines, words = measure(options)
     except (BenchError, LabError) as error:
         print(f"{made.prog}: {error}", file=sys.stderr)
@@ -59,7 +93,6 @@ def run(made, measure, argv=None, finish=lambda options: None):
         print(words)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        write_csv(
-            options.output / options.file, [*lines, *([["bound", words, ""]] if words else [])]
-        )
+        below = [["bound", words, ""]] if words else []
+        write_csv(options.output / options.file, [*lines, *below])
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the small commands of bench/ on made-up outputs, and of built.py and text.py."""
+"""Tests of the small commands of bench/ on made-up outputs, and of tool.py and text.py."""
 
 import importlib.machinery
 import importlib.util
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchlib import built, text
+from benchlib import prepare, text, tool
 from benchlib.error import BenchError
 
 BENCH = Path(__file__).resolve().parents[2]
@@ -121,21 +121,21 @@ def test_batch_time__sums_what_is_work():
     assert lines[1] == ["64 KiB, sender", "9.0", "3.0", "2.0", "1.0", "50.0", "6.0"]
 
 
-def test_run__names_what_failed_and_what_is_missing():
-    assert built.run([sys.executable, "-c", "print(5)"]) == "5\n"
+def test_output_of__names_what_failed_and_what_is_missing():
+    assert tool.output_of([sys.executable, "-c", "print(5)"]) == "5\n"
     with pytest.raises(BenchError, match="status 3 of: .*\nno luck"):
-        built.run([sys.executable, "-c", "import sys; print('no luck'); sys.exit(3)"])
+        tool.output_of([sys.executable, "-c", "import sys; print('no luck'); sys.exit(3)"])
     with pytest.raises(BenchError, match="install-deps"):
-        built.run(["no-such-program-anywhere"])
+        tool.output_of(["no-such-program-anywhere"])
 
 
 def test_program__without_a_build_says_so(tmp_path):
-    with pytest.raises(BenchError, match="--build"):
-        built.program(tmp_path, "core/core-memory")
+    with pytest.raises(BenchError, match="--no-build"):
+        prepare.program(tmp_path, "core/core-memory")
 
 
 def test_fields__only_of_the_lines_asked_for():
-    assert built.fields("a b=1 c=2\nd b=3\na x\n", "a ") == [{"b": "1", "c": "2"}, {}]
+    assert tool.fields("a b=1 c=2\nd b=3\na x\n", "a ") == [{"b": "1", "c": "2"}, {}]
 
 
 def test_aligned__words_left_numbers_right():
