@@ -93,33 +93,6 @@ void lu_destroy(struct lu *lu)
     free(lu->faces_out);
 }
 
-/* Copies two planes of u, of constant x (axis 0) or y (axis 1), to or from a message buffer. */
-static void copy_planes(struct lu *lu, int axis, int first, double *buffer, int to_buffer)
-{
-    struct nas_block *b = &lu->grid;
-    int along = b->size[1 - axis];
-    ptrdiff_t step = b->vstep[1 - axis];
-
-    for (int layer = 0; layer < NAS_GHOST; layer++) {
-        for (int k = 0; k < b->size[2]; k++) {
-            for (int m = 0; m < NAS_VARS; m++) {
-                double *u =
-                    b->u + m * b->next_var +
-                    (0 == axis ? nas_vat(b, first + layer, 0, k) : nas_vat(b, 0, first + layer, k));
-
-                for (int n = 0; n < along; n++) {
-                    if (to_buffer) {
-                        buffer[n] = u[n * step];
-                    } else {
-                        u[n * step] = buffer[n];
-                    }
-                }
-                buffer += along;
-            }
-        }
-    }
-}
-
 /* Sends the planes next to side `to`; the neighbour there keeps them as ghosts of side `from`. */
 static void shift_planes(struct lu *lu, int axis, enum lu_side from, enum lu_side to)
 {
@@ -134,12 +107,12 @@ static void shift_planes(struct lu *lu, int axis, enum lu_side from, enum lu_sid
                   &request);
     }
     if (MPI_PROC_NULL != lu->neighbour[to]) {
-        copy_planes(lu, axis, upwards ? b->size[axis] - NAS_GHOST : 0, lu->faces_out, 1);
+        nas_block_copy_planes(b, axis, upwards ? b->size[axis] - NAS_GHOST : 0, lu->faces_out, 1);
         MPI_Send(lu->faces_out, count, MPI_DOUBLE, lu->neighbour[to], tag, MPI_COMM_WORLD);
     }
     if (MPI_PROC_NULL != lu->neighbour[from]) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        copy_planes(lu, axis, upwards ? -NAS_GHOST : b->size[axis], lu->faces_in, 0);
+        nas_block_copy_planes(b, axis, upwards ? -NAS_GHOST : b->size[axis], lu->faces_in, 0);
     }
 }
 
@@ -206,7 +179,7 @@ void lu_send_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_sid
 
     for (int n = 0; n < 2; n++) {
         if (MPI_PROC_NULL != lu->neighbour[sides[n]]) {
-            /* The tag is the receiver's side: what lies after me is before him. */
+            /* The tag is the receiver's side: what is after this rank is before that one. */
             int tag = SWEEP_TAG + ((int)sides[n] ^ 1);
 
             copy_line(lu, k, sides[n], 0, 1);

@@ -211,6 +211,33 @@ void nas_block_derive(struct nas_block *block)
     }
 }
 
+double *nas_block_copy_planes(struct nas_block *b, int axis, int first, double *buffer,
+                              int to_buffer)
+{
+    int from[3] = {0, 0, 0}, to[3] = {b->size[0], b->size[1], b->size[2]};
+
+    from[axis] = first;
+    to[axis] = first + NAS_GHOST;
+    for (int k = from[2]; k < to[2]; k++) {
+        for (int j = from[1]; j < to[1]; j++) {
+            for (int m = 0; m < NAS_VARS; m++) {
+                double *u = b->u + nas_vat(b, from[0], j, k) + m * b->next_var;
+                int count = to[0] - from[0];
+
+                for (int n = 0; n < count; n++) {
+                    if (to_buffer) {
+                        buffer[n] = u[n];
+                    } else {
+                        u[n] = buffer[n];
+                    }
+                }
+                buffer += count;
+            }
+        }
+    }
+    return buffer;
+}
+
 void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS])
 {
     for (int k = block->low[2]; k < block->high[2]; k++) {

@@ -67,6 +67,11 @@ void nas_block_initialize(struct nas_block *block);
 /* Sets the derived scalar fields from u, the nearest ghost layer included. */
 void nas_block_derive(struct nas_block *block);
 
+/* Copies the planes `first` and `first` + 1 of u across the axis, ghosts' indices allowed, to or from
+ * the buffer; returns what is behind them in it. */
+double *nas_block_copy_planes(struct nas_block *block, int axis, int first, double *buffer,
+                              int to_buffer);
+
 /* Adds this block's sum of squares of (u - exact) and of rhs over inner points. */
 void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS]);
 void nas_block_add_residual(const struct nas_block *block, double sum[NAS_VARS]);

@@ -105,7 +105,7 @@ int sp_create(struct sp *sp, int grid_points, double time_step)
 
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_BEFORE; way <= SP_AFTER; way++) {
-            /* A message from one side has as many points as the one to the same side. */
+            /* A message from one side has the length of the one to that side. */
             size_t count = (size_t)face_count(sp, axis, (enum sp_way)way);
 
             sp->face_out[axis][way] = nas_allocate(count + 1, sizeof(double));
@@ -136,33 +136,6 @@ void sp_destroy(struct sp *sp)
     free(sp->line_in);
 }
 
-/* Copies the two planes `first`, `first` + 1 across the axis to or from the buffer. */
-static double *copy_planes(struct nas_block *b, int axis, int first, double *buffer, int to_buffer)
-{
-    int from[3] = {0, 0, 0}, to[3] = {b->size[0], b->size[1], b->size[2]};
-
-    from[axis] = first;
-    to[axis] = first + NAS_GHOST;
-    for (int k = from[2]; k < to[2]; k++) {
-        for (int j = from[1]; j < to[1]; j++) {
-            for (int m = 0; m < NAS_VARS; m++) {
-                double *u = b->u + nas_vat(b, from[0], j, k) + m * b->next_var;
-                int count = to[0] - from[0];
-
-                for (int n = 0; n < count; n++) {
-                    if (to_buffer) {
-                        buffer[n] = u[n];
-                    } else {
-                        u[n] = buffer[n];
-                    }
-                }
-                buffer += count;
-            }
-        }
-    }
-    return buffer;
-}
-
 /* Packs the own planes towards, or unpacks the ghosts from, one side of every cell that has one. */
 static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
 {
@@ -177,7 +150,7 @@ static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
             first += pack ? b->size[axis] - NAS_GHOST : b->size[axis] + NAS_GHOST;
         }
         if (sp->cell[c].place[axis] != none) {
-            buffer = copy_planes(b, axis, first, buffer, pack);
+            buffer = nas_block_copy_planes(b, axis, first, buffer, pack);
         }
     }
 }
@@ -203,7 +176,7 @@ void sp_exchange_faces(struct sp *sp)
     }
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
-            /* The tag is the receiver's side: what lies after me is before him. */
+            /* The tag is the receiver's side: what is after this rank is before that one. */
             MPI_Isend(sp->face_out[axis][way], face_count(sp, axis, (enum sp_way)way), MPI_DOUBLE,
                       sp->neighbour[axis][way], FACE_TAG + 2 * axis + (1 - way), MPI_COMM_WORLD,
                       &request[requests++]);
