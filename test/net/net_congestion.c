@@ -9,7 +9,8 @@ static uint32_t fixed_frames;
 
 static void started(struct rawe_cc *cc)
 {
-    cc->window = cc->first = cc->least = cc->most = fixed_frames;
+    cc->first = cc->least = cc->most = fixed_frames;
+    rawe_cc_set_window(cc, fixed_frames);
 }
 
 static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)

@@ -268,7 +268,7 @@ static uint64_t feed(uint64_t from_ns, unsigned count, uint32_t bytes)
     return from_ns + count * MS;
 }
 
-TEST(measure_rate__between_acknowledgements)
+TEST(rawe_cc_measure_rate__between_acknowledgements)
 {
     start(64);
     /* How long the first ones were on their way does not count. */
@@ -280,7 +280,7 @@ TEST(measure_rate__between_acknowledgements)
     assert_int_equal(cc.rate_mbps, 1000); /* 250 kB in 2 ms */
 }
 
-TEST(measure_rate__waits_for_enough_bytes)
+TEST(rawe_cc_measure_rate__waits_for_enough_bytes)
 {
     start(64);
     feed(START_NS, 8, 9000);
@@ -289,7 +289,7 @@ TEST(measure_rate__waits_for_enough_bytes)
     assert_int_equal(cc.rate_mbps, 72);
 }
 
-TEST(measure_rate__is_a_mean_of_late_measurements)
+TEST(rawe_cc_measure_rate__is_a_mean_of_late_measurements)
 {
     start(64);
     uint64_t at_ns = feed(START_NS, 3, 125000);
@@ -300,7 +300,7 @@ TEST(measure_rate__is_a_mean_of_late_measurements)
     assert_in_range(cc.rate_mbps, 500, 505);
 }
 
-TEST(measure_rate__does_not_count_pauses)
+TEST(rawe_cc_measure_rate__does_not_count_pauses)
 {
     start(64);
     uint64_t at_ns = feed(START_NS, 3, 125000);
@@ -309,7 +309,7 @@ TEST(measure_rate__does_not_count_pauses)
     assert_int_equal(cc.rate_mbps, 1000);
 }
 
-TEST(measure_rate__a_time_before_the_last_one_is_no_long_time)
+TEST(rawe_cc_measure_rate__a_time_before_the_last_one_is_no_long_time)
 {
     start(64);
     uint64_t at_ns = feed(START_NS, 3, 125000);
@@ -317,7 +317,7 @@ TEST(measure_rate__a_time_before_the_last_one_is_no_long_time)
     assert_int_equal(cc.rate_mbps, 1000);
 }
 
-TEST(measure_rate__has_bounds)
+TEST(rawe_cc_measure_rate__has_bounds)
 {
     start(64);
     feed(START_NS, 3, UINT32_MAX);

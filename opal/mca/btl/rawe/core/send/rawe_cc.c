@@ -36,19 +36,12 @@ void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t
     type->started(cc);
 }
 
-static void keep_bounds(struct rawe_cc *cc)
-{
-    cc->window = cc->window < cc->least ? cc->least : cc->window;
-    cc->window = cc->window > cc->most ? cc->most : cc->window;
-}
-
 void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns)
 {
     uint64_t period_ns = rawe_rtt_overdue(rtt, RAWE_CC_UNUSED_NS, UNUSED_MOST_NS);
     uint64_t periods = (now_ns - cc->used_ns) / period_ns;
     if (periods != 0) {
         cc->type->idle(cc, periods);
-        keep_bounds(cc);
         cc->used_ns += periods * period_ns;
     }
 }
@@ -58,7 +51,7 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
  * round trip says less: right behind a pause it is little, and the round trip is that of the queue
  * that was there before.
  */
-static void measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
 {
     /* It is not known when the first ones left: they begin a measurement, and do not count. */
     if (cc->rate_from_ns == 0) {
@@ -81,15 +74,6 @@ static void measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
     }
 }
 
-void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
-{
-    if (ack->arrived_frames != 0) {
-        measure_rate(cc, ack);
-    }
-    cc->type->acknowledged(cc, ack);
-    keep_bounds(cc);
-}
-
 bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now_ns)
 {
     /* Within one turn time stands still: losses are found, and sent again, after what was sent. */
@@ -98,6 +82,5 @@ bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now
     }
     cc->recovery_ns = now_ns;
     cc->type->lost(cc);
-    keep_bounds(cc);
     return true;
 }

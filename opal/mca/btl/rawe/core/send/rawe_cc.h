@@ -28,7 +28,7 @@ struct rawe_cc_ack {
     bool congestion_experienced; /**< the network has marked a frame (ECN) */
 };
 
-/** An algorithm. It sets cc->window; rawe_cc keeps that between cc->least and cc->most. */
+/** An algorithm. It changes the window by rawe_cc_set_window alone. */
 struct rawe_cc_type {
     const char *name; /**< as btl_rawe_congestion has it */
     /** The path is new: set the first window, which is cc->first, and the algorithm's state. */
@@ -83,6 +83,13 @@ static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
     cc->recovery_ns = now_ns;
 }
 
+/** Set the window, within its bounds. */
+static inline void rawe_cc_set_window(struct rawe_cc *cc, uint32_t frames)
+{
+    frames = frames < cc->most ? frames : cc->most;
+    cc->window = frames > cc->least ? frames : cc->least;
+}
+
 /** Is half of the window in flight? */
 static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
 {
@@ -119,8 +126,17 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
     }
 }
 
+/** The slow path of the next function. */
+void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+
 /** An acknowledgement came. Losses that follow from it are reported afterwards. */
-void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+{
+    if (ack->arrived_frames != 0 && (ack->in_flight != 0 || cc->rate_from_ns != 0)) {
+        rawe_cc_measure_rate(cc, ack);
+    }
+    cc->type->acknowledged(cc, ack);
+}
 
 /**
  * A frame was found lost that was last sent at `sent_ns`, `again`: not for the first time. Returns

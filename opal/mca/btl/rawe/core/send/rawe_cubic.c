@@ -17,7 +17,7 @@
 
 static void started(struct rawe_cc *cc)
 {
-    cc->window = cc->first;
+    rawe_cc_set_window(cc, cc->first);
     cc->state.cubic = (struct rawe_cubic){.threshold = cc->most};
 }
 
@@ -37,14 +37,9 @@ static void end_round(struct rawe_cc *cc)
         cubic->rounds++;
     }
     int64_t target = curve(cubic->plateau, cubic->rounds);
-    if (target > cc->most) {
-        target = cc->most;
-    }
     uint32_t half_more = cc->window + cc->window / 2;
-    cc->window++;
-    if (target > cc->window) {
-        cc->window = target < half_more ? (uint32_t)target : half_more;
-    }
+    target = target < half_more ? target : half_more;
+    rawe_cc_set_window(cc, target > cc->window ? (uint32_t)target : cc->window + 1);
 }
 
 static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
@@ -54,7 +49,7 @@ static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
         return;
     }
     if (cc->window < cubic->threshold) {
-        cc->window += ack->arrived_frames;
+        rawe_cc_set_window(cc, cc->window + ack->arrived_frames);
         return;
     }
     cubic->acked_in_round += ack->arrived_frames;
@@ -66,10 +61,10 @@ static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
 
 static void lost(struct rawe_cc *cc)
 {
-    uint32_t window = cc->window * 7 / 10;
-    window = window < cc->least ? cc->least : window;
-    cc->state.cubic = (struct rawe_cubic){.threshold = window, .plateau = cc->window};
-    cc->window = window;
+    struct rawe_cubic *cubic = &cc->state.cubic;
+    *cubic = (struct rawe_cubic){.plateau = cc->window};
+    rawe_cc_set_window(cc, cc->window * 7 / 10);
+    cubic->threshold = cc->window;
 }
 
 /** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to near where it was. */
@@ -81,7 +76,7 @@ static void idle(struct rawe_cc *cc, uint64_t periods)
         cubic->threshold = threshold;
     }
     for (; periods != 0 && cc->window > cc->first; periods--) {
-        cc->window = cc->window / 2 > cc->first ? cc->window / 2 : cc->first;
+        rawe_cc_set_window(cc, cc->window / 2 > cc->first ? cc->window / 2 : cc->first);
         cubic->acked_in_round = 0;
     }
 }
