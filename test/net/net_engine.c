@@ -82,28 +82,22 @@ struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, un
 static void check_given_back(const struct rawe_engine *engine)
 {
     uint32_t vpid = engine->config.vpid;
-    unsigned frames = 0;
     unsigned buffers = 0;
     unsigned bundles = 0;
 
-    for (unsigned size = 0; size < 2; size++) {
-        for (const struct rawe_txframe *frame = engine->frames.free[size]; frame != NULL;
-             frame = frame->next) {
-            frames++;
-        }
-    }
     for (void *const *buffer = engine->reassembly_buffers.free; buffer != NULL; buffer = *buffer) {
         buffers++;
     }
     for (void *const *bundle = engine->bundles.free; bundle != NULL; bundle = *bundle) {
         bundles++;
     }
-    if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
+    if (engine->frames.taken != 0 || buffers != engine->reassembly_buffers.allocated ||
         bundles != engine->bundles.allocated) {
-        net_fail("nothing leaks",
-                 "n%u at its end: %u of %u frames, %u of %u buffers, %u of %u bundles given back",
-                 vpid, frames, engine->frames.allocated, buffers,
-                 engine->reassembly_buffers.allocated, bundles, engine->bundles.allocated);
+        net_fail(
+            "nothing leaks",
+            "n%u at its end: %u of %u frames taken, %u of %u buffers, %u of %u bundles given back",
+            vpid, engine->frames.taken, engine->frames.allocated, buffers,
+            engine->reassembly_buffers.allocated, bundles, engine->bundles.allocated);
     }
     if (engine->timers.armed != 0 || engine->connections != 0 || rawe_engine_pending(engine)) {
         net_fail("nothing leaks", "n%u at its end: %u timers, %u connections left", vpid,

@@ -448,9 +448,9 @@ TEST(net_engine_stop__nothing_leaks)
     engine.timers.armed = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
     engine.timers.armed = 0;
-    engine.frames.allocated = 1;
+    engine.frames.taken = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
-    engine.frames.allocated = 0;
+    engine.frames.taken = 0;
     engine.bundles.allocated = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
 }

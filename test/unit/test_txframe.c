@@ -60,6 +60,58 @@ TEST(rawe_txframe_pool_free__frees_every_slab)
     rawe_txframe_pool_free(&pool);
 }
 
+/** Time passes in which the pool is looked at, as an engine does. */
+static void seconds(struct rawe_txframe_pool *pool, unsigned count)
+{
+    for (uint64_t end_ns = pool->trim_ns + count * 1000000000ull; pool->trim_ns < end_ns;) {
+        rawe_txframe_pool_trim(pool, pool->trim_ns);
+    }
+}
+
+/** Memory that a burst to many slow peers took. */
+TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
+{
+    static const size_t sizes[] = {10, COPY_MAX_BYTES};
+    struct rawe_txframe_pool pool;
+    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 100000);
+    for (unsigned rounds = 0; rounds < 3; rounds++) {
+        struct rawe_txframe *most = NULL, *some = NULL;
+        for (unsigned i = 0; i < 5000; i++) {
+            struct rawe_txframe *frame = rawe_txframe_take(&pool, sizes[i % 2]);
+            assert_non_null(frame);
+            frame->next = i % 500 == 0 ? some : most;
+            *(i % 500 == 0 ? &some : &most) = frame;
+        }
+        seconds(&pool, 10);
+        assert_true(pool.allocated >= 5000);
+        give_all(&pool, most);
+        assert_true(pool.allocated >= 5000); /* the next burst may follow at once */
+        seconds(&pool, 5);
+        /* Each of the frames in use holds its slab. */
+        assert_in_range(pool.allocated, 10, 10 * 64);
+        give_all(&pool, some);
+        seconds(&pool, 5);
+        assert_true(pool.allocated <= 1024);
+    }
+    rawe_txframe_pool_free(&pool);
+    assert_int_equal(pool.allocated, 0);
+}
+
+TEST(rawe_txframe_pool_trim__keeps_what_is_used_often)
+{
+    struct rawe_txframe_pool pool;
+    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 5000);
+    for (unsigned rounds = 0; rounds < 10; rounds++) {
+        struct rawe_txframe *list = NULL;
+        assert_true(drain(&pool, 10, &list) >= 5000);
+        seconds(&pool, 1);
+        give_all(&pool, list);
+        seconds(&pool, 2);
+        assert_true(pool.allocated >= 5000);
+    }
+    rawe_txframe_pool_free(&pool);
+}
+
 TEST(rawe_txframe_pool_grow__stops_at_the_limit)
 {
     struct rawe_txframe_pool pool;

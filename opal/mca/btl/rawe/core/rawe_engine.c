@@ -619,5 +619,6 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
     advance_credit(engine, now_ns);
+    rawe_txframe_pool_trim(&engine->frames, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);
 }

@@ -28,12 +28,13 @@ struct rawe_txframe_times {
  * bit 0 for the first.
  */
 struct rawe_txframe {
-    struct rawe_txframe *next; /**< free list */
-    struct rawe_send *send;    /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
-    uint64_t to_send;          /**< not sent yet, or lost: to be transmitted */
-    uint64_t arrived;          /**< the peer has them */
-    uint64_t sent;             /**< sent at least once */
-    uint64_t resent;           /**< sent more than once */
+    struct rawe_txframe *next;      /**< free list */
+    struct rawe_txframe_slab *slab; /**< memory that it is part of */
+    struct rawe_send *send; /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
+    uint64_t to_send;       /**< not sent yet, or lost: to be transmitted */
+    uint64_t arrived;       /**< the peer has them */
+    uint64_t sent;          /**< sent at least once */
+    uint64_t resent;        /**< sent more than once */
     struct rawe_txframe_times first; /**< of segments that were sent once */
     struct rawe_txframe_times again; /**< of those that were sent more often: the newest sending */
     uint32_t sequence;               /**< of the first segment */
@@ -98,11 +99,14 @@ static inline unsigned rawe_txframe_range(const struct rawe_txframe *frame, size
 
 struct rawe_txframe_pool {
     struct rawe_txframe *free[2]; /**< small, large */
-    void *slabs;                  /**< list of allocated slabs, linked through their first bytes */
+    struct rawe_txframe_slab *slabs;
+    unsigned slab_count[2]; /**< small, large */
     size_t large_bytes;
-    unsigned allocated;
+    unsigned allocated; /**< frames */
+    unsigned taken;     /**< of these: in use */
     unsigned limit;
-    bool has_slab[2]; /**< small, large: there is a first slab, which the limit does not forbid */
+    unsigned calm;    /**< looks in a row at which few of the frames were in use */
+    uint64_t trim_ns; /**< time of the next look */
 };
 
 /** `copy_max_bytes`: most payload bytes that are copied into a frame. */
@@ -111,9 +115,20 @@ void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_by
 /** Every frame must have been given back. */
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool);
 
+/** The slow path of the next function. */
+void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns);
+
+/** Called all the time: some seconds after a burst, free most of what it took. */
+static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64_t now_ns)
+{
+    if (__builtin_expect(now_ns >= pool->trim_ns, 0)) {
+        rawe_txframe_pool_check(pool, now_ns);
+    }
+}
+
 /**
  * Refill the list of one size; false at the limit or without memory. The first slab of each size is
- * had beyond the limit: one size must not starve because the other has taken all.
+ * allocated beyond the limit: one size must not starve because the other has taken all.
  */
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
@@ -127,6 +142,7 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     }
     struct rawe_txframe *frame = pool->free[large];
     pool->free[large] = frame->next;
+    pool->taken++;
     frame->send = NULL;
     frame->external_count = 0;
     frame->segments = 1;
@@ -140,6 +156,7 @@ static inline void rawe_txframe_give(struct rawe_txframe_pool *pool, struct rawe
 {
     frame->next = pool->free[frame->large];
     pool->free[frame->large] = frame;
+    pool->taken--;
 }
 
 #endif
