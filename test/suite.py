@@ -45,6 +45,7 @@ QUICK = (
     ("batch-time", "--quick"),
     ("thread-rate/compare", "--quick"),
     ("window-rate/compare", "--quick"),
+    ("several-nics/compare", "--quick", "--seconds", "1"),
 )
 WITHOUT_UNIT_TESTS = 'S["RAWE_BUILD_UNIT_TESTS_TRUE"]="#"'  # in config.status
 TESTS_FAILED = 1  # pytest's exit status

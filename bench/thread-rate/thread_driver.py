@@ -20,7 +20,7 @@ class ThreadDriver(RateDriver):
     name = "thread-rate"
     description = "Measure messages out of several threads over raw Ethernet frames against TCP."
     epilog = (
-        "Rank 0 of one host sends to rank 1 of the other under MPI_THREAD_MULTIPLE. Ranks have "
+        "Rank 0 of one host sends to rank 1 of the other under MPI_THREAD_MULTIPLE.\nRanks have "
         "a core each, so threads of a rank share one where there are two."
     )
     page_title = "Messages out of several threads over raw Ethernet frames and over TCP"

@@ -28,7 +28,7 @@ class WindowDriver(RateDriver):
     name = "window-rate"
     description = "Measure one-sided operations over raw Ethernet frames (rawe) against TCP."
     epilog = (
-        "Rank 0 of one host accesses the window of rank 1 of the other. Over tcp, Open MPI 4.1 "
+        "Rank 0 of one host accesses the window of rank 1 of the other. Over tcp,\nOpen MPI 4.1 "
         "makes messages of the operations (osc/pt2pt); 5.0 does so below its osc/rdma (am-rdma)."
     )
     page_title = "One-sided operations over raw Ethernet frames and over TCP"

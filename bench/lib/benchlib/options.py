@@ -60,7 +60,7 @@ def list_of(names, what):
 def parser(driver):
     """The argument parser of a driver."""
     made = argparse.ArgumentParser(
-        prog="compare",
+        prog=f"bench/{driver.name}/compare",
         description=driver.description,
         epilog=driver.epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,

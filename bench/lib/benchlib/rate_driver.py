@@ -45,6 +45,8 @@ class RateDriver(CaseDriver):
         parser.add_argument("--time", type=seconds, help="seconds of a run (default 2)")
 
     def finish(self, parser, options):
+        if options.np not in (None, [2]):
+            parser.error("--np: these programs run on 2 ranks")
         if options.hostfile is None:
             options.shape["nic"] = options.shape["nic"] or "cut"
         for one in self.programs.values():

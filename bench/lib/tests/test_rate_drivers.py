@@ -24,6 +24,13 @@ def test_parse__batches_are_cut_unless_told_otherwise(name):
     assert plan(name, "--nic", "whole")[0].shape["nic"] == "whole"
 
 
+def test_parse__other_numbers_of_ranks_are_refused(capsys):
+    assert len(plan("window-rate", "--np", "2")[0].cases) == 7
+    with pytest.raises(SystemExit):
+        plan("window-rate", "--np", "4")
+    assert "2 ranks" in capsys.readouterr().err
+
+
 def test_plan__threads_and_bytes_reach_the_program():
     _, _, runs = plan("thread-rate", "--threads", "1,4", "--bytes", "64", "--time", "0.5")
     ends = [run.commands[0][-4:] for run in runs if run.transport == "rawe"]
