@@ -5,7 +5,7 @@ import argparse
 import sys
 import time
 
-from . import layers, tables, tools, words
+from . import layers, tables, tools, words, writers
 
 # name -> (function of path prefixes that gives lines of text, what to do about them)
 CHECKS = {
@@ -33,6 +33,10 @@ CHECKS = {
         lambda prefixes: layers.check(),
         "move what is needed down, or hand it a function pointer; the rules are in "
         "test/lint/layers.toml",
+    ),
+    "writers": (
+        lambda prefixes: writers.check(),
+        "call a function of the module that writes the field; struct rawe_conn names it",
     ),
     "words": (
         lambda prefixes: words.check(prefixes=prefixes),

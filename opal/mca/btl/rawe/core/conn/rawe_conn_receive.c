@@ -122,7 +122,7 @@ struct arrival {
 static void report_credit(struct rawe_conn *conn)
 {
     conn->engine->counters.credit_updates++;
-    conn->recvwin.ack_now = true;
+    rawe_recvwin_owe_now(&conn->recvwin);
     rawe_conn_make_pending(conn);
 }
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * State of a connection, which its files share; each part of it with rules of its own has a file of
- * its own, and is changed by calling that.
+ * State of a connection, which its files share. Each part of it is changed by calling the module
+ * that writes it.
  */
 #ifndef RAWE_CONN_STATE_H
 #define RAWE_CONN_STATE_H
@@ -49,54 +49,26 @@ struct rawe_conn_finalize {
     uint64_t stuck_ns;       /**< ... and nothing has been acknowledged */
 };
 
+/**
+ * A connection: its parts, each written by one module only. A comment above each part names it, and
+ * test/lint checks it.
+ */
 struct rawe_conn {
+    /* rawe_conn.c: what never changes */
     struct rawe_engine *engine;
-    struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
-    struct rawe_engine *usual;   /**< the same at home; elsewhere NULL: see is_usual */
-    void *owner;                 /**< the caller's */
+    void *owner;                                            /**< the caller's */
     struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
     struct rawe_peer *peer;
-    struct rawe_conn *next_pending;
-    bool is_pending;
-    uint8_t lane;  /**< enum rawe_lane */
-    uint8_t batch; /**< enum rawe_batch_state */
+    uint8_t lane; /**< enum rawe_lane */
+
+    /* rawe_conn_path.c: where its frames go */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
-    uint32_t payload_max_bytes; /**< what fits both ends and the path */
-    struct rawe_handshake handshake;
-
-    /* sending */
-    struct rawe_sendqueue queue;
-    struct rawe_sendwin sendwin;
-    struct rawe_cc cc;
-    struct rawe_rtt rtt;
-    struct rawe_reorder reorder;
-    struct rawe_liveness liveness;
-    /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
-    bool (*refill)(struct rawe_conn *conn);
-    uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
-    bool data_lost;             /**< to be reported when the owner is back */
-    bool wants_credit;          /**< something could not be sent for lack of it */
-    uint8_t credit_refusals;    /**< answers that there is none, since something was acknowledged */
-    uint64_t no_credit_ns;      /**< when the peer last said that there is none; 0: it never did */
-    uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
-    uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
-    uint32_t validation_begin;  /**< first sequence number of the validation frames */
-    uint32_t validation_end;    /**< one behind the last */
-    uint8_t withdrawals;        /**< how often batches have stopped passing */
-    uint8_t batches_lost;       /**< in a row, whole, twice: see rawe_conn_batch.c */
-    uint32_t plain_answers;     /**< to probes, in a row: see rawe_conn_ack.c... */
-    uint64_t plain_since_ns;    /**< ... since then */
-
-    /* receiving */
-    struct rawe_recvwin recvwin;
-    struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
-    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
-    struct rawe_credit_member credit; /**< its part in what we advertise */
-
-    /* other routes: rawe_conn_move.h */
-    uint32_t home_payload_max_bytes; /**< the same on the home route */
+    uint32_t payload_max_bytes;  /**< what fits both ends and the path */
+    struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
+    struct rawe_engine *usual;   /**< the same on the home route; elsewhere NULL: see is_usual */
+    uint32_t home_payload_max_bytes; /**< payload_max_bytes on the home route */
     struct rawe_route *home;         /**< NULL: there are no others */
     struct rawe_route *route;        /**< the one used */
     uint64_t migrated_ns;            /**< when it began to use that, but for CONNECT */
@@ -105,8 +77,48 @@ struct rawe_conn {
     uint8_t peer_interface; /**< of the peer's, counted from 1, the home route leads to; 0: any */
     uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
 
+    /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
+    struct rawe_conn *next_pending;
+    bool is_pending;
+    bool wants_credit;       /**< something could not be sent for lack of it */
+    uint8_t credit_refusals; /**< answers that there is none, since something was acknowledged */
+    uint32_t peer_credit;    /**< 0: nothing may be sent until the peer says otherwise */
+    uint64_t no_credit_ns;   /**< when the peer last said that there is none; 0: it never did */
+    uint32_t ack_requested;  /**< an acknowledgement was asked for with frames before this */
+
+    /* rawe_conn_batch.c: do batches pass? */
+    uint8_t batch;             /**< enum rawe_batch_state */
+    uint8_t withdrawals;       /**< how often batches have stopped passing */
+    uint8_t batches_lost;      /**< in a row, whole, twice */
+    uint32_t validation_begin; /**< first sequence number of the validation frames */
+    uint32_t validation_end;   /**< one behind the last */
+    uint32_t plain_answers;    /**< to probes, in a row... */
+    uint64_t plain_since_ns;   /**< ... since then */
+
+    /* rawe_conn_connect.c: its life */
+    uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
+
+    /* rawe_conn_finalize.c: its end */
     struct rawe_conn_finalize finalize;
-    struct rawe_timer timer; /**< earliest of the deadlines */
+    bool data_lost; /**< to be reported when the owner is back */
+
+    /* rawe_balance.c */
+    /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
+    bool (*refill)(struct rawe_conn *conn);
+
+    /* objects, each written by its own functions */
+    struct rawe_handshake handshake;
+    struct rawe_sendqueue queue;
+    struct rawe_sendwin sendwin;
+    struct rawe_cc cc;
+    struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
+    struct rawe_liveness liveness;
+    struct rawe_recvwin recvwin;
+    struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
+    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
+    struct rawe_credit_member credit; /**< its part in what we advertise */
+    struct rawe_timer timer;          /**< earliest of the deadlines */
 };
 
 /** Nothing is queued or in the window. */

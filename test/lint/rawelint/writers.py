@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks that each part of a connection is written by one module.
+
+struct rawe_conn says in a comment above each part which module writes it. Fields below the comment
+"objects" are structs of other modules: each is written by the module whose header defines it.
+"""
+
+import re
+
+from . import c_source, tree
+from .layers import COMPONENT, read_table
+
+STATE = "core/conn/rawe_conn_state.h"
+OBJECTS = "objects"
+_PART = re.compile(r"^    /\* (?:(rawe_\w+)\.c|(objects))\b", re.MULTILINE)
+_FIELD = re.compile(
+    r"(?:struct (?P<type>\w+) *(?P<pointer>\**)|[\w ]+?[ *])(?P<name>\w+)(?:\[\w+\])?$"
+)
+_ASSIGNED = r"\s*(?:=(?!=)|[-+*/|&^]=|<<=|>>=|\+\+|--)"
+_POINTER = re.compile(r"\bstruct (rawe_\w+) \*(\w+)\b(?!\()")
+
+
+def _fields(body):
+    """(offset, statement) of each field of a struct's body, comments blanked."""
+    start = 0
+    for position, char in enumerate(body):
+        if char == ";":
+            text = body[start:position]
+            yield start + len(text) - len(text.lstrip()), " ".join(text.split())
+            start = position + 1
+
+
+def read_parts(source, homes):
+    """Field -> (module that writes it, type of the struct that it is, or None), and problems."""
+    begin = source.index("struct rawe_conn {")
+    end = source.index("\n};", begin)
+    body = source[begin + len("struct rawe_conn {") : end]
+    headings = [(m.end(), m[1] or OBJECTS) for m in _PART.finditer(body)]
+    parts, problems = {}, []
+    for offset, statement in _fields(c_source.code(body)):
+        callback = re.search(r"\(\*(\w+)\)", statement)
+        match = _FIELD.match(statement)
+        name = callback[1] if callback else match["name"]
+        kind = None if callback or match["pointer"] else match["type"]
+        above = [part for at, part in headings if at <= offset]
+        writer = above[-1] if above else None
+        if writer == OBJECTS:
+            writer = homes.get(match["type"] if match else None)
+        if writer is None:
+            line = c_source.line_of(source, begin + offset)
+            problems.append(f"{COMPONENT}/{STATE}:{line}: {name} stands in no part")
+        parts[name] = (writer, kind)
+    return parts, problems
+
+
+def _chunks(text):
+    """(offset, text) of each definition at the left margin."""
+    start = 0
+    for match in re.finditer(r"^}.*\n", text, re.MULTILINE):
+        yield start, text[start : match.end()]
+        start = match.end()
+    yield start, text[start:]
+
+
+def _breaches(text, module, parts, owners):
+    """(offset, what, module that writes it) of each assignment that is another module's."""
+    for start, chunk in _chunks(text):
+        pointers = {m[2]: m[1] for m in _POINTER.finditer(chunk)}
+        for name, kind in pointers.items():
+            access = rf"\b{name}->(\w+)[\w.\[\]]*"
+            for pattern in (access + _ASSIGNED, r"(?:\+\+|--)" + access):
+                for match in re.finditer(pattern, chunk):
+                    field = match[1]
+                    writer = parts.get(field, (module,))[0] if kind == "rawe_conn" else owners[kind]
+                    if writer != module:
+                        yield start + match.start(), f"{name}->{field}", writer
+
+
+def check(root=tree.ROOT):
+    """All problems, as lines of text."""
+    core = root / COMPONENT / "core"
+    files = sorted(core.rglob("*.[ch]"))
+    sources = {file: file.read_text(encoding="utf-8") for file in files}
+    module_of = read_table()["core"].module_of
+    homes = {}
+    for ending in (";", " {"):  # a definition counts more than a declaration
+        for file, source in sources.items():
+            for kind in re.findall(rf"^struct (\w+){ending}", source, re.MULTILINE):
+                homes[kind] = module_of(file.stem)
+    parts, problems = read_parts(sources[root / COMPONENT / STATE], homes)
+    kinds = {kind: writer for writer, kind in parts.values() if kind}
+    for file, source in sources.items():
+        text = c_source.code(source)
+        module = module_of(file.stem)
+        owners = _Owners(kinds, module)
+        for offset, what, writer in _breaches(text, module, parts, owners):
+            path = file.relative_to(root).as_posix()
+            problems.append(
+                f"{path}:{c_source.line_of(text, offset)}: assigns to {what}, "
+                f"which {writer} writes: call a function of that"
+            )
+    return problems
+
+
+class _Owners(dict):
+    """Type -> module that writes it; a type that is no part of a connection: whoever asks."""
+
+    def __init__(self, kinds, module):
+        super().__init__(kinds)
+        self.module = module
+
+    def __missing__(self, kind):
+        return self.module
