@@ -90,8 +90,8 @@ static struct {
     struct {
         int priority;
         char text[LINE_BYTES];
-    } kept[2]; /**< not taken by the log yet: a decision, and the reason for it */
-    unsigned kept_count;
+    } deferred[2]; /**< not taken by the log yet: a decision, and the reason for it */
+    unsigned deferred_count;
 } journal = {.fd = -1};
 
 static void log_open(void)
@@ -106,7 +106,7 @@ static void log_open(void)
     }
 }
 
-/** Log it now if the log takes it without waiting, as syslog(3) would; otherwise keep it. */
+/** Log it now if the log takes it without waiting, as syslog(3) would; otherwise defer it. */
 __attribute__((format(printf, 2, 3))) static void report(int priority, const char *format, ...)
 {
     char text[LINE_BYTES], line[LINE_BYTES + 80], stamp[32] = "";
@@ -122,19 +122,19 @@ __attribute__((format(printf, 2, 3))) static void report(int priority, const cha
     }
     const int length = snprintf(line, sizeof line, "<%d>%srawe-socket-helper[%d]: %s",
                                 LOG_AUTHPRIV | priority, stamp, (int)getpid(), text);
-    if (send(journal.fd, line, (size_t)length, MSG_NOSIGNAL) < 0 && journal.kept_count < 2) {
-        journal.kept[journal.kept_count].priority = priority;
-        memcpy(journal.kept[journal.kept_count++].text, text, sizeof text);
+    if (send(journal.fd, line, (size_t)length, MSG_NOSIGNAL) < 0 && journal.deferred_count < 2) {
+        journal.deferred[journal.deferred_count].priority = priority;
+        memcpy(journal.deferred[journal.deferred_count++].text, text, sizeof text);
     }
 }
 
-/** Behind the answer: what was kept, however long the log takes. */
-static void log_kept(void)
+/** Behind the answer: what was deferred, however long the log takes. */
+static void log_deferred(void)
 {
-    for (unsigned i = 0; i < journal.kept_count; i++) {
-        syslog(journal.kept[i].priority, "%s", journal.kept[i].text);
+    for (unsigned i = 0; i < journal.deferred_count; i++) {
+        syslog(journal.deferred[i].priority, "%s", journal.deferred[i].text);
     }
-    journal.kept_count = 0;
+    journal.deferred_count = 0;
 }
 
 /* ---- the request ---- */
@@ -535,7 +535,7 @@ static int converse(const struct offer *offers, unsigned count)
         status = serve(offers[i].fd, offers[i].code, &request, (size_t)got, &code);
         log_decision(status, &request);
         answer(status, code, offers[i].fd);
-        log_kept();
+        log_deferred();
         if (status != RAWE_HELPER_GRANTED) {
             break;
         }

@@ -7,10 +7,12 @@
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ struct process {
 static struct rawe_service *service;
 static struct rawe_port *sender;
 static struct process processes[PROCESSES];
+static const char *helper;
 
 static int broken(void *context)
 {
@@ -62,6 +65,7 @@ static bool open_group(struct process *process, bool leader, unsigned count)
         .name = NAME,
         .leader = leader,
         .processes = count,
+        .helper = helper,
         .broken = broken,
         .context = process,
     };
@@ -440,7 +444,7 @@ static void leader__refuses_other_users_by_and_by(void **state)
     int refused[REFUSED], rest_ms;
 
     (void)state;
-    assert_int_equal(rawe_host_leader_open(&leader, NAME, 2, NULL, &error), 0);
+    assert_int_equal(rawe_host_leader_open(&leader, NAME, 2, NULL, NULL, &error), 0);
     assert_int_equal(seteuid(65534), 0);
     for (unsigned i = 0; i < REFUSED; i++) {
         refused[i] = connect_by_hand();
@@ -497,6 +501,77 @@ static void open__a_name_has_one_leader(void **state)
     assert_null(processes[1].group);
 }
 
+struct counted {
+    struct rawe_service_source source; /**< first */
+    unsigned calls;                    /**< atomic */
+};
+
+static int count_call(struct rawe_service_source *source, short events)
+{
+    (void)events;
+    __atomic_fetch_add(&((struct counted *)source)->calls, 1, __ATOMIC_SEQ_CST);
+    return -1;
+}
+
+/** The process of a helper that was started as `path` and says so in a file. */
+static pid_t await_helper(const char *said)
+{
+    for (unsigned i = 0; i < WAIT_MS; i++) {
+        FILE *file = fopen(said, "re");
+        int pid = 0;
+        if (file != NULL && fscanf(file, "%d\n", &pid) == 1) {
+            fclose(file);
+            return pid;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+        usleep(1000);
+    }
+    fail_msg("no helper was started");
+    return 0;
+}
+
+/** The service thread answers PINGs while a helper takes its time for a group's first socket. */
+static void leader__does_not_keep_the_service_thread_waiting(void **state)
+{
+    char folder[] = "/tmp/rawe-test-XXXXXX", path[64], said[64];
+    struct counted counted = {.source = {.serve = count_call, .fd = -1}};
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0777), 0);
+    snprintf(path, sizeof path, "%s/helper", folder);
+    snprintf(said, sizeof said, "%s/said", folder);
+    FILE *script = fopen(path, "we");
+    assert_non_null(script);
+    fprintf(script, "#!/bin/sh\necho $$ >%s\nexec tail\n", said);
+    assert_int_equal(fclose(script), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    helper = path;
+    assert_int_equal(rawe_service_add(service, &counted.source), 0);
+    assert_int_equal(seteuid(65534), 0); /* without CAP_NET_RAW */
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_true(open_group(&processes[i], i == 0, PROCESSES));
+        register_link(&processes[i]);
+    }
+    const pid_t pid = await_helper(said);
+    const unsigned calls = __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST);
+    rawe_service_wake(&counted.source);
+    for (unsigned i = 0; i < 5000 && __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) == calls;
+         i++) {
+        usleep(1000);
+    }
+    assert_true(__atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) > calls);
+    assert_int_equal(rawe_host_group_joined(processes[0].group), 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    rawe_service_remove(&counted.source);
+    assert_int_equal(seteuid(0), 0);
+    helper = NULL;
+    fixture_run("rm -r %s", folder);
+    assert_reached(&processes[0]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_links, close_links)
@@ -516,6 +591,7 @@ int main(void)
         TEST(leader__ends_connections_that_send_anything_else),
         TEST(leader__refuses_other_users_by_and_by),
         TEST(open__a_name_has_one_leader),
+        TEST(leader__does_not_keep_the_service_thread_waiting),
     };
 
     fixture_enter(&net);

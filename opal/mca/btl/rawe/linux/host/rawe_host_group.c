@@ -185,7 +185,9 @@ static int serve(struct rawe_service_source *source, short events)
     } else {
         rest_ms = serve_member(group);
     }
-    source->deaf = group->hushed || group->broken; /* or the thread would spin */
+    /* Or the thread would spin. */
+    source->deaf = group->hushed || group->broken ||
+                   (group->leader != NULL && rawe_host_leader_busy(group->leader));
     pthread_mutex_unlock(&group->lock);
     return rest_ms;
 }
@@ -211,7 +213,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     }
     if (config->leader) {
         if (rawe_host_leader_open(&group->leader, config->name, config->processes, config->helper,
-                                  error) != 0) {
+                                  &group->source, error) != 0) {
             goto no_leader;
         }
         group->source.fd = rawe_host_leader_fd(group->leader);

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../packet/rawe_helper.h"
 #include "rawe_host_message.h"
 
 /** With sockets missing, wait this long for further ones before those that are there join. */
@@ -25,7 +28,7 @@
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
 
-/** Anybody on the host may connect: after refusing this many it accepts none for a while. */
+/** Any user of the host may connect: after refusing this many it accepts none for a while. */
 #define REFUSALS_MAX 8u
 #define PAUSE_MS 50u
 
@@ -49,12 +52,26 @@ struct entry {
     int connection; /**< descriptor of the one it came through, -1: it is of this process */
 };
 
+/** A group that is being formed: its thread's, until `done`. */
+struct forming {
+    bool active;
+    bool done; /**< atomic */
+    pthread_t thread;
+    const char *helper;
+    struct rawe_service_source *source;                         /**< NULL: no thread */
+    struct rawe_fanout_member members[RAWE_FANOUT_MEMBERS_MAX]; /**< duplicates, to be closed */
+    int fds[RAWE_FANOUT_MEMBERS_MAX];                           /**< the same, in another order */
+    int connections[RAWE_FANOUT_MEMBERS_MAX];
+    unsigned count;
+    bool joined;
+    bool changed; /**< some joined, maybe not all */
+};
+
 struct rawe_host_leader {
     unsigned processes; /**< expected, this one included */
-    const char *helper; /**< opens the first socket of a group, if we may not */
     unsigned joined;
     bool broken;
-    int listen_fd; /**< -1: nobody is let in any more */
+    int listen_fd; /**< -1: no process is let in any more */
     int epoll_fd;
     unsigned descriptors_max;
     struct entry *entries;
@@ -64,7 +81,8 @@ struct rawe_host_leader {
     unsigned connection_count;
     unsigned connection_capacity;
     uint64_t newest_ns; /**< when the newest entry came */
-    uint64_t pause_ns;  /**< until then nobody is let in; 0: there is no pause */
+    uint64_t pause_ns;  /**< until then no process is let in; 0: there is no pause */
+    struct forming forming;
 };
 
 static uint64_t now_ns(void)
@@ -100,11 +118,26 @@ static void stop_listening(struct rawe_host_leader *leader)
     }
 }
 
+/** Wait for the group that is being formed, if one is. */
+static void await_formed(struct rawe_host_leader *leader)
+{
+    struct forming *forming = &leader->forming;
+
+    if (forming->active && forming->source != NULL) {
+        pthread_join(forming->thread, NULL);
+    }
+    for (unsigned i = 0; forming->active && i < forming->count; i++) {
+        close(forming->fds[i]);
+    }
+    forming->active = false;
+}
+
 void rawe_host_leader_close(struct rawe_host_leader *leader)
 {
     if (leader == NULL) {
         return;
     }
+    await_formed(leader);
     stop_listening(leader);
     for (unsigned i = 0; i < leader->connection_count; i++) {
         close(leader->connections[i].fd);
@@ -121,7 +154,8 @@ void rawe_host_leader_close(struct rawe_host_leader *leader)
 }
 
 int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsigned processes,
-                          const char *helper, struct rawe_port_error *error)
+                          const char *helper, struct rawe_service_source *source,
+                          struct rawe_port_error *error)
 {
     struct rawe_host_leader *leader = calloc(1, sizeof *leader);
     struct sockaddr_un address;
@@ -133,7 +167,8 @@ int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsig
         return -1;
     }
     leader->processes = processes;
-    leader->helper = helper;
+    leader->forming.helper = helper;
+    leader->forming.source = source;
     leader->descriptors_max = descriptors_max();
     leader->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     leader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -220,7 +255,7 @@ int rawe_host_leader_register(struct rawe_host_leader *leader,
     return leader->entry_count == before + count ? 0 : -1;
 }
 
-/** Who connects without end is not to keep the thread from its other work. */
+/** Rate-limit connects so that a flood cannot starve the thread. */
 static void pause_listening(struct rawe_host_leader *leader)
 {
     (void)epoll_ctl(leader->epoll_fd, EPOLL_CTL_DEL, leader->listen_fd, NULL);
@@ -370,30 +405,72 @@ static unsigned collect(const struct rawe_host_leader *leader, unsigned first, u
     return count;
 }
 
-/**
- * Join entries, and forget them: what the kernel does not take now it would not take later. Returns
- * false when it took some and not all: they miss their frames.
- */
-static bool join_all(struct rawe_host_leader *leader, const unsigned *indexes, unsigned count)
+static void *form(void *context)
 {
-    struct rawe_fanout_member members[RAWE_FANOUT_MEMBERS_MAX];
+    struct forming *forming = context;
     struct rawe_port_error error;
-    bool changed;
 
-    for (unsigned i = 0; i < count; i++) {
-        members[i] = leader->entries[indexes[i]].member;
+    forming->joined = rawe_fanout_form(forming->members, forming->count, forming->helper,
+                                       &forming->changed, &error) == 0;
+    rawe_helper_hang_up();
+    __atomic_store_n(&forming->done, true, __ATOMIC_RELEASE);
+    if (forming->source != NULL) {
+        rawe_service_wake(forming->source);
     }
-    const bool joined = rawe_fanout_form(members, count, leader->helper, &changed, &error) == 0;
+    return NULL;
+}
+
+/** Have a thread form a group of entries, which are entries no more; or form it here. */
+static void begin_forming(struct rawe_host_leader *leader, const unsigned *indexes, unsigned count)
+{
+    struct forming *forming = &leader->forming;
+    sigset_t all, before;
+
     for (unsigned i = count; i-- > 0;) {
-        struct connection *connection =
-            find_connection(leader, leader->entries[indexes[i]].connection);
-        if (joined && connection != NULL) {
+        struct entry *entry = &leader->entries[indexes[i]];
+        forming->members[i] = entry->member;
+        forming->fds[i] = entry->member.fd;
+        forming->connections[i] = entry->connection;
+        *entry = leader->entries[--leader->entry_count];
+    }
+    forming->count = count;
+    forming->active = true;
+    forming->done = false;
+    if (forming->source != NULL) {
+        sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+        const int code = pthread_create(&forming->thread, NULL, form, forming);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (code == 0) {
+            return;
+        }
+        forming->source = NULL;
+    }
+    (void)form(forming);
+}
+
+/**
+ * What the kernel did not take now it would not take later. Returns false when it took some members
+ * and not all: they miss their frames.
+ */
+static bool end_forming(struct rawe_host_leader *leader)
+{
+    const struct forming *forming = &leader->forming;
+
+    await_formed(leader);
+    for (unsigned i = 0; forming->joined && i < forming->count; i++) {
+        struct connection *connection = find_connection(leader, forming->connections[i]);
+        if (connection != NULL) {
             connection->joined = true;
         }
-        drop_entry(leader, indexes[i]);
     }
-    leader->joined += joined ? count : 0;
-    return joined || !changed;
+    leader->joined += forming->joined ? forming->count : 0;
+    return forming->joined || !forming->changed;
+}
+
+bool rawe_host_leader_busy(const struct rawe_host_leader *leader)
+{
+    return leader->forming.active && !__atomic_load_n(&leader->forming.done, __ATOMIC_ACQUIRE);
 }
 
 /** Join what is complete, or as complete as it gets. Returns the milliseconds until it may be. */
@@ -403,26 +480,29 @@ static int form_groups(struct rawe_host_leader *leader)
     const bool quiet = quiet_ns >= QUIET_MS * NS_PER_MS;
     bool waiting = false;
 
-    for (unsigned first = 0; first < leader->entry_count;) {
+    for (unsigned first = 0; first < leader->entry_count; first++) {
         unsigned indexes[RAWE_FANOUT_MEMBERS_MAX];
         const unsigned count = collect(leader, first, indexes);
         const bool complete = count >= leader->processes || count == RAWE_FANOUT_MEMBERS_MAX;
-        if (count < 2 || !(complete || quiet)) {
-            waiting = waiting || count >= 2;
-            first++;
-        } else if (!join_all(leader, indexes, count)) {
-            stop_listening(leader); /* another attempt would end in the same way */
-            dissolve(leader);
-            return -1;
-        } else {
-            first = 0; /* others have taken their places in the list */
+        if (count >= 2 && (complete || quiet)) {
+            begin_forming(leader, indexes, count);
+            return rawe_host_leader_busy(leader) ? -1 : 0;
         }
+        waiting = waiting || count >= 2;
     }
     return waiting ? (int)(QUIET_MS - quiet_ns / NS_PER_MS) : -1;
 }
 
 int rawe_host_leader_serve(struct rawe_host_leader *leader)
 {
+    if (rawe_host_leader_busy(leader)) {
+        return -1; /* whose connection ends meanwhile is seen afterwards: it may have joined */
+    }
+    if (leader->forming.active && !end_forming(leader)) {
+        stop_listening(leader); /* another attempt would end in the same way */
+        dissolve(leader);
+        return -1;
+    }
     (void)pause_rest_ms(leader);
     receive_all(leader);
     if (leader->broken) {
@@ -446,6 +526,9 @@ void rawe_host_leader_await_others(struct rawe_host_leader *leader, unsigned wai
 {
     const uint64_t until_ns = now_ns() + wait_ms * NS_PER_MS;
 
+    if (leader->forming.active) {
+        (void)end_forming(leader);
+    }
     for (;;) {
         receive_all(leader);
         const uint64_t now = now_ns();

@@ -11,18 +11,24 @@
 
 #include "../packet/rawe_fanout.h"
 #include "../port/rawe_port.h"
+#include "../sys/rawe_service.h"
 
 struct rawe_host_leader;
 
 /**
  * Listen under that name; `processes` are expected; `helper` is for rawe_fanout_form, and stays the
- * caller's. Returns 0, or -1 and the error.
+ * caller's. `source` is woken when a group is formed, by a thread of its own: the helper may take
+ * long. NULL: the caller forms it. Returns 0, or -1 and the error.
  */
 int rawe_host_leader_open(struct rawe_host_leader **leader, const char *name, unsigned processes,
-                          const char *helper, struct rawe_port_error *error);
+                          const char *helper, struct rawe_service_source *source,
+                          struct rawe_port_error *error);
 
 /** NULL is nothing to close. */
 void rawe_host_leader_close(struct rawe_host_leader *leader);
+
+/** A group is being formed: it is served when that is over, and not before. */
+bool rawe_host_leader_busy(const struct rawe_host_leader *leader);
 
 /** Readable when it is to be served. */
 int rawe_host_leader_fd(const struct rawe_host_leader *leader);

@@ -180,6 +180,7 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
 {
     const struct rawe_port_config config = {
         .use = members[0].use,
+        .once = true,
         .helper = helper,
         .interface_index = members[0].interface_index,
         .ethertype = members[0].ethertype,

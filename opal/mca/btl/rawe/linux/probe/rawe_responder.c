@@ -26,9 +26,9 @@
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
 
-/** Beyond the first limit it sleeps that long; beyond the second it looks that often. */
+/** Beyond the first limit it sleeps that long; beyond the second it polls that often. */
 #define PAUSE_MS 5
-#define LOOK_MS 1
+#define POLL_MS 1
 
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
@@ -424,7 +424,7 @@ static int serve(struct rawe_service_source *source, short events)
         count(&responder->counters.pauses);
         pause_ms = PAUSE_MS;
     } else if (responder->reads == 0) {
-        pause_ms = LOOK_MS;
+        pause_ms = POLL_MS;
     }
     const int rest_ms = see_to_duties(responder);
     source->deaf = pause_ms >= 0;
