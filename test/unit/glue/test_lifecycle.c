@@ -15,12 +15,11 @@
 #include "btl_rawe_group.h"
 #include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_metrics.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_pvars.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
-#include "btl_rawe_stats.h"
 #include "unit_test.h"
 
 #define MODULES 2u
@@ -50,17 +49,17 @@ void mca_btl_rawe_routes_end(void)
 {
 }
 
-void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module)
+void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 {
     fail_msg("a ring of %s", module->interface.name);
 }
 
-void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
+void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title)
 {
     fail_msg("%s of %s", title, module->interface.name);
 }
 
-void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module)
+void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
 {
     forgotten++;
 }

@@ -11,11 +11,10 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
-#include "btl_rawe_monitor.h"
+#include "btl_rawe_metrics.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
-#include "btl_rawe_pvars.h"
 #include "btl_rawe_rma.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
@@ -102,7 +101,7 @@ static int component_open(void)
 static int component_close(void)
 {
     mca_btl_rawe_proc_close();
-    mca_btl_rawe_monitor_close();
+    mca_btl_rawe_metrics_monitor_close();
     mca_btl_rawe_group_close();
     mca_btl_rawe_finalize_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
@@ -276,8 +275,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
     /* A tool cannot look at the counters then; the job has no use for them. */
-    (void)mca_btl_rawe_pvars_register();
-    mca_btl_rawe_monitor_open();
+    (void)mca_btl_rawe_metrics_publish();
+    mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;

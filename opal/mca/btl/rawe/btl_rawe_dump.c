@@ -9,9 +9,9 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_metrics.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_state.h"
-#include "btl_rawe_stats.h"
 
 #include "opal/util/output.h"
 
@@ -195,7 +195,7 @@ void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     mca_btl_rawe_lock();
     /* The PML comes once for each peer; the counters are those of all peers together. */
     if (NULL == only || verbose > 0) {
-        mca_btl_rawe_stats_report(module, "rawe dump");
+        mca_btl_rawe_metrics_report(module, "rawe dump");
     }
     opal_mutex_lock(&module->endpoints_lock);
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)

@@ -12,15 +12,14 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_metrics.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_progress.h"
-#include "btl_rawe_pvars.h"
 #include "btl_rawe_registration.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
-#include "btl_rawe_stats.h"
 #include "btl_rawe_thread.h"
 #include "linux/packet/rawe_packet.h"
 
@@ -477,12 +476,12 @@ static void end_engine(mca_btl_rawe_module_t *module)
     bool begun = NULL != module->link && 0 != module->engine.config.window_frames;
 
     if (begun) {
-        mca_btl_rawe_stats_check_ring(module);
+        mca_btl_rawe_metrics_check_ring(module);
     }
     if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
-        mca_btl_rawe_stats_report(module, "rawe");
+        mca_btl_rawe_metrics_report(module, "rawe");
     }
-    mca_btl_rawe_pvars_forget(module);
+    mca_btl_rawe_metrics_forget(module);
     while (begun && !opal_list_is_empty(&module->endpoints)) {
         mca_btl_rawe_endpoint_close(
             (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));

@@ -1,25 +1,27 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Metrics: what is counted for a module.
+ * Metrics: what is counted for a module, and who may read it.
  */
 #ifndef MCA_BTL_RAWE_METRICS_H
 #define MCA_BTL_RAWE_METRICS_H
 
 #include "btl_rawe_module.h"
 
-/** Metrics at most: room for the arrays that they are read into. */
-#define MCA_BTL_RAWE_METRICS_MAX 96u
+/** Write the metrics of a module to stderr, with `title` in front. Lock held. */
+void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title);
 
-struct mca_btl_rawe_metric {
-    const char *name;
-    const char *text;
-    bool watermark; /**< the most there was of something, instead of how often it happened */
-};
+/** Warn the user, once, when the kernel dropped frames because a ring or queue was full. */
+void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module);
 
-unsigned mca_btl_rawe_metric_count(void);
-struct mca_btl_rawe_metric mca_btl_rawe_metric(unsigned index);
-/** The values of all metrics as of now; system calls. Lock held. */
-void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values);
+/** Let rawe-top read them. If that fails, the process cannot be watched, and works. */
+void mca_btl_rawe_metrics_monitor_open(void);
+void mca_btl_rawe_metrics_monitor_close(void);
+
+/** Make the metrics of the modules that are open performance variables of MPI_T. */
+int mca_btl_rawe_metrics_publish(void);
+
+/** A module is about to go: keep its last values for MPI_T. Lock held. */
+void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module);
 
 #endif
