@@ -14,6 +14,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_state.h"
 #include "core/conn/rawe_conn.h"
 #include "fake_ompi.h"
@@ -144,12 +145,11 @@ static void set_up(void)
     proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
     rawe_handle_table_init(&handles, 1);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
+    mca_btl_rawe_proc_open();
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
         OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
-        assert_int_equal(opal_proc_table_init(&module->endpoints_by_name, 2, 16), OPAL_SUCCESS);
         module->error_callback = error_callback;
         unit_engine_start(&module->engine, &handles, module, 1);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
@@ -165,10 +165,10 @@ static void tear_down(void)
                 (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
         }
         rawe_engine_free(&module->engine);
-        OBJ_DESTRUCT(&module->endpoints_by_name);
         OBJ_DESTRUCT(&module->endpoints);
         OBJ_DESTRUCT(&module->endpoints_lock);
     }
+    mca_btl_rawe_proc_close();
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     rawe_handle_table_free(&handles);
     /* Each reference to the process was released, once. */

@@ -110,7 +110,6 @@ static mca_btl_rawe_module_t *module_new(bool listed)
 
     assert_non_null(module);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->fragments_small, opal_free_list_t);
     OBJ_CONSTRUCT(&module->fragments_large, opal_free_list_t);

@@ -27,7 +27,7 @@ static mca_btl_rawe_module_t module;
 static mca_btl_rawe_module_t lo;
 static mca_btl_base_endpoint_t endpoint;
 
-bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t name)
+bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *of, opal_process_name_t name)
 {
     return false;
 }

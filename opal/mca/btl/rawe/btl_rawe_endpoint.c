@@ -8,6 +8,7 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_state.h"
 
 #include <stdio.h>
@@ -55,164 +56,126 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
     return out;
 }
 
-/** A process's newest endpoint, head of its list by `older`; NULL: none. endpoints_lock held. */
-static mca_btl_base_endpoint_t *endpoint_newest(mca_btl_rawe_module_t *module,
-                                                opal_process_name_t name)
+/** A process's newest endpoint, of any module, head of its list by `older`. routes_lock held. */
+static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
 {
-    void *found;
-    int status = opal_proc_table_get_value(&module->endpoints_by_name, name, &found);
-    return OPAL_SUCCESS == status ? found : NULL;
+    mca_btl_base_endpoint_t **list = mca_btl_rawe_proc_endpoints(name, false);
+    return NULL == list ? NULL : *list;
 }
 
-/** The newest endpoint for a process's interface; NULL: none. endpoints_lock held. */
-static mca_btl_base_endpoint_t *endpoint_find(mca_btl_rawe_module_t *module,
-                                              opal_process_name_t name,
-                                              const uint8_t mac[RAWE_MAC_BYTES])
+/** The newest endpoint for a process's interface; NULL: none. routes_lock held. */
+static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_process_name_t name,
+                                     const uint8_t mac[RAWE_MAC_BYTES])
 {
-    mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, name);
+    mca_btl_base_endpoint_t *endpoint = newest(name);
 
-    while (NULL != endpoint && 0 != memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES)) {
+    while (NULL != endpoint && (endpoint->module != module ||
+                                0 != memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES))) {
         endpoint = endpoint->older;
     }
     return endpoint;
 }
 
-/** Add an endpoint to the module's list and table; NULL without memory. endpoints_lock held. */
+/** Add an endpoint to its process; NULL without memory. routes_lock held. */
 static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal_proc_t *proc)
 {
-    mca_btl_base_endpoint_t *endpoint = OBJ_NEW(mca_btl_rawe_endpoint_t);
+    mca_btl_base_endpoint_t **list = mca_btl_rawe_proc_endpoints(proc->proc_name, true);
+    mca_btl_base_endpoint_t *endpoint = NULL == list ? NULL : OBJ_NEW(mca_btl_rawe_endpoint_t);
 
     if (NULL == endpoint) {
-        return NULL;
-    }
-    endpoint->older = endpoint_newest(module, proc->proc_name);
-    if (OPAL_SUCCESS !=
-        opal_proc_table_set_value(&module->endpoints_by_name, proc->proc_name, endpoint)) {
-        OBJ_RELEASE(endpoint);
         return NULL;
     }
     OBJ_RETAIN(proc);
     endpoint->module = module;
     endpoint->proc = proc;
-    opal_list_append(&module->endpoints, &endpoint->super);
+    endpoint->older = *list;
+    *list = endpoint;
     return endpoint;
 }
 
-/** Remove an endpoint from the module's list and table. endpoints_lock held. */
-static void endpoint_unlink(mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *endpoint)
+/**
+ * Remove an endpoint from its module and its process. Those that sent ordered fragments through it
+ * now send them directly. routes_lock held.
+ */
+static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
-    opal_process_name_t name = endpoint->proc->proc_name;
-    mca_btl_base_endpoint_t *newer = endpoint_newest(module, name);
+    mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);
 
-    opal_list_remove_item(&module->endpoints, &endpoint->super);
-    if (newer != endpoint) {
-        while (newer->older != endpoint) {
-            newer = newer->older;
-        }
-        newer->older = endpoint->older;
-    } else if (NULL != endpoint->older) {
-        opal_proc_table_set_value(&module->endpoints_by_name, name, endpoint->older);
-    } else {
-        opal_proc_table_remove_value(&module->endpoints_by_name, name);
+    while (*link != endpoint) {
+        link = &(*link)->older;
     }
+    *link = endpoint->older;
+    for (mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name); NULL != other;
+         other = other->older) {
+        if (other->in_order == endpoint) {
+            other->in_order = other;
+        }
+    }
+    opal_mutex_lock(&endpoint->module->endpoints_lock);
+    opal_list_remove_item(&endpoint->module->endpoints, &endpoint->super);
+    opal_mutex_unlock(&endpoint->module->endpoints_lock);
 }
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 {
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     endpoint->in_order = endpoint;
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        opal_mutex_lock(&module->endpoints_lock);
-        for (mca_btl_base_endpoint_t *other = endpoint_newest(module, endpoint->proc->proc_name);
-             NULL != other; other = other->older) {
-            if (other->in_use && other != endpoint) {
-                endpoint->in_order = other->in_order;
-            }
+    for (mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name); NULL != other;
+         other = other->older) {
+        if (other->in_use && other != endpoint) {
+            endpoint->in_order = other->in_order;
         }
-        opal_mutex_unlock(&module->endpoints_lock);
     }
     endpoint->in_use = true;
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     __atomic_store_n(&endpoint->peer.takes_part, true, __ATOMIC_RELAXED);
+}
+
+/** A process's newest endpoint that the PML has, of another module than this one; NULL: none. */
+static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
+                                            const mca_btl_rawe_module_t *but)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *endpoint = newest(name);
+    while (NULL != endpoint && (!endpoint->in_use || endpoint->module == but)) {
+        endpoint = endpoint->older;
+    }
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return endpoint;
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
-    mca_btl_base_endpoint_t *found = NULL;
-
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && NULL == found; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        opal_mutex_lock(&module->endpoints_lock);
-        for (mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, proc->proc_name);
-             NULL != endpoint && NULL == found; endpoint = endpoint->older) {
-            found = endpoint->in_use ? endpoint->in_order : NULL;
-        }
-        opal_mutex_unlock(&module->endpoints_lock);
-    }
-    return found;
+    const mca_btl_base_endpoint_t *endpoint = find_in_use(proc->proc_name, NULL);
+    return NULL == endpoint ? NULL : endpoint->in_order;
 }
 
-/** An endpoint closes: those that sent ordered fragments through it now send them directly. */
-static void pass_on_order(mca_btl_base_endpoint_t *endpoint)
+bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name)
 {
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        opal_mutex_lock(&module->endpoints_lock);
-        for (mca_btl_base_endpoint_t *other = endpoint_newest(module, endpoint->proc->proc_name);
-             NULL != other; other = other->older) {
-            if (other->in_order == endpoint) {
-                other->in_order = other;
-            }
-        }
-        opal_mutex_unlock(&module->endpoints_lock);
-    }
-}
-
-bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *module, opal_process_name_t name)
-{
-    bool found = false;
-
-    opal_mutex_lock(&module->endpoints_lock);
-    for (const mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, name);
-         NULL != endpoint && !found; endpoint = endpoint->older) {
-        found = endpoint->in_use;
-    }
-    opal_mutex_unlock(&module->endpoints_lock);
-    return found;
+    return NULL != find_in_use(name, module);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES])
 {
-    opal_mutex_lock(&module->endpoints_lock);
-    mca_btl_base_endpoint_t *endpoint = endpoint_find(module, name, mac);
-    opal_mutex_unlock(&module->endpoints_lock);
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *endpoint = find(module, name, mac);
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
-}
-
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(mca_btl_rawe_module_t *module,
-                                                     opal_process_name_t name,
-                                                     const mca_btl_base_endpoint_t *endpoint)
-{
-    opal_mutex_lock(&module->endpoints_lock);
-    mca_btl_base_endpoint_t *other = endpoint_newest(module, name);
-    while (NULL != other && (other == endpoint || other->lost)) {
-        other = other->older;
-    }
-    opal_mutex_unlock(&module->endpoints_lock);
-    return other;
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *module,
                                                       opal_process_name_t name, uint16_t port,
                                                       uint32_t key)
 {
-    opal_mutex_lock(&module->endpoints_lock);
-    mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, name);
-    while (NULL != endpoint && (endpoint->address.port != port || endpoint->address.key != key)) {
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    mca_btl_base_endpoint_t *endpoint = newest(name);
+    while (NULL != endpoint && (endpoint->module != module || endpoint->address.port != port ||
+                                endpoint->address.key != key)) {
         endpoint = endpoint->older;
     }
-    opal_mutex_unlock(&module->endpoints_lock);
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
 
@@ -238,13 +201,13 @@ mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *mod
 /** Let endpoints of the same process use each other's routes. routes_lock held. */
 static void join_others(mca_btl_base_endpoint_t *endpoint)
 {
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_base_endpoint_t *other = mca_btl_rawe_endpoint_other(
-            mca_btl_rawe_state.modules[i], endpoint->proc->proc_name, endpoint);
-        if (NULL != other) {
-            rawe_peer_join(&endpoint->peer, &other->peer);
-            return;
-        }
+    mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name);
+
+    while (NULL != other && (other == endpoint || other->lost)) {
+        other = other->older;
+    }
+    if (NULL != other) {
+        rawe_peer_join(&endpoint->peer, &other->peer);
     }
 }
 
@@ -277,11 +240,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes)
 {
-    bool is_new = false;
-
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    opal_mutex_lock(&module->endpoints_lock);
-    mca_btl_base_endpoint_t *endpoint = endpoint_find(module, proc->proc_name, address->mac);
+    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->mac);
     /* A lost process gets a new endpoint if it is introduced again: failed connections stay so. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
@@ -289,12 +249,11 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
             endpoint->address = *address;
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
-            is_new = true;
+            join_others(endpoint);
+            opal_mutex_lock(&module->endpoints_lock);
+            opal_list_append(&module->endpoints, &endpoint->super);
+            opal_mutex_unlock(&module->endpoints_lock);
         }
-    }
-    opal_mutex_unlock(&module->endpoints_lock);
-    if (is_new) {
-        join_others(endpoint);
     }
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
@@ -320,15 +279,12 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     rawe_failover_forget(&mca_btl_rawe_state.failover, &endpoint->peer);
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     rawe_peer_close(&endpoint->peer);
+    endpoint_unlink(endpoint);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     if (endpoint->watch >= 0) {
         rawe_responder_unwatch(module->responder, endpoint->watch);
     }
     rawe_validation_end(module->responder, endpoint->validation);
-    pass_on_order(endpoint);
-    opal_mutex_lock(&module->endpoints_lock);
-    endpoint_unlink(module, endpoint);
-    opal_mutex_unlock(&module->endpoints_lock);
     OBJ_RELEASE(endpoint->proc);
     OBJ_RELEASE(endpoint);
 }

@@ -20,7 +20,7 @@ struct mca_btl_rawe_module;
 
 typedef struct mca_btl_base_endpoint_t {
     opal_list_item_t super;                /**< in the module's list */
-    struct mca_btl_base_endpoint_t *older; /**< for another interface of the same process */
+    struct mca_btl_base_endpoint_t *older; /**< of the same process, any module; routes_lock held */
     struct mca_btl_rawe_module *module;
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
@@ -54,10 +54,6 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES]);
-/** The newest endpoint of the process other than this one that is not lost; NULL: none. */
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(struct mca_btl_rawe_module *module,
-                                                     opal_process_name_t name,
-                                                     const mca_btl_base_endpoint_t *endpoint);
 /** The endpoint for the process's interface with this port and key; NULL: there is none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(struct mca_btl_rawe_module *module,
                                                       opal_process_name_t name, uint16_t port,
@@ -74,8 +70,9 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *m
                                                    uint32_t path_mtu_bytes);
 /** Limit frames to what the path carries. Lock held. */
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
-/** Does the PML have an endpoint of the module for this process? */
-bool mca_btl_rawe_endpoint_in_use(struct mca_btl_rawe_module *module, opal_process_name_t name);
+/** Does the PML have an endpoint for this process of another module? */
+bool mca_btl_rawe_endpoint_elsewhere(const struct mca_btl_rawe_module *module,
+                                     opal_process_name_t name);
 /** The process's endpoint that carries fragments whose order matters; NULL: the PML has none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose which one carries fragments whose order matters. */

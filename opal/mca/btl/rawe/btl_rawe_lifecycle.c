@@ -44,10 +44,6 @@
 
 #define MEGA 1000000u
 
-/** Jobs, and peers of each, that the table of endpoints has room for before it grows. */
-#define JOBS_EXPECTED 2u
-#define PEERS_EXPECTED 16u
-
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
@@ -367,12 +363,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     }
     order_limits(&module->super);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     int status = free_lists_init(module);
-    if (OPAL_SUCCESS == status) {
-        status = opal_proc_table_init(&module->endpoints_by_name, JOBS_EXPECTED, PEERS_EXPECTED);
-    }
     if (OPAL_SUCCESS != status) {
         mca_btl_rawe_help_not_opened("allocating memory", opal_strerror(status), __FILE__,
                                      __LINE__);
@@ -495,7 +487,6 @@ static void end_engine(mca_btl_rawe_module_t *module)
 static void module_free(mca_btl_rawe_module_t *module)
 {
     close_sockets(module);
-    OBJ_DESTRUCT(&module->endpoints_by_name);
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
     free_lists_destruct(module);

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A module: one link with its responder and its engine. Its engine is used with the lock of the
- * engines held (btl_rawe_lock.h). `endpoints_lock` guards its endpoints; nothing is called while it
- * is held. add_procs takes only that one: Open MPI may hold locks of its own then, for which a
- * callback may be waiting. Several threads may be in add_procs, each with others of those locks.
+ * engines held (btl_rawe_lock.h). `endpoints_lock` guards its list of endpoints, routes_lock of the
+ * state which of them belong to a process; Open MPI is not called while either is held. add_procs
+ * takes no other lock: Open MPI may hold its own then, for which a callback may be waiting. Several
+ * threads may be in add_procs, each with others of those locks.
  */
 #ifndef MCA_BTL_RAWE_MODULE_H
 #define MCA_BTL_RAWE_MODULE_H
@@ -12,7 +13,6 @@
 #include "btl_rawe_compat.h"
 
 #include "opal/class/opal_free_list.h"
-#include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
 #include <stdatomic.h>
@@ -46,7 +46,6 @@ typedef struct mca_btl_rawe_module {
     struct mca_btl_rawe_module *next_finalized;
     opal_mutex_t endpoints_lock; /**< also while sockets are opened */
     opal_list_t endpoints;
-    opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
     atomic_bool open;         /**< engine, link and responder are there; ends with the lock held */
     atomic_bool carrier;      /**< the interface's, as the service thread knows it */
     bool links_in_group;      /**< registered; changed with endpoints_lock held */

@@ -55,7 +55,8 @@ _Static_assert(sizeof(struct head) == 16 && sizeof(struct entry) == 32, "no padd
 struct record {
     opal_process_name_t name;
     struct record *next;
-    void *data; /**< what it has published; NULL: not known */
+    struct mca_btl_base_endpoint_t *endpoints; /**< see mca_btl_rawe_proc_endpoints */
+    void *data;                                /**< what it has published; NULL: not known */
     size_t len_bytes;
     uint32_t tried; /**< bit i: module i has tried to reach it */
     bool asked;     /**< the runtime has yet to answer */
@@ -203,7 +204,7 @@ static void ask(struct record *record)
         record->asked = true;
         pthread_mutex_unlock(&known.lock);
         status = mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
-                                                   &question->name, (int)((limit_ms + 999) / 1000),
+                                                   &record->name, (int)((limit_ms + 999) / 1000),
                                                    answered, question);
         pthread_mutex_lock(&known.lock);
     }
@@ -350,6 +351,14 @@ bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
     bool all = NULL != record && record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
     pthread_mutex_unlock(&known.lock);
     return all;
+}
+
+struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t name, bool make)
+{
+    pthread_mutex_lock(&known.lock);
+    struct record *record = make ? record_get(name) : record_find(name);
+    pthread_mutex_unlock(&known.lock);
+    return NULL == record ? NULL : &record->endpoints;
 }
 
 /** FNV-1a: identities need not be hard to forge, only different. */

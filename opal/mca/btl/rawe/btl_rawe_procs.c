@@ -90,18 +90,6 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/** Does another module reach the process? */
-static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_proc_t *proc)
-{
-    bool found = false;
-
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && !found; ++i) {
-        mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
-        found = other != module && mca_btl_rawe_endpoint_in_use(other, proc->proc_name);
-    }
-    return found;
-}
-
 /** Is there a later module that may find a path to the same process? */
 static bool others_follow(const mca_btl_rawe_module_t *module)
 {
@@ -154,8 +142,8 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
     char peer[48], text[400];
 
     if (!mca_btl_rawe_proc_tried(proc->proc_name, module->address.index) ||
-        reached_elsewhere(module, proc) || NULL == module->error_callback ||
-        !mca_btl_rawe_compat_alone()) {
+        mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name) ||
+        NULL == module->error_callback || !mca_btl_rawe_compat_alone()) {
         return;
     }
     snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
@@ -179,7 +167,7 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
                            struct candidate *candidates, struct rawe_path *paths,
                            struct rawe_path_target *targets)
 {
-    bool elsewhere = reached_elsewhere(module, proc);
+    bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name);
     unsigned listed = list_candidates(module, proc_index, published, candidates);
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {

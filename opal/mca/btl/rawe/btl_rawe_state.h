@@ -42,11 +42,11 @@ struct mca_btl_rawe_state {
     atomic_bool failures_wait;               /**< the user is to be told: btl_rawe_failure.h */
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
-    bool working;                  /**< doing what was handed over: Open MPI is not called */
-    struct rawe_carrier *carrier;  /**< watches the interfaces; NULL: there is only lo */
-    atomic_bool carriers_changed;  /**< some module's `carrier` has, and is to be seen to */
-    opal_mutex_t routes_lock;      /**< while endpoints come and go, and join others' routes */
-    struct rawe_failover failover; /**< between the routes to processes */
+    bool working;                 /**< doing what was handed over: Open MPI is not called */
+    struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there is only lo */
+    atomic_bool carriers_changed; /**< some module's `carrier` has, and is to be seen to */
+    opal_mutex_t routes_lock;     /**< guards which endpoints a process has; held while they join */
+    struct rawe_failover failover;         /**< between the routes to processes */
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
     struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock; the same */
     struct mca_btl_rawe_message **deferred_tail;
