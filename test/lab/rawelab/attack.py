@@ -13,7 +13,9 @@ from pathlib import Path
 
 from . import launch
 from .command import LabError
-from .programs import ATTACKER, SOAK, program
+from .programs import SOAK, program
+
+ATTACKER = Path(__file__).resolve().parents[1] / "attack"
 
 KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
@@ -50,13 +52,13 @@ class Outcome:
         return float(found[-1]) if found else None
 
 
-def _attack(lab, build, seconds, kind, way, file):
+def _attack(lab, seconds, kind, way, file):
     """Attack from the third host; what the attacker said."""
     words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
     words += ["--frames", LEAST_FRAMES]
     words += ["--kind", kind] if kind is not None else []
     words += ["--way", way] if way is not None else []
-    done = lab.run(2, [program(build, ATTACKER), *words], timeout=seconds + HANG_SECONDS)
+    done = lab.run(2, [ATTACKER, *words], timeout=seconds + HANG_SECONDS)
     return done.stdout + done.stderr
 
 
@@ -103,7 +105,7 @@ def run(
     if file is not None:
         try:
             if _await_frames(capture, process):
-                said = _attack(lab, build, seconds, kind, way, file)
+                said = _attack(lab, seconds, kind, way, file)
         finally:
             capture.stop()
             end_file.touch()

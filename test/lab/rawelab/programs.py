@@ -7,7 +7,6 @@ from . import launch
 from .command import LabError
 
 SOAK = "test/lab/soak/rawe-soak"
-ATTACKER = "test/lab/attack/rawe-attack"
 
 
 def find_build(build=None):
@@ -22,5 +21,5 @@ def program(build, path):
     """A program in the build directory."""
     full = Path(build).resolve() / path
     if not full.exists():
-        raise LabError(f"{full} is missing: build first (`make`); the attacker needs libpcap-dev")
+        raise LabError(f"{full} is missing: build first (`make`)")
     return full
