@@ -30,7 +30,7 @@ static struct pair_entry *new_entry(struct pair_node *node, size_t len_bytes)
     return entry;
 }
 
-/** It goes, or has gone, on that lane. */
+/** It uses that lane. */
 static void note_lane(struct pair_entry *entry, enum rawe_lane lane)
 {
     entry->message.lane = (uint8_t)lane;

@@ -12,7 +12,7 @@
 #include "net_packet.h"
 #include "base/rawe_crc32c.h"
 
-/** Of IPv4, as behind the link. */
+/** As in an IPv4 header. */
 #define BATCH_ETHERTYPE 0x0800u
 
 static void write_number(uint8_t *out, unsigned bytes, uint64_t value)

@@ -13,7 +13,7 @@
 /** Longest frame that is forged. */
 #define NET_FORGED_BYTES_MAX 4096u
 
-/** Wrong beside what the numbers of a forgery say. */
+/** What is wrong apart from the numbers of a forgery. */
 enum net_deceit {
     NET_DECEIT_NONE,
     NET_DECEIT_UNKNOWN_PEER, /**< key or port are not the victim's: it must change nothing */

@@ -243,7 +243,7 @@ static void check_due(const struct net_route *route, const struct net_message *m
     }
 }
 
-/** On the bulk lane go those sent in order and those too long for a frame: none overtakes. */
+/** The bulk lane takes messages sent in order or too long for a frame: none overtakes. */
 static void check_order(const struct net_route *route, const struct net_message *message)
 {
     if (route->lane != RAWE_LANE_BULK || message->may_overtake) {

@@ -114,7 +114,7 @@ static void spoil_own(struct net_message *message)
     spoil(&message->own, message->own_bytes);
 }
 
-/** Complete early is only what has been transmitted: its sender may make no progress for long. */
+/** Only transmitted messages complete early: the sender may make no progress for long. */
 static void check_transmitted(const struct net_message *message)
 {
     const struct rawe_send *send = &message->out.send;

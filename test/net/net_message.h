@@ -65,7 +65,7 @@ void net_message_lay_out(struct net_message *message, uint32_t first_bytes, bool
 bool net_message_copy(struct net_message *message, struct rawe_peer *peer);
 /** As btl_send does it; net_message_conclude has to follow. */
 enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_peer *peer);
-/** What came of net_message_send: calls `ended` if that was all. */
+/** The result of net_message_send: calls `ended` if the message is complete. */
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result);
 /** Send it as PUT data; `out.send` says where to. False without memory. */
 bool net_message_put(struct net_message *message, struct rawe_peer *peer);

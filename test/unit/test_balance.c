@@ -118,7 +118,7 @@ static void tear_down(void)
     free(target);
 }
 
-/** What waits or is in flight on a rail's bulk lane. */
+/** Bytes that wait or are in flight on a rail's bulk lane. */
 static uint64_t load_bytes(unsigned rail)
 {
     const struct rawe_conn *conn = rails_peer(0, rail)->conn[RAWE_LANE_BULK];
@@ -128,7 +128,7 @@ static uint64_t load_bytes(unsigned rail)
                                          (conn->sendwin.in_flight + conn->sendwin.to_transmit);
 }
 
-/** What a rail has brought to the other host. */
+/** Bytes that a rail has carried to the other host. */
 static uint64_t brought_frames(unsigned rail)
 {
     return rails.host[0].nic[rail].engine.counters.frames_sent;
@@ -278,7 +278,7 @@ TEST(refill__takes_over_from_a_route_that_is_stuck)
     assert_arrived(piece, 0, 40 * GRAIN_BYTES);
 }
 
-/** Rails cut without a word: what is queued there does not wait for that to be found out. */
+/** Rails cut silently: queued data does not wait for their detection. */
 TEST(refill__takes_over_from_a_route_that_is_silent)
 {
     start(16, 1000, 1000, 1000);
@@ -294,7 +294,7 @@ TEST(refill__takes_over_from_a_route_that_is_silent)
     assert_arrived(piece, 0, 36 * GRAIN_BYTES);
 }
 
-/** What cannot go elsewhere stays: PUTs that are not to be split, messages. */
+/** Sends that cannot move stay: PUTs that must not be split, messages. */
 TEST(refill__leaves_alone_what_is_not_spread)
 {
     static struct unit_send message;

@@ -19,7 +19,7 @@
 #define SLOT_BYTES 2048u
 /** Where the Ethernet header lies in a slot. */
 #define FRAME_AT 96u
-/** What of a packet a slot holds. */
+/** Bytes of a packet that a slot holds. */
 #define SLOT_DATA_BYTES 1510u
 #define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 #define DATA_BYTES_MAX 40000u
@@ -31,7 +31,7 @@ static uint8_t memory[DATA_BYTES_MAX];
 static bool use_memory; /**< where place() says */
 static unsigned places;
 
-/** What was handed up. */
+/** Data that was handed up. */
 static struct {
     uint8_t tag; /**< first byte of its batch header */
     const uint8_t *data;
@@ -174,7 +174,7 @@ static void assert_handed_up(uint8_t tag, size_t data_bytes)
     assert_true(packets[0].right);
 }
 
-/** What comes next is received: slots and queue are in step. */
+/** The next frame is received: slots and queue are in step. */
 static void assert_goes_on(void)
 {
     arrive((struct arrival){.tag = 77, .data_bytes = 9000, .gso_size = 1000});

@@ -35,7 +35,7 @@ static bool lose(void)
     return rawe_cc_lost(&cc, now_ns - 1, false, now_ns);
 }
 
-/** A new path, on which the window has grown to `window` already. */
+/** A new path; the window has grown to `window` already. */
 static void start(uint32_t window)
 {
     now_ns = START_NS;

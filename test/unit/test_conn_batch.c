@@ -13,7 +13,7 @@
 
 #define BATCH_DATA_BYTES 300000u
 
-/** What is sent, and node 1's memory that PUTs go to. */
+/** The source, and node 1's memory that PUTs go to. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
 static uint32_t batch_handle_index;
 static uint64_t batch_handle_key;
@@ -248,7 +248,7 @@ static void close_inside(struct unit_send *send)
     rawe_engine_defer_end(engine(1));
 }
 
-/** What node 0 sends next carries the acknowledgement that ends the connection at node 1. */
+/** Node 0's next frame carries the acknowledgement that ends the connection at node 1. */
 static void send_and_end(bool plain)
 {
     static struct unit_send sends[3];
@@ -286,7 +286,7 @@ TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection)
     send_and_end(true);
 }
 
-/** What a frame of a batch carries; 0: it is none. */
+/** Data of a frame of a batch; 0: the frame is alone. */
 static uint8_t fragment_kind(const struct net_frame *frame)
 {
     struct rawe_batch batch;

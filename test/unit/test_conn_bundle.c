@@ -83,7 +83,7 @@ static struct rawe_send *queue(size_t len_bytes)
     return send;
 }
 
-/** Make one, and take it off the queue; NULL when there is none. */
+/** Make one frame, and take it off the queue; NULL when there is none. */
 static struct rawe_send *bundle(uint32_t bytes_max)
 {
     rawe_conn_bundle(&conn, bytes_max);
@@ -93,7 +93,7 @@ static struct rawe_send *bundle(uint32_t bytes_max)
     return rawe_sendqueue_pop(&conn.queue);
 }
 
-/** These messages, from one on, are what is in a bundle, and padding of zeros. */
+/** A bundle holds these messages, from one on, and padding of zeros. */
 static void assert_holds(const struct rawe_send *made, unsigned first, unsigned count)
 {
     assert_non_null(made);
@@ -116,7 +116,7 @@ static void assert_holds(const struct rawe_send *made, unsigned first, unsigned 
     assert_ptr_equal(cursor, end);
 }
 
-/** These `count` messages, from one on, were completed by the last call, in their order. */
+/** The last call has completed `count` messages, from this one on, in order. */
 static void assert_completed(unsigned first, unsigned count, enum rawe_status status)
 {
     for (unsigned i = 0; i < MESSAGES; i++) {

@@ -39,7 +39,7 @@ static void receive_close(uint32_t acknowledgement, uint8_t flags)
     unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
 }
 
-/** Node 1 is gone, until node 0 believes it. */
+/** Node 1 is gone until node 0 gives it up. */
 static void believe(void)
 {
     net.filter = drop_all;
@@ -47,7 +47,7 @@ static void believe(void)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
 }
 
-/** Node 0 is told that node 1 knows of no such connection. */
+/** Node 1 disowns the connection. */
 static void disown(void)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
@@ -298,7 +298,7 @@ static void assert_done(unsigned from, unsigned to, enum rawe_status status)
     }
 }
 
-/** The first send is in frames, the second half in them, the others are queued; none arrives. */
+/** The first send is in frames, the second half so, the others are queued; none arrives. */
 static void send_beyond_credit(void)
 {
     memset(under_way, 0, sizeof(under_way));

@@ -272,7 +272,7 @@ TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
 }
 
-/** The least payload there can be, with batches, whose envelope takes of it as well. */
+/** The least payload there can be, with batches, whose envelope takes some of it. */
 TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
 {
     static uint8_t data[3000], memory[3000];

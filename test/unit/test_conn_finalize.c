@@ -21,7 +21,7 @@ static struct unit_send finalize_sends[FINALIZE_SENDS];
 static uint8_t finalize_data[5000];
 static const uint8_t *lost_destination; /**< of what lose_to loses */
 
-/** A fixture. */
+/** Fixture: an open express lane. */
 static void finalize_set_up(void)
 {
     unit_start_with((struct unit_options){0});
@@ -55,7 +55,7 @@ static void finalize_send(unsigned from, unsigned count)
     }
 }
 
-/** Sends are complete, in good order. */
+/** All sends have completed without error. */
 static void assert_complete(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -81,7 +81,7 @@ static enum rawe_finalized linger(unsigned node, uint64_t most_ns)
     return result;
 }
 
-/** Node 1 closes its connection and is not there any more. */
+/** Node 1 closes its connection and leaves. */
 static void depart(void)
 {
     unit_close(&net, 1, UNIT_LANE);
@@ -129,7 +129,7 @@ TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
     assert_false(end(1)->finalize.announced);
 }
 
-/** One without a number may answer a question of before, however the numbers stand. */
+/** An answer without a number may belong to an earlier PROBE, whatever the numbers are. */
 TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
 {
     struct rawe_header header = {
@@ -165,7 +165,7 @@ static bool peer_finalizes_after(struct rawe_header header)
     return end(0)->finalize.peer;
 }
 
-/** What node 0 has numbered, from where forged acknowledgements count: what it had acknowledged. */
+/** Frames that node 0 has numbered since its last acknowledgement. */
 static uint32_t in_flight(void)
 {
     return end(0)->sendwin.next - end(0)->sendwin.una;
@@ -410,7 +410,7 @@ TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
     assert_in_range(net.now_ns - begin_ns, UNIT_S, UNIT_S + 10 * UNIT_MS);
 }
 
-/** It knows that we finalize, and is about to ask whether we know the same of it. */
+/** It knows that we finalize, and is about to ask whether we know that it does. */
 TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
 {
     struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
@@ -431,7 +431,7 @@ TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
                      RAWE_FINALIZED_DONE);
 }
 
-/** Who has left answers no CONNECT. */
+/** A process that has left answers no CONNECT. */
 TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
 {
     net.filter = drop_all;
@@ -443,7 +443,7 @@ TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-/** It finalizes, and its answers are lost, but not all that it says. */
+/** It finalizes; its answers are lost, its other frames are not. */
 TEST(rawe_conn_finalized__a_peer_that_is_heard_has_not_left)
 {
     struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
@@ -535,7 +535,7 @@ TEST(rawe_conn_finalized__a_peer_without_needs_was_never_connected)
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-/** It is told that we finalize, and has left if it is silent. */
+/** It has been told that we finalize; if it is silent, it has left. */
 TEST(rawe_conn_finalized__a_peer_without_needs_is_silent)
 {
     finalize_and_lose(drop_all);
@@ -733,7 +733,7 @@ TEST(rawe_conn_peer_gone__before_a_short_timeout)
     assert_complete(2);
 }
 
-/** It waits for others, and says so, but nothing of ours arrives any more. */
+/** It waits for others, and says so, but none of our frames arrives any more. */
 TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
     net.filter = lose_data;

@@ -95,7 +95,7 @@ TEST(rawe_conn_move__takes_nothing_twice)
     assert_last_message(1, 1, 7, sizeof(data));
 }
 
-/** What a small congestion window has held up need not wait for an answer by the new route. */
+/** Data held up by a small congestion window need not wait for an answer by the new route. */
 TEST(rawe_conn_move__goes_on_with_what_is_queued)
 {
     static struct unit_send send;
@@ -362,7 +362,7 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
     assert_last_message(1, 2, 3, 1000);
 }
 
-/** What peers may have in flight to a ring of host 1. */
+/** Frames that peers may have in flight to a ring of host 1. */
 static uint32_t promised(unsigned rail)
 {
     uint32_t sum = 0;
@@ -626,7 +626,7 @@ TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come)
     assert_int_equal(rails_used(conn), 2);
 }
 
-/** Of two jobs whose processes have both moved, ranks do not decide. */
+/** Ranks do not decide between processes of two jobs that have both moved. */
 TEST(rawe_conn_follow__processes_of_different_jobs_agree)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -726,7 +726,7 @@ TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life)
     assert_int_equal(rails_migrations(1), 0);
 }
 
-/** Host 0 goes home, and the question by which the other end would learn of that is lost. */
+/** Host 0 moves back, and the PROBE that would tell the other end is lost. */
 static struct rawe_conn *go_home_unheard(void)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -768,7 +768,7 @@ TEST(rawe_conn_come_home__not_while_home_is_down)
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
 }
 
-/** It has nothing there, and asks for a connection where it is. */
+/** It has no connection there, and connects by the route it uses. */
 TEST(rawe_conn_come_home__not_while_it_connects)
 {
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
@@ -792,7 +792,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(random_state >> 33) % below;
 }
 
-/** What asks the peer's responder in a real process: the rail is dead, and another one is not. */
+/** As the responder's PINGs find it in a real process: this rail is dead, another is not. */
 static void judge(struct rails_host *host, struct rawe_conn *conn)
 {
     bool other = false;
@@ -804,7 +804,7 @@ static void judge(struct rails_host *host, struct rawe_conn *conn)
     }
 }
 
-/** Pull and mend; hosts learn of it by their carrier, or not. */
+/** Pull a cable and mend it; hosts learn of it by their carrier, or do not. */
 static void trouble(void)
 {
     unsigned rail = draw(RAILS);

@@ -159,7 +159,7 @@ static void record_run(void)
     assert_null(engine(1)->serving.used);
 }
 
-/** A GET is complete, and brought what is there. */
+/** A GET is complete, and has the target's bytes. */
 static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
 {
     assert_int_equal(access->done, 1);
@@ -780,7 +780,7 @@ static struct access *get_held(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** What is on the wire is lost, and sent again. */
+/** All frames on the wire are lost, and sent again. */
 static void lose_and_let_go(void)
 {
     unit_wire_clear(&net);

@@ -291,7 +291,7 @@ TEST(rawe_conn_send__a_done_that_sends_again)
     finish();
 }
 
-/** What is sent on one that has failed is done at once, unless the owner cannot be called. */
+/** A send on a failed connection completes at once, unless the owner cannot be called. */
 TEST(rawe_conn_send__has_failed)
 {
     static uint8_t data[100];

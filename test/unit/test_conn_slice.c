@@ -173,7 +173,7 @@ TEST(rawe_conn_take_slice__parts_that_do_not_belong_together)
     assert_int_equal(end(1)->recvwin.acktr->next, next);
 }
 
-/** Half of a frame with two messages, each with its padding. */
+/** Half of a frame with two padded messages. */
 #define HALF_BYTES 32u
 #define MESSAGE_BYTES 20u
 

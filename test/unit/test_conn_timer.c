@@ -227,7 +227,7 @@ TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
 
 #define IDLE_NS (500 * UNIT_MS)
 
-/** A connection on which nothing is owed, both ends of which want to hear of the other's death. */
+/** A connection on which nothing is owed; both ends want to detect the other's death. */
 static void connect_idle(void)
 {
     unit_stop(&net);
@@ -462,7 +462,7 @@ TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
     assert_int_equal(send.status, RAWE_STATUS_DONE);
 }
 
-/** What is in flight when MPI_Finalize begins may have to be sent in shorter frames. */
+/** Data in flight when MPI_Finalize begins may have to be sent in shorter frames. */
 TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
 {
     static struct unit_send send;
@@ -478,7 +478,7 @@ TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-/** The owner of a connection is told of no end of it then; it asks when it may be closed. */
+/** The owner is not told of the connection's end then; it asks when it may close it. */
 TEST_WITH(with_stalled, stall__ends_nothing_while_finalizing)
 {
     static struct unit_send send;

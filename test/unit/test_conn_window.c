@@ -174,7 +174,7 @@ static void put(size_t len_bytes)
     unit_send_put(end(0), &send_, data, len_bytes, handle_index, handle_key, 0);
 }
 
-/** Send so much that a window of any size is used up. */
+/** Send more than a window of any size holds. */
 static void put_all(void)
 {
     put(sizeof(data));

@@ -161,7 +161,8 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
-    assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1); /* counted again, but not as one that has joined */
+    assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS],
+                     1); /* counted again, but not as one that has joined */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_true(rawe_credit_advance(&credit, 1 + 20 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);

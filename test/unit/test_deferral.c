@@ -14,7 +14,7 @@
 #include "unit_test.h"
 
 #define POOL_BYTES 1000u
-/** What an entry with a payload of `len` bytes takes. */
+/** Bytes that an entry with a payload of `len` bytes takes. */
 #define ENTRY(len) (sizeof(struct rawe_deferred) + (len))
 
 static struct rawe_deferral deferral;

@@ -27,7 +27,7 @@ static void tear_down(void)
 
 static struct rawe_conn *other;
 
-/** Sends, flushes and tells again: what is kept must still come once, in order. */
+/** Sends, flushes and defers again: what was kept must still come once, in order. */
 static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     assert_int_equal(unit_copy_message(conn, tag, 10), RAWE_STATUS_DONE);

@@ -62,7 +62,7 @@ TEST(elsewhere__so_is_the_end_of_a_life)
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-/** What each engine has deferred waits for itself, although they share their connections' table. */
+/** Engines defer separately, although they share the table of connections. */
 TEST(elsewhere__not_what_another_engine_has_deferred)
 {
     static struct unit_send sends[2][3];
@@ -193,7 +193,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_probe_by_a_route_that_is_not_know
     assert_int_equal(dropped(1), 0);
 }
 
-/** Nobody is asked about frames that say nothing of where the peer is. */
+/** No peer is probed because of frames that do not tell where it is. */
 TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
 {
     struct rawe_conn *conn = connect_lane();

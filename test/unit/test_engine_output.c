@@ -270,7 +270,7 @@ TEST_WITH(with_senders, rawe_engine_advance__a_silent_sender_keeps_no_credit)
     all_arrives(1000);
 }
 
-/** Peers that have nothing to send are asked whether they live, and ask. */
+/** Idle peers are probed for life, and probe. */
 TEST_WITH(with_senders, rawe_conn_receive__a_probe_makes_no_sender)
 {
     start_senders(SENDERS, 1000);

@@ -111,7 +111,7 @@ static unsigned asked_in_all(void)
     return asked[0] + asked[1] + asked[2];
 }
 
-/** There are no others to go to; until `join`. */
+/** There are no other routes until `join`. */
 static void part(unsigned rail)
 {
     rawe_route_remove(&rails_peer(0, rail)->route);
@@ -379,7 +379,7 @@ TEST(rawe_failover_check__leaves_a_route_that_came_without_carrier)
     assert_int_equal(said_last, RAWE_FAILOVER_CARRIER_LOST);
 }
 
-/** Where all routes were down, there was none to go to before. */
+/** All routes were down, so there was none to move to. */
 TEST(rawe_failover_check__uses_a_route_that_has_come_since)
 {
     part(2);

@@ -113,7 +113,7 @@ TEST(member__has_the_keys_of_its_frames)
     assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
-/** What a program that looks there finds; `packet` begins behind the Ethernet header. */
+/** What a program that looks there finds; `packet` begins after the Ethernet header. */
 static uint32_t key_in(const uint8_t *packet, enum rawe_port_use use)
 {
     const uint8_t *at = packet + rawe_filter_key_offset(use);

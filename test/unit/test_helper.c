@@ -28,9 +28,9 @@
 #include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"
-/** Has a byte for each helper that grants four. */
+/** Holds a byte for each helper that grants four. */
 #define STARTED_FILE "/tmp/rawe-test-helper-started-%u"
-/** There until a helper that is to fail has been started. */
+/** Exists until a helper that is to fail has been started. */
 #define FIRST_FILE "/tmp/rawe-test-helper-first-%u"
 #define PATIENCE_MS 30000
 #define THREADS 8u
@@ -245,7 +245,7 @@ TEST(ask__one_helper_grants_several)
     assert_int_equal(unlink(file_of(STARTED_FILE, request.ping_key)), 0);
 }
 
-/** Where processes are scarce, as when all ranks of a host start at once. */
+/** As when all ranks of a host start at once, and processes are scarce. */
 TEST(open__tries_again_when_a_helper_fails)
 {
     const struct rawe_port_config config = {
@@ -384,7 +384,7 @@ TEST(ask__from_many_threads_at_once)
     }
 }
 
-/** Programs of OpenMP and Fortran have that much, and it is taken out of each thread's stack. */
+/** OpenMP and Fortran programs have that much of it, at the expense of each thread's stack. */
 static __thread char thread_local_storage[100 << 10];
 
 struct asking {

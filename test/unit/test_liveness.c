@@ -37,7 +37,7 @@ static uint64_t interval_ns(void)
     return rawe_liveness_interval_ns(&liveness, &rtt, &limits);
 }
 
-/** A question is due at `now_ns`; `silent_ns` is what the verdict says of the silence. */
+/** A probe is due at `now_ns`; the verdict reports `silent_ns` of silence. */
 static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64_t silent_ns)
 {
     uint64_t silence_ns = UINT64_MAX;
@@ -54,7 +54,7 @@ static bool asked(uint64_t now_ns)
     return rawe_liveness_asked(&liveness, &rtt, &limits, now_ns);
 }
 
-/** Silent since NOW, asked at NOW and, with an interval of 100 ms, each 100 ms until `until_ns`. */
+/** Silent since NOW; probed at NOW and then each 100 ms until `until_ns`. */
 static void silent_until(uint64_t until_ns)
 {
     assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
@@ -227,7 +227,7 @@ TEST(rawe_liveness_migrate__begins_to_probe_again)
     assert_int_equal(expire(NOW + S + MS, false, S + MS), RAWE_LIVENESS_ASK);
 }
 
-/** As by rawe_liveness_expire, which finds a question of just now. */
+/** As rawe_liveness_expire does when it has just probed. */
 TEST(rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers)
 {
     silent_until(NOW + S);

@@ -371,7 +371,7 @@ TEST_WITH(with_ledger, net_ledger_died__sender_or_receiver)
     assert_true(net_ledger_is_quiet(&ledger));
 }
 
-/** Whose port and key a packet has. */
+/** The owner of a packet's port and key. */
 static void read_addressee(const uint8_t *bytes, uint32_t len_bytes, uint16_t *port, uint32_t *key)
 {
     bool batch = net_is_batch(bytes, len_bytes);

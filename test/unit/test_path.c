@@ -47,7 +47,7 @@ static unsigned pass(uint32_t *mtus, unsigned most)
     return count;
 }
 
-/** Let passes go by, without answers but those that fit `carries`, until the search is over. */
+/** Let passes go by until the search is over; only probes that fit `carries` are answered. */
 static void run(uint32_t carries)
 {
     struct rawe_path_ping ping;

@@ -329,7 +329,7 @@ TEST(rawe_peer_send__silence_fails_what_is_not_complete)
     assert_true(unit_peer_drained());
 }
 
-/** Messages in a row that would begin a streak if everything else were right. */
+/** Messages in a row that would begin a streak, all else being right. */
 static void send_successive(unsigned count, uint64_t interval_ns)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -43,7 +43,7 @@ static void assert_nothing_owed(void)
     assert_false(rawe_recvwin_expire(&window, UINT64_MAX));
 }
 
-/** All that can be owed is. */
+/** Everything that can be owed is owed. */
 static void owe_everything(void)
 {
     rawe_recvwin_take_in_order(&window, 1);

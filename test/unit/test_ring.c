@@ -14,7 +14,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/** What the sockets of a link's module have in all: its own ring, bulk's, the responder's. */
+/** All memory of a module's sockets: its own ring, bulk's, the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
     return (ring_bytes + ring_bytes / 4 + RAWE_RING_RESPONDER_BYTES) * processes * links;

@@ -373,7 +373,7 @@ static void count_lost(void *context, const struct rawe_txframe *frame, uint32_t
     ++*(uint32_t *)context;
 }
 
-/** Whatever happens, the counts are right, and what is to be transmitted is found, oldest first. */
+/** Always: the counts are right, and frames to transmit are found, oldest first. */
 TEST(rawe_sendwin__random_operations)
 {
     uint32_t random = 1;
@@ -625,7 +625,7 @@ static struct {
 static uint32_t model_una, model_next;
 static uint64_t model_newest_ns; /**< when the newest of what has arrived was sent, at the latest */
 
-/** A number has arrived. */
+/** A sequence number has arrived. */
 static void arrived(uint32_t index)
 {
     bool sent = model[index].state == SENT || model[index].state == LOST;
@@ -655,7 +655,7 @@ static void compare(void)
     assert_counts(counts[SENT], counts[WAITING] + counts[LOST], counts[SACKED]);
 }
 
-/** Send some of what is to be sent, in runs, as a link with little room makes it happen. */
+/** Send a part of what is due, in runs, as with a link that has little room. */
 static void send_some(uint32_t *seed, uint64_t now_ns)
 {
     struct rawe_txframe *frame = rawe_sendwin_next(&window);

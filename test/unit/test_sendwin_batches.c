@@ -288,7 +288,7 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
     assert_counts(0, 0, 1);
 }
 
-/** Of the segments that arrive, those sent once say how long it took. */
+/** Only segments sent once give an RTT sample (Karn). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);

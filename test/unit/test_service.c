@@ -123,7 +123,7 @@ TEST(serve__for_its_descriptor_its_time_and_when_woken)
     close(ends[1]);
 }
 
-/** Otherwise the thread would spin on what a source cannot read yet. */
+/** Otherwise the thread would spin on a source that cannot be read yet. */
 TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
     struct rawe_service *service = start();

@@ -96,7 +96,7 @@ TEST(check_request__refuses_other_lengths)
     assert_int_equal(check_request(&request, SIZE_MAX), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** Its length may differ as well. */
+/** Its length may differ, too. */
 TEST(check_request__recognizes_other_versions)
 {
     struct rawe_helper_request request = link_request();
@@ -200,7 +200,7 @@ TEST(check_request__refuses_places_that_no_group_has)
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
 }
 
-/** What a list says to a request of a user with these groups. */
+/** The list's verdict on a request of a user with these groups. */
 static enum rawe_helper_status permitted(const char *list,
                                          const struct rawe_helper_request *request)
 {
@@ -269,7 +269,7 @@ TEST(read_list__names_are_those_of_the_system)
     assert_false(is_user("root"));
 }
 
-/** Two lines for one would make a comment's end a rule. */
+/** Two lines joined to one would make a comment's end a rule. */
 TEST(read_list__a_line_too_long_is_wrong)
 {
     char list[LINE_BYTES + 64];

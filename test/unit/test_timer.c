@@ -14,7 +14,7 @@
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
 #define WHEEL_NS (TICK_NS << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
-/** What the tests hang on a timer. */
+/** A timer, and what the tests note of it. */
 struct watched {
     struct rawe_timer timer; /* first: cast back from it */
     unsigned expired;

@@ -257,7 +257,7 @@ TEST(rawe_txframe_sent_ns__of_the_newest_sending)
     assert_true(rawe_txframe_sent_ns(&frame) == 50);
 }
 
-/** Every range of data in pieces of these lengths is found, and nothing beside it. */
+/** Every range of data in pieces of these lengths is found, and nothing else. */
 static void check_ranges(size_t first_bytes, size_t second_bytes)
 {
     uint8_t first[8];

@@ -480,7 +480,7 @@ TEST(rawe_sequence_before__around_the_wrap)
     assert_false(rawe_sequence_before(0x7FFFFFFF, 0));
 }
 
-/** Five frames of a message that has more before and behind them. */
+/** Five frames from the middle of a message. */
 static const struct rawe_batch sample = {
     .header = {UNIT_SAMPLE_HEADER},
     .fragment =
@@ -495,7 +495,7 @@ static const struct rawe_batch sample = {
     .frames = 5,
 };
 
-/** Of those frames. */
+/** The same of those frames. */
 #define SAMPLE_BYTES 4321u
 
 static struct rawe_batch sample_put(void)
@@ -756,7 +756,7 @@ TEST(rawe_batch_decode__lengths_that_do_not_add_up)
     assert_refused(&batch, 1000, RAWE_DECODE_LENGTH);
 }
 
-/** What is refused as one packet must be refused when it comes frame by frame, and vice versa. */
+/** A packet is refused as a whole exactly when its frames are refused one by one. */
 TEST(rawe_batch_decode__longer_than_a_batch_may_be)
 {
     struct rawe_batch batch = sample;

@@ -188,23 +188,9 @@ void rails_init(void)
 {
     memset(&rails, 0, sizeof(rails));
     rails.wire_tail = &rails.wire;
-    rails.now_ns = rails.clock.now_ns = 5 * UNIT_S;
-    rails.config = (struct rawe_engine_config){
-        .ethertype = RAWE_ETHERTYPE_DEFAULT,
-        .jobid = 77,
-        .payload_max_bytes = 1462,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .copy_max_bytes = 1024,
-        .frames_limit = 4096,
-        .deferred_max_bytes = 8u << 20,
-        .ack_delay_ns = 50 * UNIT_US,
-        .liveness.probe_least_ns = 500 * UNIT_US,
-        .liveness.probe_most_ns = 100 * UNIT_MS,
-        .reorder_ns = 100 * UNIT_US,
-        .liveness.peer_timeout_ns = 5 * UNIT_S,
-    };
+    unit_init(&rails.clock);
+    rails.now_ns = rails.clock.now_ns;
+    rails.config = rails.clock.config;
 }
 
 void rails_start(unsigned batch_frames)

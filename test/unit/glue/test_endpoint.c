@@ -219,7 +219,7 @@ static void receive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
 }
 #endif
 
-/** A message comes from an endpoint's process; what progress does then. */
+/** What progress does when a message comes from an endpoint's process. */
 static void deliver_from(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn conn = {.owner = endpoint};
@@ -238,7 +238,7 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
     assert_int_equal(received, 1);
 }
 
-/** A reply has it introduced, which waits while another thread introduces a silent one. */
+/** A reply introduces the peer, and must not wait while another thread introduces a silent one. */
 TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
 {
     opal_set_using_threads(true);
@@ -394,7 +394,7 @@ static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_s
     return conn->liveness.silent_since_ns;
 }
 
-/** It has given us up, and its responder would say for hours that it computes. */
+/** The peer has given us up; its responder would say for hours that it computes. */
 TEST(mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers)
 {
     assert_int_equal(silent_since(introduce_on(0), RAWE_CONN_OPEN), 1000000000u);

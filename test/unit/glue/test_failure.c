@@ -203,7 +203,7 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
     fake_ompi_assert_shown("ring_not_allocated", "eth7");
 }
 
-/** Nor while the process finalizes, nor where it was open, and has failed for good. */
+/** Neither while the process finalizes, nor after a failure for good. */
 TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
 {
     module.closing = true;
@@ -241,7 +241,7 @@ TEST(broken__the_service_thread_reports_nothing)
     fake_ompi_assert_shown("link_failed", "eth7");
 }
 
-/** Those of MPI's sockets are opened by whichever thread comes first. */
+/** The first thread to come opens the sockets of MPI's links. */
 TEST(broken__nor_does_it_of_links)
 {
     module.open = links_are_members = true;

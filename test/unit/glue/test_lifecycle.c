@@ -31,14 +31,14 @@ static unsigned lingered, groups_closed, detached, forgotten;
 static atomic_uint closed;
 static unsigned unmended; /**< times that broken groups were said to be of no interest */
 
-/** What a process lingers for comes through its sockets. */
+/** A process lingers for data that comes through its sockets. */
 void mca_btl_rawe_group_finalizing(void)
 {
     assert_int_equal(lingered, unmended + 1);
     unmended++;
 }
 
-/** The modules are all there still. */
+/** All modules still exist. */
 void mca_btl_rawe_linger(void)
 {
     assert_int_equal(mca_btl_rawe_state.module_count, MODULES - lingered);
@@ -208,7 +208,7 @@ TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
     assert_int_equal(items_destructed, MODULES);
 }
 
-/** The others go on: above all, the keys of registered memory are not to be guessed. */
+/** The others go on; in particular, keys of registered memory must stay unguessable. */
 TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
 {
     mca_btl_rawe_module_t *open = module_new(true);

@@ -66,7 +66,7 @@ bool mca_btl_rawe_proc_died(opal_process_name_t name)
     return name.vpid == departs && driven[1] >= departure_after;
 }
 
-/** What the first module waits for comes through the link of the second. */
+/** The data that the first module waits for comes through the link of the second. */
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns)
 {
@@ -192,7 +192,7 @@ TEST(mca_btl_rawe_linger__waits_however_much_comes)
     assert_int_equal(driven[1], 5000);
 }
 
-/** Each of them counts the time in which it is asked. */
+/** Each endpoint counts the time during which it is asked. */
 TEST(mca_btl_rawe_linger__asks_all_endpoints)
 {
     linger(100);
@@ -218,7 +218,7 @@ TEST(mca_btl_rawe_linger__asks_now_and_then)
     assert_int_equal(asked[0], 11);
 }
 
-/** Others of this host run, for which it may be waiting. */
+/** Other processes of this host run; it may be waiting for them. */
 TEST(mca_btl_rawe_linger__sleeps_while_nothing_comes)
 {
     receives = true;
@@ -248,7 +248,7 @@ TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
     assert_int_equal(needed[1], RAWE_NEEDS_NONE);
 }
 
-/** Open MPI has processes of connected jobs exchange messages behind the fence. */
+/** Processes of connected jobs exchange messages behind Open MPI's fence. */
 TEST(mca_btl_rawe_linger__carries_all_while_another_job_is_connected)
 {
     procs[1].proc_name.jobid++;
@@ -258,7 +258,7 @@ TEST(mca_btl_rawe_linger__carries_all_while_another_job_is_connected)
     assert_int_equal(needed[1], RAWE_NEEDS_DATA);
 }
 
-/** Open MPI has told the program, which has shrunk its communicators before we noticed anything. */
+/** Open MPI has told the program, which has shrunk its communicators before rawe noticed. */
 TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
 {
     departs = 0;
@@ -269,7 +269,7 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_a_process_that_departs)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-/** Its errors tell the program, and a peer that lives finds us silent. */
+/** The program learns of losses by errors; a living peer finds us silent. */
 TEST(mca_btl_rawe_linger__reports_no_loss_in_a_fault_tolerant_job)
 {
     loses = fake_ompi.fault_tolerant = true;
@@ -290,7 +290,7 @@ TEST(mca_btl_rawe_linger__says_what_may_be_lost)
     assert_int_equal(fake_ompi.shown, 1);
 }
 
-/** They may be acknowledged yet, while another endpoint is waited for. */
+/** They may still be acknowledged while another endpoint is waited for. */
 TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
 {
     soon_lost = true;
@@ -309,7 +309,7 @@ TEST(mca_btl_rawe_linger__repairs_the_group)
     assert_int_equal(repairs, 1);
 }
 
-/** A window that the program leaves to MPI_Finalize is freed by fake_ompi.now_ns. */
+/** A window that the program leaves to MPI_Finalize is freed by now. */
 TEST(mca_btl_rawe_linger__places_nothing_any_more)
 {
     uint8_t memory[64];

@@ -266,7 +266,7 @@ static void *enter_main(void *context)
     return NULL;
 }
 
-/** Nor would the progress thread know of what is handed over while the lock is biased. */
+/** The progress thread would not see work handed over while the lock is biased, either. */
 TEST(mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear)
 {
     pthread_t thread;

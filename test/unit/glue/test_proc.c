@@ -158,7 +158,7 @@ static unsigned wait_for(uint32_t vpid, struct mca_btl_rawe_published *out)
     return count;
 }
 
-/** Is the caller known? Then by what it has published itself. */
+/** The caller is known only by what it has published itself. */
 static bool find(uint32_t vpid)
 {
     struct mca_btl_rawe_published found;
@@ -278,7 +278,7 @@ TEST(mca_btl_rawe_proc_wait__waits_for_another_thread)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/** A caller's CONNECT had it asked about before it had published; that answer says nothing. */
+/** The runtime was asked about the caller before it had published; that answer says nothing. */
 static void *publish_late_main(void *context)
 {
     answer_question(0);
@@ -337,7 +337,7 @@ static void *introduce_main(void *context)
     return NULL;
 }
 
-/** Whichever threads introduce them. */
+/** Also when several threads introduce them. */
 static void introduce_all(void)
 {
     pthread_t threads[THREADS];
@@ -439,7 +439,7 @@ TEST(mca_btl_rawe_proc_find__serves_any_number_of_callers_in_step)
     assert_int_equal(question_count, CALLERS_MOST);
 }
 
-/** The runtime may remember each name that it is asked about: forged ones are not to fill it. */
+/** The runtime may remember each name that it is asked about: forged names must not fill it. */
 TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
 {
     const uint32_t most = 65536;
@@ -544,7 +544,7 @@ static void die(uint32_t vpid)
     departed(&dead);
 }
 
-/** A host with all its ranks; and each is told of by several. */
+/** A host dies with all its ranks; several processes report each. */
 TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
 {
     fake_ompi.fault_tolerant = true;

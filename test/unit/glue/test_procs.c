@@ -372,7 +372,7 @@ static void add_caller(void)
     assert_int_equal(limit_bytes, is_inside ? 0 : 1000);
 }
 
-/** It may have said more than what the path is found to carry. */
+/** The peer may have announced more than the path carries. */
 TEST(mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before)
 {
     add_caller();
@@ -411,7 +411,7 @@ TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
 
 /* mca_btl_rawe_accept */
 
-/** A CONNECT that comes through one module, and is for another. */
+/** A CONNECT that comes through another module than it is for. */
 static void call(mca_btl_rawe_module_t *through)
 {
     static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
@@ -473,7 +473,7 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
     assert_int_equal(opened, 0);
 }
 
-/** The loopback interface is no way to another host, and no way leads to it from there. */
+/** No path leads from the loopback interface to another host, or back. */
 TEST(mca_btl_rawe_unknown_source__keeps_lo_apart)
 {
     static const uint8_t zero[RAWE_MAC_BYTES];

@@ -187,7 +187,7 @@ TEST(progress__a_put_that_another_thread_refused_ends_the_job_too)
     assert_int_equal(errors, 1);
 }
 
-/** Its memory is not registered any more, and what would have come there is not waited for. */
+/** Its memory is not registered any more, and its data is not waited for. */
 TEST(progress__nothing_is_missing_while_the_process_finalizes)
 {
     errors = 0;

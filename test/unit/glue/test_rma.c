@@ -84,7 +84,7 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how)
     of->thread_mode = how;
 }
 
-/** 5.0 would take a process that is blamed for one that has failed, and may go on without it. */
+/** Open MPI 5.0 would take a blamed process for a failed one, and may go on without it. */
 static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
 {
     assert_ptr_equal(of, btl);
@@ -311,7 +311,7 @@ static struct rawe_operation *read_from_other(void *to, size_t bytes)
     return module.engine.operations.entries[0];
 }
 
-/** A window was not freed: what is refused still is some process's memory. */
+/** The window was not freed: refused memory still belongs to the process. */
 TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
 {
     char to[8];
@@ -351,7 +351,7 @@ static void *stay_main(void *context)
     return context;
 }
 
-/** Who is inside may be about to complete an access to it. */
+/** The thread inside may be about to complete an access to it. */
 TEST_WITH(with_other, del_procs__not_beside_another_thread)
 {
     pthread_t thread;
@@ -378,7 +378,7 @@ static void set_up_local(void)
 
 static const struct unit_fixture with_local = {set_up_local, tear_down_other};
 
-/** osc/rdma tries accesses again that fail, without end: the job is to end. */
+/** osc/rdma repeats failed accesses without end: the job has to end. */
 TEST_WITH(with_local, access__without_a_way_ends_the_job)
 {
     char data[8] = "";

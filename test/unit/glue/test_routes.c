@@ -303,7 +303,7 @@ TEST(mca_btl_rawe_routes_check__silence)
     pass(100 * MS, true);
     assert_true(endpoints[1].peer.route.down);
     assert_string_equal(fake_ompi.text, "eth1 to rank 3 does not answer, unlike others");
-    /* It is asked fake_ompi.now_ns and then; until then there is nothing to do. */
+    /* It is asked now and then; until then there is nothing to do. */
     pass(10000 * MS, true);
     unsigned before = asked[1];
     assert_int_not_equal(before, 0);

@@ -240,7 +240,7 @@ TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
     fragments_free();
 }
 
-/** What must keep its order goes by one of the process's endpoints. */
+/** Messages that must keep their order use one of the process's endpoints. */
 TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order)
 {
     fragments_new();
@@ -394,7 +394,7 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
     fragments_free();
 }
 
-/** The far side has placed the first PUT, or what is left of it; or never will. */
+/** The target has placed the first PUT, or the rest of it; or never will. */
 static void put_whole_done(enum rawe_status status)
 {
     struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[0];
@@ -406,7 +406,7 @@ static uint64_t now_ns(void *context)
     return 1;
 }
 
-/** A PUT to a process with two interfaces, both of which this one can reach; what it is made of. */
+/** A PUT to a process with two interfaces that can both be reached. */
 static void two_routes(void)
 {
     const struct rawe_peer_config config = {.key = 2, .owner = &other, .now_ns = now_ns};

@@ -65,7 +65,7 @@ TEST(thread_service__a_probe_wakes_it)
     assert_int_equal(fake.link_received, 1);
 }
 
-/** Nobody else may come by: the program computes. */
+/** No other thread may come by: the program computes. */
 TEST(thread_service__reopens_links_when_the_group_broke)
 {
     atomic_store(&mca_btl_rawe_state.group_repair, 1);
@@ -77,7 +77,7 @@ TEST(thread_service__reopens_links_when_the_group_broke)
     assert_int_equal(fake.repairs, 1);
 }
 
-/** As long as a cable is pulled, there is little to do for it. */
+/** While a cable is out, its route is rarely checked. */
 TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
 {
     mca_btl_rawe_state.failover.doubted = &doubted;
@@ -125,7 +125,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
-/** Routes that it cannot see to do not wake it either. */
+/** Routes that it cannot check do not wake it, either. */
 TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
     module.open = false;

@@ -14,7 +14,7 @@ void unit_callback_begin(void);
 void unit_callback_end(void);
 /** Call with Open MPI's lock held, while the callback waits for it. */
 void unit_callback_beside(void (*call)(void));
-/** That thread is leaving, and does what it has been handed over. */
+/** That thread is leaving, and does the work handed over to it. */
 bool unit_callback_leaving(void);
 
 #endif

@@ -27,7 +27,7 @@
 /** The module under test; open. */
 extern mca_btl_rawe_module_t module;
 
-/** What the test decides, and what is noted for it. All of it is 0 when a test begins. */
+/** The test's settings, and what is noted for it. All of it is 0 when a test begins. */
 struct fake {
     unsigned link_waits, bulk_waits;       /**< frames, packets: see fake_wait_in_link */
     unsigned link_refill;                  /**< as many wait again after each reception */
@@ -42,7 +42,7 @@ struct fake {
 };
 extern struct fake fake;
 
-/** A fixture. */
+/** A fixture: an open module whose ports are empty. */
 void fake_set_up(void);
 void fake_tear_down(void);
 void fake_wait_in_link(unsigned frames);
