@@ -106,7 +106,7 @@ static mca_btl_base_endpoint_t *introduce_on(unsigned index)
 /** The peer behind the endpoint is silent for too long. */
 static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
 {
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, lane);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, lane);
     assert_non_null(conn);
     conn->handshake.state = RAWE_CONN_FAILED;
     mca_btl_rawe_failed(endpoint->module, conn, SILENT_NS);
@@ -115,7 +115,7 @@ static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
 /** The peer's responder answers, its connection does not. */
 static void be_silent(mca_btl_base_endpoint_t *endpoint)
 {
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
     assert_non_null(conn);
     watch_slot = 0;
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
@@ -275,7 +275,7 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     assert_true(again != before);
     assert_false(again->lost);
     assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no route of the lost one's */
-    assert_int_equal(mca_btl_rawe_endpoint_conn(again, RAWE_LANE_EXPRESS)->handshake.state,
+    assert_int_equal(rawe_peer_conn(&again->peer, RAWE_LANE_EXPRESS)->handshake.state,
                      RAWE_CONN_IDLE);
     assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.mac),
                      again);
@@ -296,13 +296,13 @@ static uint32_t payload_bytes(uint32_t path_mtu_bytes)
 TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
-    const struct rawe_conn *before = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
+    const struct rawe_conn *before = rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS);
     assert_int_equal(before->payload_max_bytes, payload_bytes(1500));
     mca_btl_rawe_endpoint_limit_mtu(endpoint, 1000);
     mca_btl_rawe_endpoint_limit_mtu(endpoint, 1400); /* it does not grow */
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
     assert_int_equal(before->payload_max_bytes, payload_bytes(1000));
-    const struct rawe_conn *after = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
+    const struct rawe_conn *after = rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK);
     assert_int_equal(after->payload_max_bytes, payload_bytes(1000));
 }
 
@@ -384,7 +384,7 @@ TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
 /** Since when a connection in this state counts as silent, if its process computes as of 9 s. */
 static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_state conn_state)
 {
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
 
     endpoint->module->idle_ns = fake_ompi.fault_tolerant ? 1000000000u : 0;
     conn->handshake.state = conn_state;
@@ -418,7 +418,7 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 static uint32_t shrink_path(void)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
     assert_non_null(conn);
     mca_btl_rawe_params.peer_timeout = 4;
     watch_slot = 0;
@@ -453,7 +453,7 @@ TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
 TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    mca_btl_rawe_lost(&modules[0], mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK));
+    mca_btl_rawe_lost(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
     report();
     give_up(endpoint, RAWE_LANE_EXPRESS);
     report();

@@ -121,12 +121,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *of,
     return NULL;
 }
 
-struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *which, unsigned lane)
-{
-    fail_msg("lane %u of %p", lane, (void *)which);
-    return NULL;
-}
-
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out)
 {
     *out = callers;

@@ -267,11 +267,6 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t
     }
 }
 
-struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane)
-{
-    return rawe_peer_conn(&endpoint->peer, lane);
-}
-
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_module_t *module = endpoint->module;

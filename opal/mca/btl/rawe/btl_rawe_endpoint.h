@@ -77,8 +77,6 @@ bool mca_btl_rawe_endpoint_elsewhere(const struct mca_btl_rawe_module *module,
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose which one carries fragments whose order matters. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
-/** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */
-struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /**

@@ -447,7 +447,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
             }
         }
     }
-    return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
+    return NULL == endpoint ? NULL : rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
