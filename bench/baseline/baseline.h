@@ -81,7 +81,6 @@ struct baseline_link {
 
 struct baseline_options {
     const char *interface;              /* NULL: the first Ethernet interface that is up */
-    int cpu;                            /* core to run on; -1: as started */
     double seconds;                     /* for each size */
     double wait_seconds;                /* for the other end to appear or to answer */
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
@@ -112,7 +111,7 @@ const char *baseline_way_name(enum baseline_way way);
 
 /* A buffer with its pages touched; exits when there is no memory. */
 uint8_t *baseline_buffer_new(size_t bytes);
-/* Opens interface, socket and ring of plain frames, and pins the process; exits with a message on
+/* Opens interface, socket and ring of plain frames, exits with a message on
  * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);

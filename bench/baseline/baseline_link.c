@@ -10,7 +10,6 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,21 +127,6 @@ static void open_ring(struct baseline_link *link)
     }
 }
 
-static void pin(int cpu)
-{
-    cpu_set_t set;
-    if (cpu < 0) {
-        return;
-    }
-    CPU_ZERO(&set);
-    CPU_SET((unsigned)cpu, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-        fprintf(stderr, "baseline: cannot run on core %d: %s; give --cpu a core of this host\n",
-                cpu, strerror(errno));
-        exit(1);
-    }
-}
-
 uint8_t *baseline_buffer_new(size_t bytes)
 {
     void *memory = NULL;
@@ -160,7 +144,6 @@ void baseline_link_open(struct baseline_link *link, const struct baseline_option
     for (int way = 0; way < BASELINE_WAYS; way++) {
         link->ways[way].fd = -1;
     }
-    pin(options->cpu);
     link->fd = socket(AF_PACKET, SOCK_RAW, 0);
     if (link->fd < 0) {
         fail(link, "opening a packet socket",

@@ -33,7 +33,6 @@ static void print_help(const char *program, const char *purpose)
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
            "  --wait S          how long to wait for the other host (20)\n"
-           "  --cpu N           run on this core\n"
            "  --help            this text\n"
            "\n"
            "Needs CAP_NET_RAW. The hosts find each other by a broadcast on the interface; one of\n"
@@ -81,19 +80,10 @@ static bool parse_seconds(const char *text, double *seconds)
     return end != text && *end == '\0' && *seconds > 0 && *seconds <= 3600;
 }
 
-static bool parse_cpu(const char *text, int *cpu)
-{
-    char *end;
-    long number = strtol(text, &end, 10);
-    *cpu = (int)number;
-    return end != text && *end == '\0' && number >= 0 && number < 4096;
-}
-
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
                             const char *purpose, int *status)
 {
-    *options = (struct baseline_options){
-        .cpu = -1, .seconds = 0.1, .wait_seconds = 20, .ways = {true, true}};
+    *options = (struct baseline_options){.seconds = 0.1, .wait_seconds = 20, .ways = {true, true}};
     parse_sizes(options, "1,4,16,64,256,1024,4096,16384,65536,262144,1048576,4194304");
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i];
@@ -116,8 +106,6 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
             good = parse_seconds(value, &options->seconds);
         } else if (strcmp(name, "--wait") == 0) {
             good = parse_seconds(value, &options->wait_seconds);
-        } else if (strcmp(name, "--cpu") == 0) {
-            good = parse_cpu(value, &options->cpu);
         } else {
             good = false;
         }

@@ -86,8 +86,7 @@ struct imb_options {
     int npmin;
     int msglog_min;
     int msglog_max;
-    size_t *lengths; /* from -msglen; NULL: powers of two from -msglog */
-    int length_count;
+    int bytes; /* the only size; -1: powers of two from -msglog */
     bool check;
     const struct imb_benchmark **selected; /* in the order asked for */
     int selected_count;

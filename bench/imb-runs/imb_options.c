@@ -17,7 +17,7 @@ static const char imb_help[] =
     "  -iter N[,V]       at most N repetitions and V MB of messages for a size (1000,40)\n"
     "  -time S           at most S seconds for a size (10)\n"
     "  -msglog [A:]B     sizes 0 and 2^A ... 2^B bytes (0:22)\n"
-    "  -msglen FILE      sizes from a file, one a line, k and m allowed as suffix\n"
+    "  -bytes N          this size only\n"
     "  -npmin P          start with P ranks and double them up to all (2)\n"
     "  -mem G            most buffer memory of a rank in GB (1)\n"
     "  -receive_buffers N  buffers that UnibandCold and BibandCold receive into in turn (64)\n"
@@ -114,50 +114,6 @@ static bool parse_msglog(struct imb_options *options, const char *text)
     return *end == ':' && parse_whole(end + 1, first, MSGLOG_LIMIT, &options->msglog_max);
 }
 
-/* Reads -msglen's file. Lines that are empty or start with # are skipped. */
-static bool read_lengths(struct imb_options *options, const char *path, char *why, size_t why_size)
-{
-    FILE *file = fopen(path, "r"); /* on every rank: the file must be on every host */
-    if (file == NULL) {
-        snprintf(why, why_size, "cannot open %s: %s", path, strerror(errno));
-        return false;
-    }
-    char line[128];
-    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (line[0] == '\0' || line[0] == '#') {
-            continue;
-        }
-        long length;
-        const char *end;
-        bool good = parse_integer(line, 0, 1L << MSGLOG_LIMIT, &length, &end);
-        if (good && *end != '\0') {
-            long unit = strcasecmp(end, "k") == 0   ? 1L << 10
-                        : strcasecmp(end, "m") == 0 ? 1L << 20
-                                                    : 0;
-            good = unit > 0 && length <= (1L << MSGLOG_LIMIT) / unit;
-            length *= unit;
-        }
-        size_t *grown =
-            good ? realloc(options->lengths, sizeof(size_t) * (size_t)(options->length_count + 1))
-                 : NULL;
-        if (grown == NULL) {
-            snprintf(why, why_size, "%s line %d: '%s' is not a message length from 0 to 2^%d bytes",
-                     path, number, line, MSGLOG_LIMIT);
-            fclose(file);
-            return false;
-        }
-        options->lengths = grown;
-        options->lengths[options->length_count++] = (size_t)length;
-    }
-    fclose(file);
-    if (options->length_count == 0) {
-        snprintf(why, why_size, "%s holds no message length; write one a line", path);
-        return false;
-    }
-    return true;
-}
-
 /* One option that takes a value. Returns 1 when read, 0 when unknown, -1 when the value is bad. */
 static int parse_valued(struct imb_options *options, const char *name, const char *value, char *why,
                         size_t why_size)
@@ -170,8 +126,8 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
         good = parse_positive(value, &options->seconds);
     } else if (strcmp(name, "-msglog") == 0) {
         good = parse_msglog(options, value);
-    } else if (strcmp(name, "-msglen") == 0) {
-        return read_lengths(options, value, why, why_size) ? 1 : -1;
+    } else if (strcmp(name, "-bytes") == 0) {
+        good = parse_whole(value, 0, 1 << MSGLOG_LIMIT, &options->bytes);
     } else if (strcmp(name, "-npmin") == 0) {
         good = parse_whole(value, 1, 1000000, &options->npmin);
     } else if (strcmp(name, "-mem") == 0) {
@@ -199,7 +155,8 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
                                     .memory_bytes = 1e9,
                                     .receive_buffers = IMB_BUFFERS,
                                     .npmin = 2,
-                                    .msglog_max = 22};
+                                    .msglog_max = 22,
+                                    .bytes = -1};
     size_t most = (size_t)(argc + imb_point_to_point_count + imb_collectives_count);
     options->selected = calloc(most, sizeof(*options->selected));
     *status = 2;

@@ -190,15 +190,12 @@ static bool size_at(const struct imb_benchmark *benchmark, const struct imb_opti
         *bytes = 0;
         return index == 0;
     }
-    if (options->lengths != NULL) {
-        if (index >= options->length_count) {
-            return false;
-        }
-        *bytes = options->lengths[index];
+    if (options->bytes >= 0) {
+        *bytes = (size_t)options->bytes;
         if (benchmark->traits & IMB_REDUCTION) {
             *bytes = (*bytes + IMB_ELEMENT - 1) / IMB_ELEMENT * IMB_ELEMENT;
         }
-        return true;
+        return index == 0;
     }
     int least = options->msglog_min;
     if ((benchmark->traits & IMB_REDUCTION) && least < 2) {
@@ -320,7 +317,6 @@ int main(int argc, char **argv)
     free(run.displacements);
     free(run.call_seconds);
     free(options.selected);
-    free(options.lengths);
     MPI_Finalize();
     return status;
 }
