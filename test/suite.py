@@ -420,17 +420,17 @@ def parse():
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
         "virtual hosts. Without arguments these five, in less than 20 minutes on two cores, "
         "without lab's thorough tests (bad networks, the matrix of sizes and losses, soaks), which "
-        "take five more; lab alone has them. sanitize: unit, sim and the fuzz corpora again under "
+        "take five more; `test/run lab` runs them. sanitize: unit, sim and the fuzz corpora again under "
         "the address, undefined behaviour and thread sanitizers, another six minutes; all: the "
-        "six, thorough. Only when asked for: threads, "
+        "six, thorough. Only on request: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
-        "minutes; containers, jobs over containers of Podman's. --ompi builds into "
+        "minutes; containers, jobs over Podman containers. --ompi builds into "
         "build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
-    parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
+    parser.add_argument("--long", action="store_true", help="also long tests: hours")
     parser.add_argument(
         "-k", metavar="EXPR", help="lab, vm, deb and containers tests that match, as pytest -k"
     )
@@ -443,8 +443,8 @@ def parse():
     parser.add_argument(
         "--repeat",
         action="store_true",
-        help="run what failed over virtual hosts or machines once more, if it is little, and show "
-        "both; a job over a busy machine may come too late for its test",
+        help="rerun a few failed tests over virtual hosts or machines, and show both "
+        "outcomes: a busy machine may delay a job beyond its test's limit",
     )
     parser.add_argument("--inside", choices=RELEASES, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -21,16 +21,16 @@ static void usage(FILE *out)
         "                                                   many runs\n"
         "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
         "decides everything. A seed that violates an invariant is printed with the command that\n"
-        "replays it, then shrunk to the least run that still fails.\n"
+        "replays it, then shrunk to the smallest run that still fails.\n"
         "\n"
         "  --seed N             one run; prints what it did\n"
-        "  --trace              ... and every event, one line each\n"
+        "  --trace              ... and every event, one per line\n"
         "  --seeds FIRST:COUNT  COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
         "                       as many as the deadline allows\n"
-        "  --deadline SECONDS   begin no run after that\n"
+        "  --deadline SECONDS   start no run after that\n"
         "  --jobs N             worker processes (default 1)\n"
         "  --failures N         stop after N failing seeds (default 5)\n"
-        "  --no-shrink          do not look for smaller runs that fail\n"
+        "  --no-shrink          do not search for smaller runs that fail\n"
         "  --nodes N            2 to %u; the seed chooses, mostly few\n"
         "  --nics N             1 to %u interfaces of each node; the seed chooses, mostly one, and\n"
         "                       whether some nodes have fewer\n"
@@ -44,9 +44,7 @@ static void usage(FILE *out)
         fprintf(out, "                         %-10s %s\n", sim_fault_names[fault].name,
                 sim_fault_names[fault].text);
     }
-    fprintf(out,
-            "Exit code: 0 when every run kept all invariants, 1 when one did not, 2 for a wrong "
-            "call.\n");
+    fprintf(out, "Exit code: 0 all invariants held, 1 one was violated, 2 wrong usage.\n");
 }
 
 static _Noreturn void wrong(const char *option, const char *value, const char *want)

@@ -22,9 +22,9 @@ a separate network that mpirun uses for itself. Faults never touch ctl0. Loss dr
 way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire cuts
 batches into frames, as cables see them, and treats each individually; its faults are KEY=VALUE
 with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
-frames) blackout=5s (or 50ms/1s, again and again) rate=1gbit buffer=64k mtu=1400 seed=7
-batches=whole (do not cut), or none to end them. `lab counters` tells what it did. A rate is
-made with tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full frames,
+frames) blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7
+batches=whole (do not cut), or none to end them. `lab counters` shows what it did. A rate is
+enforced by tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full frames,
 queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
 
 
@@ -38,14 +38,14 @@ def _add_shape(parser):
         "--wire (default: pair for 2 hosts)",
     )
     group.add_argument("--mtu", type=int, metavar="BYTES", help="of every data NIC (default 1500)")
-    group.add_argument("--nics", type=int, metavar="N", help="data NICs a host (default 1)")
+    group.add_argument("--nics", type=int, metavar="N", help="data NICs per host (default 1)")
     group.add_argument(
         "--nic",
         choices=NIC_KINDS,
         help="whole: batches (TSO, GSO) travel uncut; cut: cut by the sender, merged by the "
         "receiver (GRO), as with real NICs; plain: no offloads (default whole)",
     )
-    group.add_argument("--loss", metavar="PCT", help="frames lost on each way, as 1%%")
+    group.add_argument("--loss", metavar="PCT", help="frames lost in each direction, as 1%%")
     group.add_argument("--rate", metavar="RATE", help="line rate, as 100mbit or 1gbit")
     group.add_argument(
         "--buffer", type=int, metavar="BYTES", help="queue of a switch port when --rate is given"
@@ -252,26 +252,28 @@ def _parser():
     )
     commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
 
-    one = commands.add_parser("mpirun", help="bring up a lab, run mpirun on it, remove the lab")
+    one = commands.add_parser("mpirun", help="create a lab, run mpirun on it, remove the lab")
     _add_shape(one)
     one.add_argument("--on", metavar="NAME", help="use this lab, made by `lab up`, and leave it")
-    one.add_argument("--timeout", type=float, metavar="SECONDS", help="then stop it; status 124")
+    one.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="stop it after that; status 124"
+    )
     one.add_argument(
         "--pin",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="one rank to a core, where there are enough cores (default)",
+        help="one rank per core, if there are enough cores (default)",
     )
     one.add_argument("--build", metavar="DIR", help="build directory (default ./build, if built)")
     one.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- MPIRUN ARGUMENTS")
     one.set_defaults(call=_mpirun)
 
-    one = commands.add_parser("up", help="bring up a lab and leave it")
+    one = commands.add_parser("up", help="create a lab and leave it")
     _add_shape(one)
     one.add_argument("--build", metavar="DIR", help="build directory, for a wire (default ./build)")
     one.set_defaults(call=_up)
 
-    one = commands.add_parser("down", help="remove a lab and end what runs on it")
+    one = commands.add_parser("down", help="remove a lab and end its processes")
     one.add_argument("names", nargs="*", metavar="NAME")
     one.add_argument("--stale", action="store_true", help="all labs whose owner died")
     one.set_defaults(call=_down)
@@ -290,19 +292,19 @@ def _parser():
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     one.set_defaults(call=_exec)
 
-    one = commands.add_parser("fault", help="hurt a running lab")
+    one = commands.add_parser("fault", help="inject faults into a running lab")
     one.add_argument("name")
     verbs = ("loss", "wire", "rate", "link", "mtu", "pause", "resume", "delete", "blackhole")
     verbs += ("unblackhole",)
     one.add_argument("verb", choices=verbs)
-    one.add_argument("words", nargs="*", help="what the verb needs; leave out to be told")
+    one.add_argument("words", nargs="*", help="arguments of the verb; without them, its usage")
     one.add_argument("--host", help="only this host (loss, wire)")
     one.add_argument("--nic", type=int, help="NIC number (default: 0; loss, wire: all)")
     one.add_argument(
         "--direction",
         choices=wire.DIRECTIONS,
         default="in",
-        help="of the wire: towards the host (default), from it, or both",
+        help="of the wire: to the host (default), from it, or both",
     )
     one.add_argument("--ethertype", type=lambda text: int(text, 0), help="only this EtherType")
     one.set_defaults(call=_fault)

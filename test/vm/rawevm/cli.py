@@ -32,7 +32,7 @@ def _add_shape(parser):
     group.add_argument("--nic", choices=NICS, help="what QEMU emulates (default e1000e)")
     group.add_argument("--kernel", choices=fetch.KERNELS, help="of Debian 12 or 13 (default 6.1)")
     group.add_argument("--mtu", type=int, metavar="BYTES", help="of each data NIC (default 1500)")
-    group.add_argument("--nics", type=int, metavar="N", help="data NICs a machine (default 1)")
+    group.add_argument("--nics", type=int, metavar="N", help="data NICs per machine (default 1)")
     group.add_argument("--cpus", type=int, metavar="N", help="of each machine (default 1)")
 
 
@@ -115,13 +115,17 @@ def _parser():
         one = commands.add_parser(name, help=text)
         _add_shape(one)
         one.add_argument(
-            "--timeout", type=float, default=900, metavar="S", help="then stop it (default 900)"
+            "--timeout",
+            type=float,
+            default=900,
+            metavar="S",
+            help="stop it after that (default 900)",
         )
         if name == "mpirun":
             one.add_argument("--build", metavar="DIR", help="build directory (default ./build)")
         one.add_argument("words", nargs=argparse.REMAINDER, metavar=f"-- {words}")
         one.set_defaults(call=call)
-    one = commands.add_parser("fetch", help="get QEMU and the kernels into the cache")
+    one = commands.add_parser("fetch", help="download QEMU and the kernels into the cache")
     one.set_defaults(call=_fetch)
     return parser
 
