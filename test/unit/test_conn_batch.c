@@ -536,11 +536,16 @@ TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames)
     batch_put(100000, 2);
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
     assert_int_equal(counters(0)->peers_lost, 0);
-    batch_put(100000, 3); /* it was tried once more, with this one at the latest */
-    assert_int_equal(counters(0)->validations_failed, 2);
     uint64_t batches = counters(0)->batches_sent;
-    batch_put(100000, 4);
+    batch_put(100000, 3);
     assert_int_equal(counters(0)->batches_sent, batches);
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    batch_put(100000, 4); /* validation is tried again, and fails */
+    assert_int_equal(counters(0)->validations_failed, 2);
+    assert_int_equal(counters(0)->batches_sent, batches + 3);
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    batch_put(100000, 5);
+    assert_int_equal(counters(0)->batches_sent, batches + 3);
 }
 
 TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)
@@ -552,10 +557,48 @@ TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)
         batch_put(100000, times);
         net.batches_vanish = false;
         assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-        batch_put(100000, 10 + times);
-        /* Not for ever: the cause is unknown. */
-        assert_int_equal(end(0)->batch, times <= 3 ? RAWE_BATCH_VALID : RAWE_BATCH_INVALID);
+        /* The cause is unknown: it is tried less and less often, but never given up. */
+        batch_put(100, 10 + times);
+        assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+        unit_run(&net, (100 * UNIT_MS) << (times - 1), UNIT_MS);
+        batch_put(100000, 20 + times);
+        assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     }
+    /* What passed for long counts as good again. */
+    unit_run(&net, 10 * UNIT_S, 10 * UNIT_MS);
+    net.batches_vanish = true;
+    batch_put(100000, 30);
+    net.batches_vanish = false;
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    batch_put(100000, 31);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+}
+
+/** Three losses of a single frame are no proof: with credit for one, plain frames do as well. */
+TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
+{
+    batch_connect(16);
+    struct unit_send send = {0};
+    end(0)->peer_credit = 1;
+    batch_begin_put(&send, 1000);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
+    assert_int_equal(counters(0)->frames_sent, 1);
+    assert_int_equal(counters(0)->batches_sent, 0);
+    finish();
+    batch_put(30000, 2);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+}
+
+TEST(rawe_conn_batch_conclude__tried_again_after_three_lost_ones)
+{
+    batch_connect(16);
+    net.batches_vanish = true;
+    batch_put(30000, 1);
+    assert_int_equal(counters(0)->validations_failed, 1);
+    net.batches_vanish = false;
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    batch_put(30000, 2);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
 /** A link that drops packets of several frames. */
@@ -570,11 +613,10 @@ TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
     batch_put(30000, 1);
     net.node[0].engine.batches.output.transmit = transmit_single;
     batch_put(200000, 2);
-    batch_put(200000, 3); /* it was tried once more, with this one at the latest */
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(0)->validations_failed, 2);
+    assert_int_equal(counters(0)->validations_failed, 1);
     uint64_t batches = counters(0)->batches_sent, resent = counters(0)->frames_resent;
-    batch_put(200000, 4);
+    batch_put(200000, 3);
     assert_int_equal(counters(0)->batches_sent, batches);
     assert_int_equal(counters(0)->frames_resent, resent);
 }

@@ -236,8 +236,9 @@ TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
-    conn->batch = RAWE_BATCH_INVALID; /* for good: they do not pass by rail 0 */
-    conn->withdrawals = UINT8_MAX;
+    conn->batch = RAWE_BATCH_INVALID; /* they do not pass by rail 0 */
+    conn->batch_failures = 10;
+    conn->batch_verdict_ns = rails.now_ns;
     unit_send_message(conn, &sends[0], 7, data, sizeof(data));
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
@@ -245,7 +246,7 @@ TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
     unit_send_message(conn, &sends[1], 8, data, sizeof(data));
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
-    assert_int_equal(conn->withdrawals, 0);
+    assert_int_equal(conn->batch_failures, 0);
     rails.host[0].nic[0].engine.batches.output.transmit = NULL;
     rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
     unit_send_message(conn, &sends[2], 9, data, sizeof(data));

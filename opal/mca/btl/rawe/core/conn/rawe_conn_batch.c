@@ -19,10 +19,7 @@
 /** Sendings of a frame in a batch before it goes alone. */
 #define SENDINGS_AS_BATCH 2u
 
-/** Withdrawals after which validation is worth another try: what was in the way may be gone. */
-#define WITHDRAWALS_MAX 3u
-
-/** Batches in a row of which that was no help, before the connection goes back to plain frames. */
+/** Batches lost whole in a row, twice each, before the connection uses plain frames. */
 #define BATCHES_LOST_MAX 3u
 
 /**
@@ -33,6 +30,17 @@
  */
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull
+
+/** Fewer frames would not show whether packets of several frames pass. */
+#define VALIDATION_LEAST_FRAMES 2u
+
+/**
+ * Where batches do not pass, validation is tried again after this time, as what was in the way may be
+ * gone. It doubles with each failure, and begins again where batches have passed for the longest time.
+ */
+#define RETRY_LEAST_NS 100000000ull
+#define RETRY_MOST_NS 10000000000ull
+#define RETRY_FAILURES_MAX 8u
 
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
 {
@@ -63,7 +71,7 @@ void rawe_conn_batch_reset(struct rawe_conn *conn)
 {
     conn->batch = RAWE_BATCH_UNVALIDATED;
     conn->plain_answers = 0;
-    conn->batches_lost = conn->withdrawals = 0;
+    conn->batches_lost = conn->batch_failures = 0;
 }
 
 void rawe_conn_batch_cancel(struct rawe_conn *conn)
@@ -73,10 +81,28 @@ void rawe_conn_batch_cancel(struct rawe_conn *conn)
     }
 }
 
+/** For how long it has been known that batches pass, or that they do not. */
+static uint64_t since_verdict_ns(const struct rawe_conn *conn)
+{
+    return conn->engine->now_ns - conn->batch_verdict_ns;
+}
+
+static void pass(struct rawe_conn *conn)
+{
+    conn->batch = RAWE_BATCH_VALID;
+    conn->batch_verdict_ns = conn->engine->now_ns;
+    conn->engine->counters.validations_passed++;
+}
+
 void rawe_conn_batch_withdraw(struct rawe_conn *conn)
 {
+    if (conn->batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
+        conn->batch_failures = 0;
+    }
     conn->batch = RAWE_BATCH_INVALID;
-    conn->withdrawals++;
+    conn->batch_failures += conn->batch_failures < RETRY_FAILURES_MAX;
+    conn->batches_lost = 0;
+    conn->batch_verdict_ns = conn->engine->now_ns;
     conn->engine->counters.validations_failed++;
 }
 
@@ -118,16 +144,17 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
 {
     if (conn->batch != RAWE_BATCH_UNVALIDATED) {
         conn->batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
-        conn->batches_lost = conn->withdrawals = 0; /* they may pass by this route */
+        conn->batches_lost = conn->batch_failures = 0; /* they may pass by this route */
     }
 }
 
-/** Not yet found out; or it has changed, not too often, and may have changed back. */
+/** Not yet found out, or long enough ago. */
 static bool undecided(const struct rawe_conn *conn)
 {
+    uint64_t retry_ns = RETRY_LEAST_NS << conn->batch_failures >> 1;
+    retry_ns = retry_ns < RETRY_MOST_NS ? retry_ns : RETRY_MOST_NS;
     return conn->batch == RAWE_BATCH_UNVALIDATED || conn->batch == RAWE_BATCH_MIGRATED ||
-           (conn->batch == RAWE_BATCH_INVALID && conn->withdrawals != 0 &&
-            conn->withdrawals <= WITHDRAWALS_MAX);
+           (conn->batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
 }
 
 void rawe_conn_batch_validate(struct rawe_conn *conn)
@@ -139,10 +166,11 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
         conn->sendwin.held != NULL) { /* it was there before, and needs a number */
         return;
     }
-    uint32_t frames = rawe_conn_batch_frames(conn);
+    uint32_t whole = rawe_conn_batch_frames(conn);
     uint32_t room = rawe_conn_window_room(conn);
-    frames = frames < room ? frames : room;
-    struct rawe_txframe *frame = frames == 0 ? NULL : rawe_txframe_take(&engine->frames, 0);
+    uint32_t frames = whole < room ? whole : room;
+    bool enough = frames == whole || frames >= VALIDATION_LEAST_FRAMES;
+    struct rawe_txframe *frame = enough ? rawe_txframe_take(&engine->frames, 0) : NULL;
     if (frame == NULL) {
         return;
     }
@@ -164,16 +192,12 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
-    struct rawe_counters *counters = &conn->engine->counters;
     bool some_arrived = conn->sendwin.una != conn->validation_begin || conn->sendwin.sacked != 0;
     if (conn->sendwin.una == conn->validation_end || (lost != NULL && some_arrived)) {
         /* All of it has arrived, or what is missing was lost on a path that lets batches pass. */
-        conn->batch = RAWE_BATCH_VALID;
-        counters->validations_passed++;
+        pass(conn);
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
-        conn->batch = RAWE_BATCH_INVALID;
-        conn->withdrawals = 0; /* for good */
-        counters->validations_failed++;
+        rawe_conn_batch_withdraw(conn);
     }
 }
 

@@ -88,7 +88,8 @@ struct rawe_conn {
 
     /* rawe_conn_batch.c: do batches pass? */
     uint8_t batch;             /**< enum rawe_batch_state */
-    uint8_t withdrawals;       /**< how often batches have stopped passing */
+    uint8_t batch_failures;    /**< how often batches were found not to pass */
+    uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
     uint8_t batches_lost;      /**< in a row, whole, twice */
     uint32_t validation_begin; /**< first sequence number of the validation frames */
     uint32_t validation_end;   /**< one behind the last */

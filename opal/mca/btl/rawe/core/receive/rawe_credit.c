@@ -115,8 +115,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     *member = (struct rawe_credit_member){0};
 }
 
-void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
-                       struct rawe_credit_member *member)
+void rawe_credit_enter(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
 {
     if (member->epoch + 1 != credit->epoch) {
         member->turn = credit->next_turn++;
@@ -132,9 +131,9 @@ void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
 static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
 {
     const uint32_t *advertised = credit->advertised;
-    return has_queue(credit) ? advertised[lane] > room(credit, lane)
-                             : advertised[RAWE_LANE_EXPRESS] + advertised[RAWE_LANE_BULK] >
-                                   credit->ring_frames;
+    return has_queue(credit)
+               ? advertised[lane] > room(credit, lane)
+               : advertised[RAWE_LANE_EXPRESS] + advertised[RAWE_LANE_BULK] > credit->ring_frames;
 }
 
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,

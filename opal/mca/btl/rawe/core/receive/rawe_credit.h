@@ -31,8 +31,8 @@ struct rawe_credit {
     uint32_t senders_now[RAWE_LANES];    /**< ... in this epoch */
     uint32_t joined[RAWE_LANES];         /**< ... in this epoch, but not in the last one */
     uint32_t next_turn;                  /**< number of the next connection that begins to send */
-    uint32_t epoch;                  /**< number of the present epoch, at least 2 */
-    uint32_t version;                /**< counts how often it was shared out */
+    uint32_t epoch;                      /**< number of the present epoch, at least 2 */
+    uint32_t version;                    /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
     bool waiting; /**< some connection may wait for credit, as rawe_credit_waits */
 };
