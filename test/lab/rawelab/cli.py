@@ -24,8 +24,8 @@ batches into frames, as cables see them, and treats each individually; its fault
 with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
 frames) blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7
 batches=whole (do not cut), or none to end them. `lab counters` shows what it did. A rate is
-enforced by tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full frames,
-queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
+enforced by tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full
+frames, queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
 
 
 def _add_shape(parser):
