@@ -58,7 +58,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
         finalize->peer_next = conn->sendwin.next;
     } else if (answers_since(header, finalize->peer_from) ||
                acknowledges(conn, header, finalize->peer_next)) {
-        /* Sent later for certain: who finalizes does so to the end, so that was forged. */
+        /* Sent later for certain. A process never stops finalizing, so that was forged. */
         finalize->peer = false;
     }
     finalize->heard = true;

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The end that MPI_Finalize makes of a connection. Processes finalize one after the other: one that
- * is late may wait for data of one that would leave, and has data in flight to it that nobody takes
- * any more. So who finalizes says so in each control frame, and leaves when the peer has
- * acknowledged all that was sent and knows, or finalizes as well. For who knows, nothing is lost
- * when the connection ends, with or without a CLOSE.
+ * How MPI_Finalize ends a connection. Processes finalize at different times: a late one may wait for
+ * data from one that is about to leave, and may have data in flight to it that is not taken any more.
+ * So a finalizing process says so in each control frame, and leaves when the peer has acknowledged
+ * everything and knows, or finalizes as well. To a peer that knows, nothing is lost when the
+ * connection ends, with or without a CLOSE.
  *
  *       finalizes                                    does not, yet
  *     begins to ask │── PROBE, FINALIZING ───────────────>│ knows now
@@ -35,8 +35,8 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
 
 /**
- * Complete what rawe_conn_abandon has returned because the peer finalizes: sends are done, as
- * nobody there needs them; what was asked for has failed.
+ * Complete what rawe_conn_abandon has returned because the peer finalizes: sends are done, as the
+ * peer does not need them; requests have failed.
  */
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
 
