@@ -67,8 +67,8 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
 }
 
 /**
- * PRRTE's daemons wait for ever for a key that a process without rawe does not publish, and PMIx has
- * all later questions about that process wait behind: they are given `limit_s`.
+ * PRRTE's daemons wait for ever for a key that a process without rawe does not publish, and PMIx
+ * has all later questions about that process wait behind: they are given `limit_s`.
  */
 static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)
 {
@@ -232,8 +232,8 @@ const char *mca_btl_rawe_compat_running_version(void)
 }
 
 /*
- * The running Open MPI calls itself by its "ident string": the plain version, unless who built
- * it chose words of his own around it. The first "number.number" in it is taken.
+ * The running Open MPI has an "ident string": the plain version, unless the packager put other
+ * words around it. Take the first "number.number" in it.
  */
 static bool version_parse(const char *text, unsigned *major, unsigned *minor)
 {
@@ -433,10 +433,10 @@ static bool help_file_in(const char *directory, int directory_len, const char *b
 }
 
 /*
- * Is there a help file that Open MPI finds, or one it can be told about? Looked for are: Open MPI's
- * own directory, the one this component was configured to be installed into, the one that belongs
- * to it should the whole installation have been moved, and, for a component that runs from its
- * build directory, the one it is in itself.
+ * Is there a help file that Open MPI finds, or can be pointed to? Look into Open MPI's own
+ * directory, the one this component was configured for, the one relative to the component (the
+ * whole installation may have been moved), and the component's own (it may run from its build
+ * directory).
  */
 static bool help_file_find(void)
 {

@@ -39,8 +39,8 @@
 #endif
 
 /*
- * Since 5.0 osc/rdma wants to hear that what is complete here is complete at the target, too. It
- * always is; before, there was no flag for it.
+ * Since 5.0 osc/rdma asks whether an access that is complete here is complete at the target, too.
+ * It always is; earlier releases have no flag for it.
  */
 #ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 #define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
@@ -87,8 +87,8 @@ static inline void mca_btl_rawe_compat_give(opal_free_list_t *list, opal_free_li
 }
 
 /**
- * Must the convertor pack what it describes, because it is scattered, or in an accelerator's memory,
- * which the processor and the kernel may not read?
+ * Must the convertor pack what it describes, because it is scattered, or in an accelerator's
+ * memory, which the processor and the kernel may not read?
  */
 static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convertor)
 {
@@ -105,8 +105,8 @@ static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convert
  * Give one received fragment to the callback registered for its tag. The segments need to stay
  * valid until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
  *
- * Returns false, having called nobody, when nobody registered for the tag: tags come from the
- * wire, so that is bad input, to be counted and dropped.
+ * Returns false when no callback is registered for the tag: tags come from the wire, so that is bad
+ * input, to be counted and dropped.
  */
 static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *module,
                                                struct mca_btl_base_endpoint_t *endpoint,
@@ -147,8 +147,8 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
 }
 
 /**
- * Keep the component in memory when Open MPI closes it: PMIx may call it still, and where Open MPI is
- * initialized again, its static variables are as they were.
+ * Keep the component in memory when Open MPI closes it: PMIx may call it still, and where Open MPI
+ * is initialized again, its static variables are as they were.
  */
 void mca_btl_rawe_compat_stay_loaded(void);
 
@@ -235,15 +235,15 @@ bool mca_btl_rawe_compat_fenced(void);
 typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 
 /**
- * Have the runtime tell of such processes, until departures_end; Open MPI hears of them as before. If
- * it does not want to, or cannot (4.1), nobody is ever notified. MPI's threads only.
+ * Have the runtime tell of such processes, until departures_end; Open MPI hears of them as before.
+ * If it does not want to, or cannot (4.1), nobody is ever notified. MPI's threads only.
  */
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify);
 
 /** No call is made, or under way, when it returns. May be called without a beginning. */
 void mca_btl_rawe_compat_departures_end(void);
 
-/** Write a line of what the component does, for those who ask: as in printf. */
+/** Write a line for users who set btl_base_verbose; as printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
 /** The file Open MPI takes the texts of messages from. */
@@ -255,7 +255,7 @@ void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf
  */
 bool mca_btl_rawe_compat_help_file_found(void);
 
-/** Look for it anew: Open MPI may have been finalized meanwhile, and does not know where it is. */
+/** Look for it again: Open MPI may have been finalized, and have forgotten where it is. */
 void mca_btl_rawe_compat_help_file_forget(void);
 
 /** Write a text, which has conversions as in printf, to stderr between the lines Open MPI uses. */

@@ -59,7 +59,7 @@ mca_btl_base_component_3_0_0_t mca_btl_rawe_component = {
 };
 MCA_BASE_COMPONENT_INIT(opal, btl, rawe)
 
-/** False, and the user is told: built for another Open MPI. */
+/** False, after a message: built for another Open MPI. */
 static bool right_version(void)
 {
     if (mca_btl_rawe_compat_version_matches()) {
@@ -119,7 +119,7 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
-/** What was looked at, and why it was not taken; NULL without memory. To be freed. */
+/** The interfaces, and why each was not used; NULL without memory. The caller frees it. */
 static char *describe(const struct rawe_interface *interfaces, unsigned count)
 {
     size_t size = 64 + count * 96;
@@ -164,7 +164,7 @@ static void open_module(const struct rawe_interface *interface)
     mca_btl_rawe_compat_say("uses %s", interface->name);
 }
 
-/** Rings of `links` interfaces: what the user wants, or a share of the host's memory. */
+/** Bytes of each ring: set by the user, or this rank's share of the host's memory. */
 static size_t ring_bytes(unsigned links)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -176,7 +176,7 @@ static size_t ring_bytes(unsigned links)
                : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(), links);
 }
 
-/** Modules for the interfaces the user wants, or all that are fit, and lo behind them. */
+/** Modules for the interfaces chosen by the user, or all that are fit, and lo last. */
 static void open_modules(void)
 {
     struct rawe_interface *interfaces;
@@ -296,7 +296,7 @@ static int component_progress(void)
     unsigned received = 0;
 
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
-        return 0; /* somebody else makes progress */
+        return 0; /* another thread makes progress */
     }
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);

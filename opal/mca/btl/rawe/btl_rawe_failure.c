@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the user has yet to be told of sockets. See btl_rawe_failure.h.
+ * Failures of sockets that have yet to be reported. See btl_rawe_failure.h.
  */
 #include "btl_rawe_failure.h"
 

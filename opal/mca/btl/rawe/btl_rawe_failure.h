@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Sockets that could not be opened, whichever thread has found out. The user is told by MPI's
- * threads: Open MPI's output is not safe among others.
+ * Sockets that could not be opened. Any thread may notice; MPI's threads report it to the user, as
+ * Open MPI's output is not safe in others.
  */
 #ifndef MCA_BTL_RAWE_FAILURE_H
 #define MCA_BTL_RAWE_FAILURE_H

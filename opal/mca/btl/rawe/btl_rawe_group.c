@@ -17,13 +17,13 @@
 /** With fewer ranks on the host there is nothing to gain. */
 #define RANKS_MIN 3u
 
-/** Ranks that are slower to finalize do not hold the others up any longer. */
+/** Ranks wait this long at most for slower ones to finalize. */
 #define CLOSE_WAIT_MS 1000u
 
 /**
- * When sockets cannot be opened anew the next attempt is made after the first of these times, later
- * after at most the second; that is ten seconds in all. What is scarce when all ranks of a host
- * start their helpers at once, processes and descriptors, is there again soon.
+ * When sockets cannot be opened again, the next attempt follows after the first of these times,
+ * later ones after at most the second, for ten seconds in all. Processes and descriptors, which are
+ * scarce while all ranks of a host start their helpers, are available again soon.
  */
 #define RETRY_FIRST_MS 20
 #define RETRY_MOST_MS 1000
@@ -33,7 +33,7 @@
 enum {
     MEMBERS = 1,      /**< those that are in a group, which is broken */
     ASTRAY = 2,       /**< those that are not bound to their module's interface */
-    LAST_ATTEMPT = 4, /**< the user is told what fails now */
+    LAST_ATTEMPT = 4, /**< failures are reported to the user */
 };
 
 /** Is this port to be opened again? */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The ranks of this job on this host receive as a group (linux/host/rawe_host_group.h), so that a frame
- * costs the same however many they are. When the group breaks each rank opens its sockets anew, and
- * then they form another one.
+ * The ranks of this job on this host receive as a group (linux/host/rawe_host_group.h), so that a
+ * frame costs the same however many they are. When the group breaks, each rank opens its sockets
+ * again, and then they form another one.
  */
 #ifndef MCA_BTL_RAWE_GROUP_H
 #define MCA_BTL_RAWE_GROUP_H
@@ -32,12 +32,12 @@ void mca_btl_rawe_group_repair(void);
 bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module);
 
 /**
- * From here on it does not matter if the group breaks: sockets may be closed. Not before the process
- * has lingered: what it waits for comes through them.
+ * From here on it does not matter if the group breaks: sockets may be closed. Not before the
+ * process has lingered: what it waits for comes through them.
  */
 void mca_btl_rawe_group_finalizing(void);
 
-/** Leave, once all ranks of this host need no frames any more, or have had a second for it. */
+/** Leave, once all ranks of this host no longer need frames, or after a second. */
 void mca_btl_rawe_group_close(void);
 
 #endif

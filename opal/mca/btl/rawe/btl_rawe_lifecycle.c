@@ -30,16 +30,16 @@
 #include <string.h>
 #include <sys/random.h>
 
-/** Messages up to this length are copied when sent, and done with at once. */
+/** Messages up to this length are copied when sent, and complete at once. */
 #define COPY_MAX_BYTES 4096u
 
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
-/** Memory for messages deferred by the progress thread; what comes beyond waits in the ring. */
+/** Memory for messages that the progress thread defers; further ones wait in the ring. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
-/** Idle peers are asked every tenth of peer_timeout, in jobs that go on without lost processes. */
+/** Fault-tolerant jobs probe idle peers every tenth of peer_timeout. */
 #define IDLE_PROBES_PER_TIMEOUT 10u
 
 #define MEGA 1000000u
@@ -84,7 +84,7 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_register_error = register_error,
 };
 
-/** The rules the limits must keep among each other, whatever the user set. */
+/** Whatever the user set, the limits must have this order. */
 static void order_limits(mca_btl_base_module_t *btl)
 {
     if (btl->btl_eager_limit < 256) {
@@ -142,7 +142,7 @@ static void free_lists_destruct(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->registrations);
 }
 
-/** Unguessable bytes: keys are what keeps frames of other jobs out. */
+/** Unguessable bytes: keys keep the frames of other jobs out. */
 static bool random_bytes(void *out, size_t len_bytes)
 {
     return getrandom(out, len_bytes, 0) == (ssize_t)len_bytes;
@@ -202,7 +202,7 @@ static bool open_link(mca_btl_rawe_module_t *module)
         mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
         return false;
     }
-    /* Without batches everything still works: no reason to bother the user. */
+    /* Everything works without batches, too: no message. */
     config.use = RAWE_PORT_BULK;
     if (mca_btl_rawe_params.batches && 0 != rawe_port_open(&module->bulk, &config, &error)) {
         module->bulk = NULL;
@@ -210,7 +210,7 @@ static bool open_link(mca_btl_rawe_module_t *module)
     return true;
 }
 
-/** Let the engine send batches, where somebody does the cutting. */
+/** Let the engine send batches, if the device or the kernel cuts them. */
 static bool use_batches(mca_btl_rawe_module_t *module)
 {
     struct rawe_batches batches = {
@@ -295,7 +295,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     return true;
 }
 
-/** What an interface's frames are told by. */
+/** What distinguishes the frames for this process on an interface. */
 struct identity {
     struct rawe_interface interface;
     uint32_t key, ping_key;
@@ -322,7 +322,7 @@ static const struct identity *identity_of(const struct rawe_interface *interface
         return NULL;
     }
     drawn.interface = *interface;
-    /* The filter of the responder's socket has to tell the two apart. */
+    /* The filter of the responder's socket has to distinguish the two. */
     drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
     unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
     identities[place] = drawn;
@@ -350,7 +350,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
     module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
-    /* Open MPI is asked here: lo may be opened by the service thread. */
+    /* Ask Open MPI here: the service thread, which must not, may open lo. */
     if (mca_btl_rawe_compat_fault_tolerant()) {
         module->idle_ns = mca_btl_rawe_params.peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT;
     }
@@ -404,9 +404,9 @@ static void *closing_main(void *context)
 }
 
 /**
- * Close a socket beside others. In close(2) of a packet socket the kernel waits until no processor can
- * be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take 167 ms one after
- * the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
+ * Close a socket beside others. In close(2) of a packet socket the kernel waits until no processor
+ * can be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take 167 ms one
+ * after the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
  */
 static void close_beside(void (*close)(void *), void *object)
 {
@@ -435,7 +435,7 @@ void mca_btl_rawe_finalize_wait(void)
     }
 }
 
-/** The service thread lets go of the module here; what closes the sockets does not need it. */
+/** The service thread releases the module here; closing the sockets does not need it. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
     if (NULL != module->responder) {
@@ -494,8 +494,8 @@ static void module_free(mca_btl_rawe_module_t *module)
 }
 
 /**
- * Memory and sockets go with the last module: parts of a PUT, which are one module's, may wait in the
- * queues of another's engine until that ends.
+ * Memory and sockets go with the last module: parts of a PUT, which are one module's, may wait in
+ * the queues of another's engine until that ends.
  */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
@@ -504,7 +504,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     unsigned index = index_of(module);
     bool listed = index < state->module_count;
 
-    /* One that could not be opened is alone, and leaves the others to themselves. */
+    /* A module that could not be opened is not listed, and does not concern the others. */
     if (listed) {
         mca_btl_rawe_linger();
         mca_btl_rawe_group_finalizing();

@@ -322,8 +322,8 @@ static struct watched {
 static unsigned watched_count;
 
 /**
- * For `watched`: several tools may read at the same time. A thread that holds it waits for the engines
- * for a bounded time only, so a thread inside them may take it, too.
+ * For `watched`: several tools may read at the same time. A thread that holds it waits for the
+ * engines for a bounded time only, so a thread inside them may take it, too.
  */
 static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 

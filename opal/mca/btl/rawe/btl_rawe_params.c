@@ -88,8 +88,8 @@ static const struct number numbers[] = {
 };
 
 /**
- * Default of peer_timeout, in seconds, where the job waits for the loss to go on: the same as that
- * of Open MPI's own detector (mpi_ft_detector_timeout). On starved hosts 5 s were too short once.
+ * Default of peer_timeout, in seconds, where the job continues when a process is lost: the same as
+ * that of Open MPI's own detector (mpi_ft_detector_timeout). On a starved host, 5 s were too short.
  */
 #define PEER_TIMEOUT_FAULT_TOLERANT 10u
 

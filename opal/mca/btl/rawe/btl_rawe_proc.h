@@ -50,8 +50,8 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index);
 
 /**
- * The head of the list of a process's endpoints, for btl_rawe_endpoint.c, which guards it; `make` the
- * record if need be. NULL: there is none, or no memory for it.
+ * The head of the list of a process's endpoints, for btl_rawe_endpoint.c, which guards it; `make`
+ * the record if need be. NULL: there is none, or no memory for it.
  */
 struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t name, bool make);
 

@@ -14,12 +14,12 @@
 /** Packets of bulk, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
-/** Timers that are late by so much expire although there is more to be received. */
+/** Timers that are this late expire although there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
 /**
- * What a callback deferred by making progress itself, in the midst of reception, came before what
- * is received next.
+ * A callback that made progress has deferred messages: they came before the one that is received
+ * next.
  */
 static void deliver_earlier(struct rawe_engine *engine)
 {
@@ -92,8 +92,8 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
     struct rawe_engine *engine = &module->engine;
 
     /*
-     * What lies in the ring may be what a timer waits for: it is received first. But where the ring
-     * is never empty, losses must be repaired and acknowledgements be sent nevertheless.
+     * A frame in the ring may be what a timer waits for: receive first. But where the ring is never
+     * empty, losses must be repaired and acknowledgements sent all the same.
      */
     if (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
         (!mca_btl_rawe_module_receivable(module) ||
@@ -106,10 +106,10 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
 }
 
 /**
- * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is
- * part of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that
- * it is missing: the job must not go on. Who has received it may be the progress thread, or another
- * module, whose link it came through.
+ * A peer sent data that was acknowledged and dropped: it names memory that is not registered, or is
+ * part of a message that is not accepted. Neither the PML nor the peer would ever learn that it is
+ * missing: the job must not continue. The progress thread may have received it, or another module,
+ * whose link it came through.
  */
 static bool data_is_missing(const mca_btl_rawe_module_t *module)
 {
@@ -131,7 +131,7 @@ static void data_refused(mca_btl_rawe_module_t *module)
     }
     if (NULL != module->error_callback) {
         char text[] = "rawe: data is missing";
-        /* Nobody has failed: with a process to blame, 5.0 may go on without it. */
+        /* No process has failed: if one is named, 5.0 may go on without it. */
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
     }
 }

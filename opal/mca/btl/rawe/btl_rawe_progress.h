@@ -9,7 +9,7 @@
 
 #include "btl_rawe_module.h"
 
-/** Does anything wait to be received? */
+/** Is there anything to receive? */
 static inline bool mca_btl_rawe_module_receivable(const mca_btl_rawe_module_t *module)
 {
     return rawe_port_pending(module->link) ||
@@ -24,7 +24,7 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
 
 /**
  * Receive what waits on one module, flush, let timers expire. From inside a callback of another
- * such call: only what a send needs that is waited for. Lock held. Returns frames received.
+ * such call: only what a blocking send needs. Lock held. Returns frames received.
  */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 

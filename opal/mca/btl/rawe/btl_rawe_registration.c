@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Registered memory. A peer may access it through another interface than the one its handle came through:
- * all modules share one table.
+ * Registered memory. A peer may access it through another interface than the one its handle came
+ * through: all modules share one table.
  */
 #include "btl_rawe_registration.h"
 

@@ -53,7 +53,7 @@ static struct {
     mca_btl_base_module_t super;
     bool open;
     mca_btl_base_module_error_cb_fn_t error_callback;
-    _Atomic(struct rma_endpoint *) gone; /**< taken back, and maybe named by accesses still */
+    _Atomic(struct rma_endpoint *) gone; /**< deleted, but accesses may still refer to them */
     opal_free_list_t accesses;
     opal_free_list_t registrations;
 } rma;
@@ -79,7 +79,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
         bool self = procs[i] == opal_proc_local_get();
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
-        /* Where they share memory, few accesses come here: lo is used when the first one does. */
+        /* Where they share memory, few accesses come here: the first one opens lo. */
         if (self || NULL != through || mca_btl_rawe_procs_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }
@@ -104,7 +104,9 @@ static void rma_endpoint_free(struct rma_endpoint *endpoint)
     free(endpoint);
 }
 
-/** Windows that were not freed leave accesses behind: their endpoints stay until the engines go. */
+/**
+ * Windows that were not freed leave accesses behind: their endpoints stay as long as the engines.
+ */
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {
@@ -131,16 +133,16 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
-/** End the job: what waits for an access does not look at its status. */
+/** End the job: osc/rdma does not look at the status of an access. */
 static void end_job(char *text)
 {
     if (NULL != rma.error_callback) {
-        /* Nobody has failed: with a process to blame, 5.0 may go on without it. */
+        /* No process has failed: if one is named, 5.0 may go on without it. */
         rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
     }
 }
 
-/** osc/rdma would try again for ever: what it calls here is not to fail. */
+/** osc/rdma would try again for ever: it does not expect this call to fail. */
 static void unreachable(const struct rma_endpoint *endpoint)
 {
     char peer[48], text[] = "rawe: no access to windows on this host";
@@ -510,7 +512,7 @@ static int deregister_mem(struct mca_btl_base_module_t *btl,
     return mca_btl_rawe_registration_free(&rma.registrations, handle);
 }
 
-/** btl_dump: what there is to say, the endpoints of the other modules say. */
+/** btl_dump: the endpoints of the other modules have all state. */
 static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                  int verbose)
 {

@@ -45,7 +45,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
             interface->up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, interface->up, memory_order_relaxed);
             atomic_store_explicit(&state->carriers_changed, true, memory_order_release);
-            /* If the program is outside MPI, the progress thread sees to it. */
+            /* If the program is outside MPI, the progress thread follows. */
             rawe_responder_wake(module->responder);
         }
     }

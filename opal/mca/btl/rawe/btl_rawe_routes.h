@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What failing over between the routes to a process (core/routes/rawe_failover.h) needs of Open MPI and
- * Linux: carriers, questions to the peer's responder, and words for the user.
+ * What failing over between the routes to a process (core/routes/rawe_failover.h) needs of Open MPI
+ * and Linux: carriers, questions to the peer's responder, and words for the user.
  */
 #ifndef MCA_BTL_RAWE_ROUTES_H
 #define MCA_BTL_RAWE_ROUTES_H
@@ -19,16 +19,16 @@ void mca_btl_rawe_routes_init(void);
  */
 void mca_btl_rawe_routes_begin(void);
 
-/** No more of that. */
+/** End that. */
 void mca_btl_rawe_routes_end(void);
 
 /**
- * See to the routes that are down or in doubt, and to changes of carriers. Lock held. `may_say`: to
- * the user as well; not by the progress thread, as opal_output is safe among MPI's threads only.
+ * Check the routes that are down or in doubt, and changes of carriers. Lock held. `may_say`: report
+ * to the user, too; not in the progress thread, as opal_output is safe among MPI's threads only.
  */
 void mca_btl_rawe_routes_check(bool may_say);
 
-/** Is there something to see to? */
+/** Is there anything to check? */
 static inline bool mca_btl_rawe_routes_pending(void)
 {
     return rawe_failover_pending(&mca_btl_rawe_state.failover) ||

@@ -142,10 +142,10 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
     const struct rawe_message *message = &fragment->message;
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
-    /* Nothing of it may be read behind the callback, within which the peer may release it. */
+    /* Read nothing of it after the callback, during which the peer may release it. */
     bool dispose = 0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
 
-    /* Who leaves the descriptor to us need not be called: since 5.0 btl/base's am-rdma is not. */
+    /* A caller that leaves the descriptor to us may have no callback: 5.0's am-rdma has none. */
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && NULL != fragment->base.des_cbfunc) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
     }
@@ -154,7 +154,7 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
     }
 }
 
-/** What becomes of a send, as the PML is told. */
+/** The status of a send, as the PML expects it. */
 static int opal_status(enum rawe_status status)
 {
     return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
@@ -378,9 +378,9 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
 }
 
 /**
- * rawe_send.split of a PUT, or part of one. The progress thread may be here while MPI's thread takes
- * a fragment without the lock, and without threads Open MPI's lists are not atomic: parts have one
- * of their own, which nobody uses outside of the engines.
+ * rawe_send.split of a PUT, or part of one. The progress thread may be here while MPI's thread
+ * takes a fragment without the lock, and without threads Open MPI's lists are not atomic: parts
+ * have one of their own, which is used inside the engines only.
  */
 static struct rawe_send *put_split(struct rawe_send *send)
 {

@@ -38,13 +38,13 @@ struct mca_btl_rawe_state {
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */
-    unsigned group_attempts;                 /**< the service thread's: to open sockets anew */
-    atomic_bool failures_wait;               /**< the user is to be told: btl_rawe_failure.h */
+    unsigned group_attempts;                 /**< the service thread's: to open sockets again */
+    atomic_bool failures_wait; /**< there is something to report: btl_rawe_failure.h */
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
-    bool working;                 /**< doing what was handed over: Open MPI is not called */
+    bool working;                 /**< doing work handed over: Open MPI must not be called */
     struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there is only lo */
-    atomic_bool carriers_changed; /**< some module's `carrier` has, and is to be seen to */
+    atomic_bool carriers_changed; /**< some module's `carrier` has, and routes have to follow */
     opal_mutex_t routes_lock;     /**< guards which endpoints a process has; held while they join */
     struct rawe_failover failover;         /**< between the routes to processes */
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */

@@ -25,19 +25,19 @@
 /** Fast polls, once messages have been held back. */
 #define FAST_POLLS 4u
 
-/** While nothing comes of serving what is under way, intervals between polls at most. */
+/** Intervals between polls at most, while polls achieve nothing. */
 #define IDLE_BACKOFF_MAX 64u
 
-/** With this many frames received a takeover ends: MPI may be waiting to come back. */
+/** A takeover ends after this many frames: MPI may be waiting to enter. */
 #define FRAMES_MAX 256u
 
 /**
- * As many calls of progress read all that waits in a ring of any usual size. A program that waits
- * in MPI makes them within a millisecond; one that computes, and tests now and then, does not.
+ * This many calls of progress empty a ring of any usual size. A program that waits in MPI makes
+ * them within a millisecond; one that computes, and tests now and then, does not.
  */
 #define SERVICED_ROUNDS 1000u
 
-/** How long that is true of the process. */
+/** For how long the process then counts as serviced. */
 #define SERVICED_NS 100000000u
 
 #define MS_NS 1000000u
@@ -47,7 +47,7 @@ bool mca_btl_rawe_thread_enabled(void)
     return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
-/** What progress of one module would do, but for calling MPI. */
+/** Make progress on one module, without calling MPI. */
 static bool take_over_one(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
@@ -68,7 +68,7 @@ static bool take_over_one(mca_btl_rawe_module_t *module)
     return 0 != received || held_back;
 }
 
-/** See to routes. Connections that leave one have something under way, of whichever module. */
+/** Check the routes. Connections of any module that leave one have something under way. */
 static void see_to_routes(void)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -82,9 +82,9 @@ static void see_to_routes(void)
 }
 
 /**
- * What progress would do, but for calling MPI. Returns true when something came of it. Frames of
- * connections that have left their interface come through another module's link, which is read
- * first; and a module may have been given some by the one that was asked.
+ * Make progress, without calling MPI. Returns true when that achieved something. Frames of
+ * connections that have left their interface come through another module's link, so that is read
+ * first; and this module's link may have frames for other modules.
  */
 static bool take_over(mca_btl_rawe_module_t *module)
 {
@@ -137,7 +137,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    /* Who asks here goes on to the link. */
+    /* A process that asks here will use the link next. */
     (void)mca_btl_rawe_module_open_if_needed(module);
     if (rounds - module->serviced_rounds >= SERVICED_ROUNDS) {
         module->serviced_rounds = rounds;
@@ -146,7 +146,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
-/** When routes are to be seen to from here, which MPI has done by then if it makes progress. */
+/** When to check routes from here; if MPI makes progress, it has done so by then. */
 static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = module->open ? mca_btl_rawe_routes_due_ns() : UINT64_MAX;
@@ -199,7 +199,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         mca_btl_rawe_group_repair();
     }
     bool useful = module->open && take_over(module);
-    /* What came may not have been all: a peer that goes on need not ask first. */
+    /* More may have come since: the peer need not probe again. */
     bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
                                   !mca_btl_rawe_module_receivable(module));
     if (idle) {
