@@ -120,18 +120,6 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-void rawe_conn_batch_heard(struct rawe_conn *conn)
-{
-    conn->plain_answers = 0;
-}
-
-void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
-{
-    if (frame->segments != 1 && frame->resent == 0) {
-        conn->batches_lost = 0;
-    }
-}
-
 /** Can batches be sent at all, where it is now? */
 static bool possible(const struct rawe_conn *conn)
 {

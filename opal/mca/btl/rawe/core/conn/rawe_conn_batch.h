@@ -22,9 +22,17 @@ void rawe_conn_batch_cancel(struct rawe_conn *conn);
 /** A plain probe was answered, and nothing new was acknowledged: do batches still pass? */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
 /** Something that was sent like batches has arrived. */
-void rawe_conn_batch_heard(struct rawe_conn *conn);
+static inline void rawe_conn_batch_heard(struct rawe_conn *conn)
+{
+    conn->plain_answers = 0;
+}
 /** A frame of the window has arrived whole; it is about to be released. */
-void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame);
+static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    if (frame->segments != 1 && frame->resent == 0) {
+        conn->batches_lost = 0;
+    }
+}
 /** Batches do not pass any more: go on in plain frames, also with what is under way. */
 void rawe_conn_batch_withdraw(struct rawe_conn *conn);
 /** The route is another one: find out anew whether batches pass, as soon as the window is empty. */

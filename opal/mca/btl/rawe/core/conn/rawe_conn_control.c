@@ -122,7 +122,7 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
                          conn->engine->config.ack_delay_ns, now_ns)) {
         rawe_conn_make_pending(conn);
     } else {
-        rawe_conn_arm(conn);
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, conn->recvwin.ack_deadline_ns);
     }
 }
 
@@ -223,8 +223,9 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
     if (deadline_ns != 0 && deadline_ns <= now_ns + conn->engine->config.liveness.probe_least_ns) {
         return; /* no interval is shorter: it is not to be earlier */
     }
-    if (rawe_liveness_ask_by(&conn->liveness, now_ns + probe_interval_ns(conn))) {
-        rawe_conn_arm(conn);
+    deadline_ns = now_ns + probe_interval_ns(conn);
+    if (rawe_liveness_ask_by(&conn->liveness, deadline_ns)) {
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
     }
 }
 
@@ -248,17 +249,8 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers, bool progress,
-                           uint64_t now_ns)
+void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns)
 {
-    conn->peer_credit = credit;
-    if (progress) {
-        conn->credit_refusals = 0;
-    }
-    if (conn->peer_credit != 0) {
-        conn->wants_credit = false;
-        return;
-    }
     conn->no_credit_ns = now_ns;
     if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
         conn->credit_refusals++;
@@ -300,8 +292,9 @@ void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns)
         rawe_liveness_ask_at(&conn->liveness, 0);
         return;
     }
-    rawe_liveness_ask_at(&conn->liveness, now_ns + probe_interval_ns(conn));
-    rawe_conn_arm(conn);
+    uint64_t deadline_ns = now_ns + probe_interval_ns(conn);
+    rawe_liveness_ask_at(&conn->liveness, deadline_ns);
+    rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
 }
 
 /*

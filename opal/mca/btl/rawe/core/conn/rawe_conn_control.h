@@ -35,7 +35,10 @@ static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** The link has refused a data frame. Other connections need not try it before the next flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/** Make sure that the timer expires by the earliest deadline. */
+/**
+ * Make sure that the timer expires by the earliest deadline. Where a single one was set, arming the
+ * timer by that is enough: it expires by the others already.
+ */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
@@ -94,12 +97,25 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
  * done just now.
  */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
+/** The slow path of the next function. */
+void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns);
 /**
  * The peer has said how much credit there is; `answers`: to a question. `progress`: it acknowledges
  * something new as well.
  */
-void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers, bool progress,
-                           uint64_t now_ns);
+static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
+                                         bool progress, uint64_t now_ns)
+{
+    conn->peer_credit = credit;
+    if (progress) {
+        conn->credit_refusals = 0;
+    }
+    if (credit != 0) {
+        conn->wants_credit = false;
+    } else {
+        rawe_conn_note_no_credit(conn, answers, now_ns);
+    }
+}
 /** The peer is believed to have ended the connection: nothing may be sent before it says more. */
 void rawe_conn_revoke_credit(struct rawe_conn *conn);
 /** Nothing waits for credit any more. */

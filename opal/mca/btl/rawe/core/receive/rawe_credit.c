@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-/** Length of an epoch in which senders are counted. */
-#define EPOCH_NS 10000000ull
-
 /** Credit of a peer that does not send, at most: what its congestion window begins with. */
 #define IDLE_CREDIT_MAX 64u
 
@@ -162,11 +159,8 @@ void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_cre
     }
 }
 
-bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
+void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns)
 {
-    if (now_ns < credit->epoch_start_ns + EPOCH_NS) {
-        return false;
-    }
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         credit->senders_before[lane] = credit->senders_now[lane];
         credit->senders_now[lane] = credit->joined[lane] = 0;
@@ -174,5 +168,4 @@ bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
     credit->epoch_start_ns = now_ns;
     credit->epoch++;
     share_out(credit);
-    return true;
 }

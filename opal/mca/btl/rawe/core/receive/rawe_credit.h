@@ -175,7 +175,20 @@ bool rawe_credit_review(struct rawe_credit *credit);
 /** A new epoch has begun: a connection that waits for credit goes on doing so. */
 void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
+/** Length of an epoch in which senders are counted. */
+#define RAWE_CREDIT_EPOCH_NS 10000000ull
+
+/** The slow path of the next function. */
+void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns);
+
 /** Time has passed. True when a new epoch has begun by that. */
-bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);
+static inline bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
+{
+    if (__builtin_expect(now_ns < credit->epoch_start_ns + RAWE_CREDIT_EPOCH_NS, 1)) {
+        return false;
+    }
+    rawe_credit_begin_epoch(credit, now_ns);
+    return true;
+}
 
 #endif
