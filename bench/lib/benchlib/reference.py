@@ -107,8 +107,8 @@ class Reference:
         return maker_of(self.index["machine"])
 
     def parts(self):
-        """Name and description of each part that was measured, in PARTS' order; behind those, what
-        is measured no more."""
+        """Name and description of each part that was measured, in PARTS' order; then those that are
+        no longer measured."""
         kept = self.index["parts"]
         names = [name for name in PARTS if name in kept]
         return [(name, kept[name]) for name in names + sorted(set(kept) - set(PARTS))]

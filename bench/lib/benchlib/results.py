@@ -75,7 +75,7 @@ def _machines(page, runs):
     page.table(heads, lines, texts=len(heads))
     text = (
         "Hosts are network namespaces of this machine, joined by virtual cables: times are "
-        "those of processor and memory, without any cable or NIC. Only ratios have a meaning."
+        "those of processor and memory, without any cable or NIC. Only ratios are meaningful."
     )
     page.text(text + (f" {_only(runs)}" if len(runs) == 1 else ""))
 
@@ -188,7 +188,8 @@ def _measured(page, runs):
         "By wiring and MTU. Medians over the rounds. `times better` is above 1 where rawe is "
         "better than tcp, for times and rates alike, and below 1 where it is worse. `no "
         "difference shown`: the ratio's interval over the rounds contains 1. The list of workloads "
-        "is fixed. A stream has 64 messages in flight, received into one buffer, which is hot in "
+        "does not depend on the results. A stream has 64 messages in flight, received into one "
+        "buffer, which is hot in "
         "the receiver's cache; `cold`: into 64 in turn."
     )
     for wiring, mtu in WIRINGS:
@@ -210,13 +211,14 @@ def _measured(page, runs):
     _peers(page, runs)
     words = (
         "Rank 0 of one host and rank 1 of another exchange 1 B over rawe while all other ranks "
-        "sleep outside MPI; rings and sockets as /proc shows them on the first host. A host with "
-        "`-` was looked at for its memory only."
+        "sleep outside MPI. Rings and sockets are those in /proc on the first host. A row with `-` "
+        "shows memory only."
     )
     _csv(page, runs, "many-ranks", "Many ranks on a host", words)
     words = (
-        "Of streams of long messages over rawe, batches whole, by symbol. Over virtual NICs the "
-        "receiving kernel's work up to the socket is done on the sender's side."
+        "Streams of long messages over rawe, whole batches; samples grouped by symbol. Over "
+        "virtual "
+        "NICs the receiving kernel's work up to the socket runs on the sender's core."
     )
     _csv(page, runs, "batch-time", "Processor time of a batch", words)
 

@@ -19,7 +19,7 @@ NOISE = re.compile(
 
 
 class Rejected(BenchError):
-    """A run whose output proves it wrong; that says more than the status of mpirun."""
+    """A run whose output proves it wrong: a better reason than the status of mpirun."""
 
 
 @dataclass
