@@ -149,7 +149,7 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns);
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
-    /* Nobody is given up while the program is away: that is done at the next question after. */
+    /* No peer is given up while the program is away: the next probe after that does it. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may wait for an answer that has come meanwhile. */

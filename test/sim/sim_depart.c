@@ -3,7 +3,7 @@
  *
  * How nodes leave, as ranks do in MPI_Finalize. Each sends messages that no other node waits for; when all
  * have done so (the fence), each sends its neighbour a farewell at a time of its own, waits for that
- * of its other neighbour, and finalizes. Nobody may be given up, nothing that is waited for be lost,
+ * of its other neighbour, and finalizes. No peer may be given up, nothing that is waited for be lost,
  * and all must get away, whatever the network does.
  */
 #include "sim.h"
