@@ -310,6 +310,14 @@ def test_pages_of_this_checkout_agree_with_its_results():
     assert not changed, "run bench/results-page"
 
 
+@pytest.mark.parametrize("kept", reference.newest(), ids=lambda one: one.maker)
+def test_results__hold_what_the_index_names_and_plots_that_are_shown(kept):
+    held = {str(path.relative_to(kept.directory)) for path in kept.directory.glob("*/*")}
+    named = {(part, file) for part, about in kept.parts() for file in about["files"]}
+    assert held == {f"{part}/{file}" for part, file in named}
+    assert {part for part, file in named if file.endswith(".svg")} <= set(reference.SHOWN)
+
+
 def test_publish__every_part_is_a_command_of_this_checkout():
     programs = {command[0] for command in reference.PARTS.values()} - {"bench/app-runs/compare"}
     assert all((ROOT / program).exists() for program in programs)
