@@ -77,6 +77,7 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
         add(failover, peer);
     } else if (!peer->engine->no_carrier && peer->health.state == RAWE_HEALTH_DOWN) {
         rawe_health_lose(&peer->health, now_ns); /* it is asked at once */
+        add(failover, peer);
     }
 }
 
@@ -137,6 +138,17 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
     }
 }
 
+/**
+ * Is there nothing to be done until something changes? Without carrier a route is not asked, and with
+ * another one nothing uses it: with thousands of peers, looking at each takes longer than all else.
+ */
+static bool is_settled(struct rawe_peer *peer)
+{
+    return peer->health.state == RAWE_HEALTH_UP ||
+           (peer->health.state == RAWE_HEALTH_DOWN && peer->engine->no_carrier &&
+            rawe_route_best(&peer->route) != NULL);
+}
+
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns)
 {
     uint64_t due_ns = UINT64_MAX;
@@ -161,7 +173,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         if (may_say) {
             say(failover, peer);
         }
-        if (peer->health.state == RAWE_HEALTH_UP && peer->news == RAWE_FAILOVER_NO_NEWS) {
+        if (peer->news == RAWE_FAILOVER_NO_NEWS && is_settled(peer)) {
             rawe_failover_forget(failover, peer);
         }
     }
