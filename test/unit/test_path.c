@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_path.h"
+#include "linux/probe/rawe_path.h"
 #include "unit_test.h"
 
 #define MS UINT64_C(1000000)

@@ -25,7 +25,7 @@ from unprivileged import (
     variables,
 )
 
-# Request and answer: linux/packet/rawe_helper_request.h.
+# Request and answer: linux/packet/rawe_helper.h.
 PLACES = 510
 LINK, RESPONDER, BULK = range(3)
 (

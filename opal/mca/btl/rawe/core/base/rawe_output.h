@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the core hands to the link: whole frames, and batches of frames, as lists of pieces. This is
- * the only thing the two layers share.
+ * What core hands to a port: whole frames, and batches of frames, as lists of pieces. The two layers
+ * share nothing else but the layouts.
  */
 #ifndef RAWE_OUTPUT_H
 #define RAWE_OUTPUT_H

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../core/rawe_path.h"
 #include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
+#include "rawe_path.h"
 #include "rawe_ping_table.h"
 
 struct rawe_responder;
