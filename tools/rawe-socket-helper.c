@@ -42,7 +42,7 @@
 #include <unistd.h>
 
 #include "linux/packet/rawe_filter.h"
-#include "linux/packet/rawe_helper_request.h"
+#include "linux/packet/rawe_helper.h"
 
 /** The access list. Set when it is built, by configure; the tests build one with a list of theirs. */
 #ifndef RAWE_HELPER_LIST

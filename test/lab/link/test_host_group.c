@@ -76,7 +76,7 @@ static bool open_group(struct process *process, bool leader, unsigned count)
 
 static void register_link(struct process *process)
 {
-    assert_int_equal(rawe_host_group_register(process->group, &process->link, 1), 0);
+    assert_int_equal(rawe_host_group_register(process->group, process->link), 0);
 }
 
 static int open_links(void **state)
@@ -405,7 +405,7 @@ static int connect_by_hand(void)
 
 static void leader__ends_connections_that_send_anything_else(void **state)
 {
-    struct rawe_host_message message = {.version = RAWE_HOST_MESSAGE_VERSION, .count = 1};
+    struct rawe_host_message message = {.version = RAWE_HOST_MESSAGE_VERSION};
     char byte;
 
     (void)state;

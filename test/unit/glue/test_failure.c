@@ -50,10 +50,9 @@ int rawe_host_group_open(struct rawe_host_group **group,
     return 0;
 }
 
-int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
-                             unsigned count)
+int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
 {
-    return count == 0 ? -1 : 0;
+    return port == NULL ? -1 : 0;
 }
 
 static int refuse(struct rawe_port *port, int interface_index, struct rawe_port_error *error)

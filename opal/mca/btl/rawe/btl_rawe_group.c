@@ -128,12 +128,14 @@ static int broken(void *context)
 void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
 {
     struct rawe_host_group *group = mca_btl_rawe_state.group;
-    struct rawe_port *const ports[] = {module->link, module->bulk};
 
     if (NULL != group && !module->links_in_group) {
         module->links_in_group = true;
         /* Without room they receive outside of the group. */
-        (void)rawe_host_group_register(group, ports, NULL == module->bulk ? 1 : 2);
+        (void)rawe_host_group_register(group, module->link);
+        if (NULL != module->bulk) {
+            (void)rawe_host_group_register(group, module->bulk);
+        }
     }
 }
 
@@ -162,8 +164,7 @@ void mca_btl_rawe_group_open(void)
     state->group = group;
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
-        struct rawe_port *responder = rawe_responder_port(module->responder);
-        (void)rawe_host_group_register(group, &responder, 1);
+        (void)rawe_host_group_register(group, rawe_responder_port(module->responder));
         /* lo may be opened at the same time. */
         opal_mutex_lock(&module->endpoints_lock);
         if (module->open) {

@@ -25,8 +25,8 @@
 /** The leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Registrations of one process at most: two for each of its interfaces. */
-#define REGISTRATIONS_MAX 32u
+/** Registrations of one process at most: three for each of its interfaces. */
+#define REGISTRATIONS_MAX 48u
 
 struct rawe_host_group {
     pthread_mutex_t lock; /**< guards all that follows but `source`, which the service has */
@@ -39,7 +39,7 @@ struct rawe_host_group {
     unsigned attempts; /**< to connect */
     unsigned registration_count;
     unsigned registrations_sent;
-    struct rawe_host_message registrations[REGISTRATIONS_MAX];
+    struct rawe_fanout_member registrations[REGISTRATIONS_MAX];
 };
 
 /** No connection, and none is tried any more. */
@@ -83,8 +83,7 @@ static bool lead_again(struct rawe_host_group *group)
         return false;
     }
     for (unsigned i = 0; i < group->registration_count; i++) {
-        const struct rawe_host_message *registration = &group->registrations[i];
-        (void)rawe_host_leader_register(group->leader, registration->members, registration->count);
+        (void)rawe_host_leader_register(group->leader, &group->registrations[i]);
     }
     return true;
 }
@@ -127,11 +126,8 @@ static bool has_ended(int fd)
 static bool is_grouped(const struct rawe_host_group *group)
 {
     for (unsigned i = 0; i < group->registrations_sent; i++) {
-        const struct rawe_host_message *registration = &group->registrations[i];
-        for (unsigned j = 0; j < registration->count; j++) {
-            if (rawe_fanout_is_member(registration->members[j].fd)) {
-                return true;
-            }
+        if (rawe_fanout_is_member(group->registrations[i].fd)) {
+            return true;
         }
     }
     return false;
@@ -152,8 +148,11 @@ static int serve_member(struct rawe_host_group *group)
         return is_grouped(group) ? mend(group) : -1; /* or it would be refused for ever */
     }
     for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
-        if (!rawe_host_message_send(group->source.fd,
-                                    &group->registrations[group->registrations_sent])) {
+        const struct rawe_host_message message = {
+            .version = RAWE_HOST_MESSAGE_VERSION,
+            .member = group->registrations[group->registrations_sent],
+        };
+        if (!rawe_host_message_send(group->source.fd, &message)) {
             /* Full, or too many descriptors of this user are on their way (ETOOMANYREFS). */
             return group->attempts++ < ATTEMPTS_MAX ? SEND_INTERVAL_MS : -1;
         }
@@ -242,27 +241,21 @@ bool rawe_host_group_has(const struct rawe_port *port)
     return rawe_fanout_is_member(port->fd);
 }
 
-int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
-                             unsigned count)
+int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
 {
+    const struct rawe_packet *packet = (const struct rawe_packet *)port;
     int status = -1;
 
-    if (count == 0 || count > RAWE_HOST_MESSAGE_SOCKETS_MAX ||
-        ports[0]->kind != &rawe_packet_port) {
+    if (port->kind != &rawe_packet_port) {
         return -1;
     }
     pthread_mutex_lock(&group->lock);
     if (group->registration_count < REGISTRATIONS_MAX) {
-        struct rawe_host_message *registration = &group->registrations[group->registration_count++];
-        registration->version = RAWE_HOST_MESSAGE_VERSION;
-        registration->count = count;
-        for (unsigned i = 0; i < count; i++) {
-            const struct rawe_packet *packet = (const struct rawe_packet *)ports[i];
-            registration->members[i] = rawe_fanout_member(ports[i]->fd, &packet->config);
-        }
+        struct rawe_fanout_member *member = &group->registrations[group->registration_count++];
+        *member = rawe_fanout_member(port->fd, &packet->config);
         status = group->leader == NULL || group->broken
                      ? 0
-                     : rawe_host_leader_register(group->leader, registration->members, count);
+                     : rawe_host_leader_register(group->leader, member);
     }
     pthread_mutex_unlock(&group->lock);
     rawe_service_wake(&group->source);
@@ -287,11 +280,11 @@ unsigned rawe_host_group_joined(struct rawe_host_group *group)
 /** Say that no frames are needed any more, and wait until the leader knows that of all. */
 static void await_leader(struct rawe_host_group *group, unsigned wait_ms)
 {
-    const struct rawe_host_message nothing = {.version = RAWE_HOST_MESSAGE_VERSION};
+    const struct rawe_host_message leaving = {.version = RAWE_HOST_MESSAGE_VERSION, .leaving = 1};
     struct pollfd wait = {.fd = group->source.fd, .events = POLLIN};
 
     if (group->registrations_sent > 0 && group->source.fd >= 0 &&
-        rawe_host_message_send(group->source.fd, &nothing)) {
+        rawe_host_message_send(group->source.fd, &leaving)) {
         (void)poll(&wait, 1, (int)wait_ms);
     }
 }

@@ -9,7 +9,7 @@
  *
  *     leader                                 process
  *        │<──────── connect ──────────────────────│  both check the other's user
- *        │<──────── sockets, keys ────────────────│  once an interface
+ *        │<──────── sockets, keys ────────────────│  once for each socket
  *        │   joins all of an interface            │  from now on it receives in the group
  *        │                                        │
  *        │<──────── leaving ──────────────────────│  at its end, it waits with open sockets,
@@ -53,11 +53,10 @@ int rawe_host_group_open(struct rawe_host_group **group,
                          struct rawe_port_error *error);
 
 /**
- * Have ports of this process join groups, some time: those of one interface, three at most. They
- * stay the caller's. Returns 0, or -1 when there is no room: then they stay outside.
+ * Have a port of this process join a group, some time. It stays the caller's. Returns 0, or -1 when
+ * there is no room: then it stays outside.
  */
-int rawe_host_group_register(struct rawe_host_group *group, struct rawe_port *const *ports,
-                             unsigned count);
+int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
 /** Is this port in a group? */
 bool rawe_host_group_has(const struct rawe_port *port);

@@ -241,18 +241,16 @@ static void add_entry(struct rawe_host_leader *leader, const struct rawe_fanout_
 }
 
 int rawe_host_leader_register(struct rawe_host_leader *leader,
-                              const struct rawe_fanout_member *members, unsigned count)
+                              const struct rawe_fanout_member *member)
 {
     const unsigned before = leader->entry_count;
+    struct rawe_fanout_member duplicate = *member;
 
-    for (unsigned i = 0; i < count; i++) {
-        struct rawe_fanout_member duplicate = members[i];
-        duplicate.fd = fcntl(members[i].fd, F_DUPFD_CLOEXEC, 0);
-        if (duplicate.fd >= 0) {
-            add_entry(leader, &duplicate, -1);
-        }
+    duplicate.fd = fcntl(member->fd, F_DUPFD_CLOEXEC, 0);
+    if (duplicate.fd >= 0) {
+        add_entry(leader, &duplicate, -1);
     }
-    return leader->entry_count == before + count ? 0 : -1;
+    return leader->entry_count > before ? 0 : -1;
 }
 
 /** Rate-limit connects so that a flood cannot starve the thread. */
@@ -294,8 +292,8 @@ static void accept_all(struct rawe_host_leader *leader)
             grown(leader->connections, &leader->connection_capacity, leader->connection_count,
                   sizeof leader->connections[0]);
         leader->connections = connections != NULL ? connections : leader->connections;
-        if (connections == NULL || !has_room(leader, 1 + RAWE_HOST_MESSAGE_SOCKETS_MAX) ||
-            !rawe_host_message_same_user(fd) || !watch(leader, fd)) {
+        if (connections == NULL || !has_room(leader, 2) || !rawe_host_message_same_user(fd) ||
+            !watch(leader, fd)) {
             close(fd);
             refused++;
         } else {
@@ -366,10 +364,11 @@ static bool receive_message(struct rawe_host_leader *leader, struct connection *
     case RAWE_HOST_MESSAGE_TAKEN:
         break;
     }
-    for (unsigned i = 0; i < message.count; i++) {
-        add_entry(leader, &message.members[i], connection->fd);
+    if (message.leaving != 0) {
+        connection->done = true;
+    } else {
+        add_entry(leader, &message.member, connection->fd);
     }
-    connection->done = connection->done || message.count == 0;
     return true;
 }
 

@@ -39,9 +39,9 @@ int rawe_host_leader_fd(const struct rawe_host_leader *leader);
  */
 int rawe_host_leader_serve(struct rawe_host_leader *leader);
 
-/** Have sockets of this process join. They stay the caller's. Returns 0, or -1: not all will. */
+/** Have a socket of this process join. It stays the caller's. Returns 0, or -1: it will not. */
 int rawe_host_leader_register(struct rawe_host_leader *leader,
-                              const struct rawe_fanout_member *members, unsigned count);
+                              const struct rawe_fanout_member *member);
 
 /** A socket in a group was closed: all others may miss frames, and all connections have ended. */
 bool rawe_host_leader_broken(const struct rawe_host_leader *leader);

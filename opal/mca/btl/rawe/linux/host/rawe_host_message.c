@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/** Room for the descriptors beside a message. */
+/** Room for the descriptor beside a message. */
 union control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(RAWE_HOST_MESSAGE_SOCKETS_MAX * sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(int))];
 };
 
 socklen_t rawe_host_message_address(const char *name, struct sockaddr_un *address)
@@ -40,43 +40,30 @@ bool rawe_host_message_send(int fd, const struct rawe_host_message *message)
 {
     struct rawe_host_message copy = *message;
     struct iovec piece = {&copy, sizeof copy};
-    union control control = {0};
-    const size_t fd_bytes = message->count * sizeof(int);
-    const struct msghdr header = {
-        .msg_iov = &piece,
-        .msg_iovlen = 1,
-        .msg_control = fd_bytes == 0 ? NULL : control.bytes,
-        .msg_controllen = fd_bytes == 0 ? 0 : CMSG_SPACE(fd_bytes),
-    };
+    union control control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                                        .cmsg_level = SOL_SOCKET,
+                                        .cmsg_type = SCM_RIGHTS}};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1};
 
-    control.header = (struct cmsghdr){
-        .cmsg_len = CMSG_LEN(fd_bytes), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    for (unsigned i = 0; i < message->count; i++) {
-        memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &message->members[i].fd, sizeof(int));
+    if (message->leaving == 0) {
+        memcpy(CMSG_DATA(&control.header), &message->member.fd, sizeof(int));
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
     }
     return sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/** The descriptors of a message, as many as there is room for. Returns how many. */
-static unsigned take_descriptors(struct msghdr *header, int fds[RAWE_HOST_MESSAGE_SOCKETS_MAX])
+/** The descriptor of a message, or -1. */
+static int take_descriptor(struct msghdr *header)
 {
-    unsigned count = 0;
+    const struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    int fd = -1;
 
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
-        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
-            const size_t bytes = part->cmsg_len - CMSG_LEN(0);
-            for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-                int fd;
-                memcpy(&fd, CMSG_DATA(part) + at, sizeof fd);
-                if (count < RAWE_HOST_MESSAGE_SOCKETS_MAX) {
-                    fds[count++] = fd;
-                } else {
-                    close(fd); /* the kernel rounds the room up */
-                }
-            }
-        }
+    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS &&
+        part->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(&fd, CMSG_DATA(part), sizeof fd);
     }
-    return count;
+    return fd;
 }
 
 enum rawe_host_message_result rawe_host_message_receive(int fd, struct rawe_host_message *message)
@@ -87,25 +74,23 @@ enum rawe_host_message_result rawe_host_message_receive(int fd, struct rawe_host
         .msg_iov = &piece,
         .msg_iovlen = 1,
         .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes,
+        .msg_controllen = CMSG_LEN(sizeof(int)), /* CMSG_SPACE would have room for a second one */
     };
-    int fds[RAWE_HOST_MESSAGE_SOCKETS_MAX];
     const ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     if (got < 0) {
         return errno == EAGAIN || errno == EINTR ? RAWE_HOST_MESSAGE_NONE
                                                  : RAWE_HOST_MESSAGE_INVALID;
     }
-    const unsigned fd_count = take_descriptors(&header, fds);
+    const int socket_fd = take_descriptor(&header);
     if (got != (ssize_t)sizeof *message || message->version != RAWE_HOST_MESSAGE_VERSION ||
-        (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || message->count != fd_count) {
-        for (unsigned i = 0; i < fd_count; i++) {
-            close(fds[i]);
+        (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+        (message->leaving == 0) != (socket_fd >= 0)) {
+        if (socket_fd >= 0) {
+            close(socket_fd);
         }
         return RAWE_HOST_MESSAGE_INVALID;
     }
-    for (unsigned i = 0; i < fd_count; i++) {
-        message->members[i].fd = fds[i];
-    }
+    message->member.fd = socket_fd;
     return RAWE_HOST_MESSAGE_TAKEN;
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the processes of a job on one host send each other over Unix sockets: their packet sockets.
+ * What the processes of a job on one host send each other over Unix sockets: their packet sockets, one a message.
  */
 #ifndef RAWE_HOST_MESSAGE_H
 #define RAWE_HOST_MESSAGE_H
@@ -13,17 +13,14 @@
 
 #include "../packet/rawe_fanout.h"
 
-/** Sockets of one message at most. */
-#define RAWE_HOST_MESSAGE_SOCKETS_MAX 3u
-
 /** Processes of different builds may send each other messages. */
-#define RAWE_HOST_MESSAGE_VERSION 1u
+#define RAWE_HOST_MESSAGE_VERSION 2u
 
-/** The descriptors of the members come beside it (SCM_RIGHTS), in their order. */
+/** The descriptor of the member comes beside it (SCM_RIGHTS). */
 struct rawe_host_message {
     uint32_t version;
-    uint32_t count; /**< 0: the process needs no more frames */
-    struct rawe_fanout_member members[RAWE_HOST_MESSAGE_SOCKETS_MAX];
+    uint32_t leaving; /**< 1: no socket, the process needs no more frames */
+    struct rawe_fanout_member member;
 };
 
 enum rawe_host_message_result {
@@ -41,7 +38,7 @@ bool rawe_host_message_same_user(int fd);
 /** Without waiting. Returns false, and errno, when it was not sent. */
 bool rawe_host_message_send(int fd, const struct rawe_host_message *message);
 
-/** Without waiting. The descriptors of a message that is taken are the caller's to close. */
+/** Without waiting. The descriptor of a message that is taken is the caller's to close. */
 enum rawe_host_message_result rawe_host_message_receive(int fd, struct rawe_host_message *message);
 
 #endif

@@ -8,14 +8,63 @@
  * program that waits for its children does not meet it. Any thread may call, and waits until the
  * socket is there: where hundreds of ranks start at once on few cores, or a name service is slow,
  * that takes a while.
+ *
+ * They talk over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input: requests,
+ * each answered before the next, all structs of fixed size in host order. A granted socket comes
+ * beside the answer (SCM_RIGHTS). The helper ends after a refusal, when RAWE_HELPER_SOCKETS_MAX are
+ * granted, and when the process hangs up. The two may be of different releases: `version` comes first
+ * in both structs, and stays there.
  */
 #ifndef RAWE_HELPER_H
 #define RAWE_HELPER_H
 
 #include "rawe_fanout_program.h"
 #include "rawe_filter.h"
-#include "rawe_helper_request.h"
 #include "../port/rawe_port.h"
+
+#define RAWE_HELPER_VERSION 1u
+
+/** Sockets that one helper grants: those of an interface, and one. Earlier releases granted one. */
+#define RAWE_HELPER_SOCKETS_MAX 4u
+
+/** Bytes of an interface's name, with the 0 at its end (IFNAMSIZ). */
+#define RAWE_HELPER_NAME_BYTES 16u
+
+/** What is not used by a kind of socket is 0. */
+struct rawe_helper_request {
+    uint32_t version; /**< RAWE_HELPER_VERSION */
+    uint32_t what;    /**< enum rawe_port_use */
+    char interface[RAWE_HELPER_NAME_BYTES];
+    uint16_t ethertype; /**< not for bulk */
+    uint16_t port;
+    uint16_t ping_port;   /**< of a responder */
+    uint16_t place_count; /**< not 0: the founder of a fanout group of such sockets, without keys */
+    uint32_t key;
+    uint32_t ping_key;                                       /**< of a responder */
+    struct rawe_fanout_place places[RAWE_FANOUT_PLACES_MAX]; /**< sorted by key */
+};
+
+enum rawe_helper_status {
+    RAWE_HELPER_GRANTED,
+    RAWE_HELPER_OTHER_VERSION,
+    RAWE_HELPER_BAD_REQUEST,
+    RAWE_HELPER_NO_LIST,           /**< the access list is not there, or cannot be read */
+    RAWE_HELPER_UNSAFE_LIST,       /**< others than root can write it */
+    RAWE_HELPER_BAD_LIST,          /**< a line of it is wrong; the helper's log says which */
+    RAWE_HELPER_USER_REFUSED,      /**< it names neither the user nor a group of the user */
+    RAWE_HELPER_INTERFACE_REFUSED, /**< it does not name the interface */
+    RAWE_HELPER_ETHERTYPE_REFUSED, /**< it does not name the EtherType */
+    RAWE_HELPER_INTERFACE_UNKNOWN,
+    RAWE_HELPER_NO_CAPABILITY, /**< the helper itself may not open packet sockets */
+    RAWE_HELPER_FAILED,        /**< a system call failed: `code` */
+    RAWE_HELPER_STATUS_COUNT,
+};
+
+struct rawe_helper_answer {
+    uint32_t version; /**< RAWE_HELPER_VERSION */
+    uint32_t status;  /**< enum rawe_helper_status */
+    int32_t code;     /**< errno, of RAWE_HELPER_FAILED */
+};
 
 /**
  * Have `config->helper` open the socket of a port: filtered, the filter locked, bound, without a
