@@ -64,7 +64,7 @@
 #define LINE_BYTES 512u
 #define GROUPS_MAX 65536 /* NGROUPS_MAX of the kernel */
 
-/** Who asks: the real user, not what somebody claims to be. */
+/** The caller: the real user, not what it claims to be. */
 struct caller {
     uid_t uid;
     gid_t gid;
@@ -463,7 +463,7 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
 
 /**
  * Give up all capabilities for good: the file's, and those of a root who starts it. Returns false
- * also where it runs as somebody else than its caller: it was not installed that way.
+ * also where it runs as another user than its caller: it was not installed that way.
  */
 static bool drop_privileges(void)
 {

@@ -79,8 +79,9 @@ TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
         for (unsigned i = 0; i < 5000; i++) {
             struct rawe_txframe *frame = rawe_txframe_take(&pool, sizes[i % 2]);
             assert_non_null(frame);
-            frame->next = i % 500 == 0 ? some : most;
-            *(i % 500 == 0 ? &some : &most) = frame;
+            struct rawe_txframe **list = i % 500 == 0 ? &some : &most;
+            frame->next = *list;
+            *list = frame;
         }
         seconds(&pool, 10);
         assert_true(pool.allocated >= 5000);

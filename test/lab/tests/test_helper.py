@@ -95,7 +95,7 @@ def start(lab, place, *words):
 
 
 @pytest.mark.parametrize("dying", [1, 0])
-def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivors, dying):
+def test_ranks_form_groups_and_reopen_their_sockets(make_lab, place, survivors, dying):
     lab = make_lab(hosts=1)
     go = place / "tmp" / "go"
     program = place / "survivors"

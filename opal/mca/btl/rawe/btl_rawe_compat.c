@@ -67,7 +67,7 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
 }
 
 /**
- * PRRTE's daemons wait for ever for a key that a process without rawe does not publish, and PMIx
+ * PRRTE's daemons wait forever for a key that a process without rawe does not publish, and PMIx
  * has all later questions about that process wait behind: they are given `limit_s`.
  */
 static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)

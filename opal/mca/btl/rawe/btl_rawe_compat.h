@@ -236,7 +236,7 @@ typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 
 /**
  * Have the runtime tell of such processes, until departures_end; Open MPI hears of them as before.
- * If it does not want to, or cannot (4.1), nobody is ever notified. MPI's threads only.
+ * If it does not want to, or cannot (4.1), no notification ever comes. MPI's threads only.
  */
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify);
 

@@ -149,7 +149,7 @@ static void open_module(const struct rawe_interface *interface)
         return;
     }
     /*
-     * Where nobody is expected to need lo, it is opened when a process is found to do so. Not so
+     * If no process is expected to need lo, it is opened when a process is found to do so. Not so
      * where all ranks of a host will look for each other there at the same time.
      */
     bool later =

@@ -81,7 +81,7 @@ static const struct number numbers[] = {
      "while the process is outside of MPI; while MPI makes progress it polls every 4 (messages are "
      "held back) or 16 such intervals whether it still does"},
     {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
-     ", 0: wait for ever", false, OPAL_INFO_LVL_3,
+     ", 0: wait forever", false, OPAL_INFO_LVL_3,
      "How long a peer may be utterly silent (computing is not silence: a thread of its own "
      "answers for it) before the job ends with an error. Jobs that go on without lost processes "
      "(mpirun --with-ft) ask idle peers as well, and have 10 as their default"},

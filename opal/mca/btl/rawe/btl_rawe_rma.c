@@ -142,7 +142,7 @@ static void end_job(char *text)
     }
 }
 
-/** osc/rdma would try again for ever: it does not expect this call to fail. */
+/** osc/rdma would try again forever: it does not expect this call to fail. */
 static void unreachable(const struct rma_endpoint *endpoint)
 {
     char peer[48], text[] = "rawe: no access to windows on this host";

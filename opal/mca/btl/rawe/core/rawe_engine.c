@@ -263,7 +263,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
                           const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
-    /* Nobody sends from a group address; an answer to one would go to everybody. */
+    /* A group address is never a sender; an answer to one would reach all hosts. */
     if ((source_mac[0] & 1) != 0 ||
         rawe_connect_decode(&from, payload, question->payload_bytes) != RAWE_DECODE_OK ||
         is_connected(engine, &from, source_mac)) {

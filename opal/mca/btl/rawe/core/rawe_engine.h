@@ -66,7 +66,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 
 /**
- * The owner cannot be called for a while: somebody else (one at a time, and not at the same time as
+ * The owner cannot be called for a while: another thread (one at a time, and not at the same time as
  * the owner) keeps the engine going until rawe_engine_defer_end. Messages are kept, as are
  * completions; no peer is given up. `accept` refuses unknown peers meanwhile.
  */

@@ -103,7 +103,7 @@ static void cascade(struct rawe_timer_wheel *wheel, unsigned level)
     }
 }
 
-/** Sort all timers in anew around `tick`: cheaper than stepping over a long gap. */
+/** Sort all timers again around `tick`: cheaper than stepping over a long gap. */
 static void jump(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
     struct rawe_timer *all = NULL;

@@ -266,7 +266,7 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, const uint8_t *i
     uint32_t first = batch->at_bytes / segment_bytes;
     uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
     batch->last = first + frames == total;
-    /* Only the last frame may be short: a short one elsewhere has been cut by somebody else. */
+    /* Only the last frame may be short: a short one elsewhere was cut by another device. */
     if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
         return RAWE_DECODE_LENGTH;
     }

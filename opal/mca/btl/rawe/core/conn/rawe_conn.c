@@ -192,7 +192,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->wants_credit || idle_asked || confirms;
         if (!owed) {
-            rawe_liveness_heard(&conn->liveness); /* where nobody asks, nobody is silent */
+            rawe_liveness_heard(&conn->liveness); /* without questions there is no silence */
         }
     }
     if (owed && !ask(conn, now_ns)) {

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Batches: consecutive frames that the link moves as one packet. Whether they pass to a peer
- * depends on devices and switches nobody can ask, so it is tried: the first thing the bulk lane
+ * depends on devices and switches that cannot be asked, so it is tried: the first thing the bulk lane
  * sends is a batch of VALIDATION frames, whose content the receiver knows and checks before it
  * acknowledges them.
  */

@@ -35,7 +35,7 @@ static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct 
 }
 /** Batches do not pass any more: go on in plain frames, also with what is under way. */
 void rawe_conn_batch_withdraw(struct rawe_conn *conn);
-/** The route is another one: find out anew whether batches pass, as soon as the window is empty. */
+/** The route has changed: validate batches again, as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);

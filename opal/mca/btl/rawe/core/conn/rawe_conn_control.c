@@ -340,7 +340,7 @@ void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *f
  */
 
 /**
- * Replies are the engine's own: nobody is told of them, and their memory is needed while the owner is
+ * Replies are the engine's own: they are not reported, and their memory is needed while the owner is
  * away. Returns the list without them.
  */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
@@ -369,7 +369,7 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum
     }
     while (list != NULL) {
         struct rawe_send *next = list->next;
-        /* While the process finalizes, nobody is told; the engine gets its own memory back. */
+        /* While the process finalizes, nothing is reported; the engine gets its own memory back. */
         if (!engine->finalizing || list->kind == RAWE_FRAGMENT_BUNDLE ||
             list->kind == RAWE_FRAGMENT_REPLY) {
             list->done(list, status);

@@ -122,7 +122,7 @@ void rawe_conn_revoke_credit(struct rawe_conn *conn);
 void rawe_conn_want_no_credit(struct rawe_conn *conn);
 /** Another life of the connection begins: nothing is known of the peer's credit. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
-/** Something has been acknowledged: plan anew when to ask about the rest. */
+/** Something has been acknowledged: plan again when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 
 /*

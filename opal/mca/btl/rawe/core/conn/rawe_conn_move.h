@@ -27,7 +27,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
 
 /**
  * The peer's CONNECT has come by this route, which is not the one used: answer there, unless the
- * peer has been answered before, or has opened the connection anew since, so that it is a late one.
+ * peer has been answered before, or has reopened the connection since, so that it is a late one.
  */
 void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route,
                               uint64_t incarnation, uint64_t now_ns);

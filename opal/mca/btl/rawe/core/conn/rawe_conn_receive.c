@@ -29,7 +29,7 @@ bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 
 /**
  * Add a part. False when it could not be taken now, for lack of a buffer: never the one of the
- * message all others wait for, so that it blocks nothing for ever.
+ * message all others wait for, so that it blocks nothing forever.
  */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
@@ -336,7 +336,7 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
 }
 
 /**
- * Before anything in a frame is believed: is there somebody to receive it, and does it acknowledge
+ * Before anything in a frame is believed: is there a receiver, and does it acknowledge
  * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
  * more.
  */

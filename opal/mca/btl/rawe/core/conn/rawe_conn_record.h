@@ -34,7 +34,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
  */
 bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index);
 
-/** Registered memory may be gone, and nobody waits for it: no reply refers to any from now on. */
+/** Registered memory may be gone, and is not waited for: no reply refers to any from now on. */
 void rawe_conn_serve_forget(struct rawe_engine *engine);
 
 /** Free what rawe_conn_serve_reserve has got. No reply is under way. */

@@ -81,7 +81,7 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->sendwin.held != NULL) {
         if (conn->sendwin.held->send != NULL) {
-            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for PUTs in it */
+            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* PUTs in it are waited for */
         }
         send_coalesced(conn, now_ns);
     }
@@ -180,7 +180,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         rawe_conn_make_pending(conn);
     } else {
         if (frame->send != NULL) {
-            frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for it */
+            frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
         }
         rawe_conn_enter_window(conn, frame);
         if (!transmit_alone(conn, frame, now_ns) && !rawe_conn_may_hold_back(conn)) {

@@ -123,7 +123,7 @@ enum rawe_liveness_verdict {
 
 /**
  * A question is due. Time in which we ourselves did not run is not the peer's silence, nor is time
- * in which the owner was outside MPI (`deferring`), when the peer's host cannot be asked; nobody is
+ * in which the owner was outside MPI (`deferring`), when the peer's host cannot be asked; no peer is
  * given up then. `*silent_ns` is how long the peer has been silent.
  */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
@@ -133,7 +133,7 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 uint64_t *silent_ns);
 
 /**
- * From now on the peer is asked by another route, at once: the questions begin anew, its silence does
+ * From now on the peer is asked by another route, at once: the questions restart, its silence does
  * not; but time in which we did not run is not counted, as above.
  */
 void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,

@@ -35,7 +35,7 @@ void rawe_route_init(struct rawe_route *route);
  */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
-/** Take a route out of its ring: it is alone then. Nobody reads the ring at the same time. */
+/** Take a route out of its ring: it is alone then. The ring is not read at the same time. */
 void rawe_route_remove(struct rawe_route *route);
 
 static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)

@@ -147,7 +147,7 @@ static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigne
     return member->advertised;
 }
 
-/** The connection begins anew: its peer knows of no credit. */
+/** The connection restarts: its peer knows of no credit. */
 static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
                                       struct rawe_credit_member *member)
 {

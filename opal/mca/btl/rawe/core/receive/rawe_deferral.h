@@ -62,7 +62,7 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 
 /**
- * The same whatever the limit: the connection begins anew, and the peer believes that the messages
+ * The same whatever the limit: the connection restarts, and the peer believes that the messages
  * have arrived. What there is no memory for is left.
  */
 void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,

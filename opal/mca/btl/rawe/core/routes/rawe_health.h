@@ -3,7 +3,7 @@
  *
  * Health of a route, by the answers of the peer's responder: a route is down when it does not
  * answer while another one to the same process does, and up again when it answers several times in
- * a row. Nothing is asked of a route that nobody doubts.
+ * a row. A route without doubt is not asked.
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^

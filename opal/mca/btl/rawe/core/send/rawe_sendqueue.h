@@ -44,7 +44,7 @@ struct rawe_send {
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
     uint8_t tag;  /**< MESSAGE; REPLY: enum rawe_refusal */
-    bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
+    bool relaxed; /**< no caller waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
     bool copies;  /**< record: copied into a frame, see rawe_conn_send_record */
     uint32_t handle_index; /**< record: of the handle; REPLY: of the operation */
@@ -74,7 +74,7 @@ struct rawe_sendqueue {
 /** Empty; fragmented messages are numbered from `first_number` on. */
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** A new life of the connection: numbers begin anew, what is queued stays queued. */
+/** A new life of the connection: numbers restart, what is queued stays queued. */
 void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
 
 /** Append a send, none of which is in frames; computes its total_bytes. */

@@ -48,7 +48,7 @@ struct rawe_sendwin {
 /** `frames` is a power of two. Nothing is allocated yet. */
 void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t first_sequence);
 
-/** Begin anew at `first_sequence`. The window must be empty; its memory stays. */
+/** Restart at `first_sequence`. The window must be empty; its memory stays. */
 void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence);
 
 /** Allocate the slots unless they are there. False without memory. */

@@ -15,7 +15,7 @@
 
 /** The pool is looked at once a second; after that many calm looks it gives memory back. */
 #define TRIM_INTERVAL_NS 1000000000ull
-#define CALM_LOOKS 3u
+#define CALM_ROUNDS 3u
 
 /** It is calm when fewer than one in that many frames are in use; a pool of one window stays. */
 #define CALM_PART 4u
@@ -63,7 +63,7 @@ void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns)
     pool->trim_ns = now_ns + TRIM_INTERVAL_NS;
     bool calm = pool->allocated > TRIM_LEAST_FRAMES && pool->taken < pool->allocated / CALM_PART;
     pool->calm = calm ? pool->calm + 1 : 0;
-    if (pool->calm < CALM_LOOKS) {
+    if (pool->calm < CALM_ROUNDS) {
         return;
     }
     pool->calm = 0;

@@ -35,7 +35,7 @@ struct rawe_host_group {
     char *name;                      /**< ours, of the configuration */
     struct rawe_host_leader *leader; /**< NULL: another process is */
     bool hushed;
-    bool broken;       /**< until all sockets are opened anew */
+    bool broken;       /**< until all sockets are reopened */
     unsigned attempts; /**< to connect */
     unsigned registration_count;
     unsigned registrations_sent;
@@ -89,7 +89,7 @@ static bool lead_again(struct rawe_host_group *group)
 }
 
 /**
- * Have sockets opened anew that a group left behind, and then form another one. Returns the
+ * Reopen the sockets that a group left behind, and then form another one. Returns the
  * milliseconds until the next attempt, -1: there is none.
  */
 static int mend(struct rawe_host_group *group)
@@ -145,7 +145,7 @@ static int serve_member(struct rawe_host_group *group)
     }
     if (has_ended(group->source.fd)) {
         disconnect(group);
-        return is_grouped(group) ? mend(group) : -1; /* or it would be refused for ever */
+        return is_grouped(group) ? mend(group) : -1; /* or it would be refused forever */
     }
     for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
         const struct rawe_host_message message = {

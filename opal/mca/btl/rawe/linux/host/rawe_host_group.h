@@ -4,7 +4,7 @@
  * The processes of a job on one host, and the fanout groups (rawe_fanout.h) they receive in.
  *
  * One of them, the leader, listens on a Unix socket. The others connect and hand it duplicates of
- * the descriptors of their packet sockets. When all have come, or nobody has for a while, it joins
+ * the descriptors of their packet sockets. When all have come, or none has for a while, it joins
  * them to groups.
  *
  *     leader                                 process
@@ -19,7 +19,7 @@
  *
  * When a process ends otherwise its sockets are closed, and others lose their places in the group.
  * The leader sees the end of the connection, and ends all others; or it is the leader that ended.
- * In both cases the processes see the end of theirs, and open their sockets anew (`broken`). Then
+ * In both cases the processes see the end of theirs, and reopen their sockets (`broken`). Then
  * they connect again, and form another group if the leader is there.
  */
 #ifndef RAWE_HOST_GROUP_H
@@ -39,7 +39,7 @@ struct rawe_host_group_config {
     const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
     /**
      * Called by the service thread when the sockets that were registered may miss frames for good,
-     * as a process has ended: opens them anew, under the same descriptors. Returns after how many
+     * as a process has ended: reopens them, under the same descriptors. Returns after how many
      * milliseconds it is to be called again, -1: all is done. It may not call the group. NULL: not
      * called.
      */

@@ -284,7 +284,7 @@ static void accept_all(struct rawe_host_leader *leader)
         const int fd = accept4(leader->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE) {
-                stop_listening(leader); /* or it would be asked for ever */
+                stop_listening(leader); /* or it would be asked forever */
             }
             return;
         }
@@ -336,7 +336,7 @@ static bool end_connection(struct rawe_host_leader *leader, struct connection *c
     return joined;
 }
 
-/** All are to open their sockets anew: the ends of their connections let them know. */
+/** All must reopen their sockets: the ends of their connections let them know. */
 static void dissolve(struct rawe_host_leader *leader)
 {
     while (leader->connection_count > 0) {

@@ -47,7 +47,7 @@ int rawe_host_leader_register(struct rawe_host_leader *leader,
 bool rawe_host_leader_broken(const struct rawe_host_leader *leader);
 
 /**
- * Sockets of this process are out of groups again: begin anew. Returns false when there is to be no
+ * Sockets of this process are out of groups again: restart. Returns false when there is to be no
  * further group: the kernel did not let all join.
  */
 bool rawe_host_leader_resume(struct rawe_host_leader *leader);

@@ -41,7 +41,7 @@ unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fano
 /**
  * Make the packet socket `fd`, not bound yet, the founder of a new group, whose members are sockets
  * of that use, and whose program is that for `places`: 1 to RAWE_FANOUT_PLACES_MAX, sorted by key.
- * The founder itself receives nothing. From then on nobody can change its filter, nor through it
+ * The founder itself receives nothing. From then on no process can change its filter, nor through it
  * the program. Of `config`, the use, the interface's index and the EtherType are used. Returns 0, or -1 and
  * the error.
  */

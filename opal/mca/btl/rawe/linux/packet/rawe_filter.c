@@ -42,9 +42,9 @@ static int attach(int fd, struct sock_filter *program, unsigned short length,
 
 /*
  * In both programs a load beyond the end of a short frame ends the program with "drop". HOST: to
- * this interface's own address; not OTHERHOST (promiscuous, or a VLAN that nobody here is in), not
+ * this interface's own address; not OTHERHOST (promiscuous, or a VLAN that this host is not in), not
  * broadcast, not a copy of what was sent. The EtherType is that of the binding, and is checked
- * because who holds the descriptor can bind it anew.
+ * because the descriptor's holder can bind it again.
  */
 
 /** Where the EtherType lies. */

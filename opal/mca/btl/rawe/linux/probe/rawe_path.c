@@ -183,7 +183,7 @@ static void put_off(uint64_t *at_ns, uint64_t by_ns)
     *at_ns += *at_ns != 0 ? by_ns : 0;
 }
 
-/** Time in which we stood still is nobody's silence: a job may be suspended, and go on later. */
+/** Time in which we stood still is no silence: a job may be suspended, and go on later. */
 static void take_out_absence(struct rawe_path_search *search, uint64_t now_ns)
 {
     uint64_t passed_ns = now_ns - search->now_ns;

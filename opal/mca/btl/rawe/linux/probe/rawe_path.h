@@ -37,7 +37,8 @@ struct rawe_path {
     uint32_t mtu_bytes; /**< the largest MTU worth testing: both ends' minimum */
     bool same_process;  /**< leads to the process of the path before it, and is a worse choice */
     bool process_known; /**< another interface of ours reaches the process already */
-    bool deprioritized; /**< our interface has reached nobody so far: test it for a short time */
+    bool
+        deprioritized; /**< our interface has reached no process so far: test it for a short time */
     /**
      * Indirect check, through another interface of ours: only finds out that the process is there,
      * which ends the patience with its other paths. Stands behind the others of its process.
@@ -92,7 +93,7 @@ unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 
 /**
  * Begin a search that ends `timeout_ns` from now at the latest, not counting more than 50 ms of
- * a second and more in which nobody called. Of `paths` the members under "in"
+ * a second and more without a call. Of `paths` the members under "in"
  * are set. At most `paced_pings` (not 0) leave per pace interval of 2 ms.
  */
 void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,

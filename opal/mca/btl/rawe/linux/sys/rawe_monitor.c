@@ -75,7 +75,7 @@ static int serve(struct rawe_service_source *source, short events)
     return PAUSE_MS;
 }
 
-/** Listen under a name that nobody else has. Returns 0, or -1 and errno. */
+/** Listen under a name that is not in use. Returns 0, or -1 and errno. */
 static int listen_somewhere(int fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A process that says what it counts, when it is asked: to its own user and to root, over a Unix
- * socket in no file system, which goes with the process. As long as nobody asks it costs nothing.
+ * socket in no file system, which goes with the process. Without questions it costs nothing.
  *
  * The socket's name is RAWE_MONITOR_PREFIX and digits, so a tool finds it in /proc/net/unix. It
  * connects and receives one packet of text, the first line RAWE_MONITOR_TITLE:

@@ -129,7 +129,7 @@ static void *thread_main(void *context)
 
 /**
  * Under SCHED_FIFO or SCHED_RR a rank that polls never leaves its processor to a thread of its own
- * priority, nor to one under SCHED_OTHER, and would wait for ever for one that holds a lock. The
+ * priority, nor to one under SCHED_OTHER, and would wait forever for one that holds a lock. The
  * thread sleeps most of the time and never waits for the rank: it gets the next priority, if it may.
  */
 static void raise_priority(pthread_t thread)
