@@ -4,7 +4,6 @@
  * Tests of timers of a connection, and of one that stalls.
  */
 #include "unit_pair.h"
-#include "unit_star.h"
 
 #include <string.h>
 
@@ -321,37 +320,6 @@ TEST(timer_expired__a_closed_peer_is_not_probed)
     assert_int_equal(engine(0)->timers.armed, 0);
 }
 
-static unsigned operations_done;
-
-static void operation_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    assert_int_equal(status, RAWE_STATUS_FAILED);
-    operations_done++;
-}
-
-TEST(timer_expired__a_peer_that_owes_no_reply_is_not_probed)
-{
-    static struct star star;
-    uint64_t word;
-    struct rawe_operation operation = {
-        .done = operation_done, .len_bytes = sizeof(word), .to = (uint8_t *)&word};
-    star_init(&star, 2, RAWE_LANE_EXPRESS);
-    star_start(&star);
-    star_connect(&star);
-    operations_done = 0;
-    star.node[0].ring_room = 0; /* the request never arrives */
-    assert_true(rawe_conn_operate(star.down[0], &operation, star.now_ns));
-    /* A peer to which there is none, and with which a timer has run. */
-    assert_int_equal(star_copy(&star, star.down[1], 100), RAWE_STATUS_DONE);
-    assert_int_equal(star_copy(&star, star.up[1], 100), RAWE_STATUS_DONE);
-    star_run(&star, 2 * UNIT_S, 100 * UNIT_US);
-    assert_int_equal(operations_done, 0);
-    assert_true(star_hub(&star)->engine.counters.probes_sent > 10);
-    assert_int_equal(star.node[1].engine.counters.probes_received, 0);
-    star_stop(&star);
-    assert_int_equal(operations_done, 1);
-}
-
 static unsigned stalled_calls;
 static uint64_t stalled_ns;
 
@@ -366,11 +334,6 @@ static void set_up(void)
     unit_start_with((struct unit_options){0});
     net.node[0].engine.callbacks.stalled = note_stalled;
     stalled_calls = 0;
-}
-
-static void tear_down(void)
-{
-    unit_stop(&net);
 }
 
 /** The path's MTU has become smaller. */
@@ -389,7 +352,7 @@ static void stall_with_large_frames(struct unit_send *send)
     unit_send_message(end(0), send, 1, stalled_data, sizeof(stalled_data));
 }
 
-static const struct unit_fixture with_stalled = {set_up, tear_down};
+static const struct unit_fixture with_stalled = {set_up, unit_tear_down};
 
 TEST_WITH(with_stalled, stall__is_noticed_though_probes_are_answered)
 {
