@@ -66,7 +66,7 @@ static bool is_alone(void)
            pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR1) == 1;
 }
 
-/** Send the answer, with as many descriptors of a pipe: two at most. */
+/** Send the answer, with up to two descriptors of a pipe. */
 static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, unsigned descriptors)
 {
     int ends[2];

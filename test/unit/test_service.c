@@ -167,7 +167,7 @@ TEST(remove__neither_source_nor_descriptor_are_used_any_more)
         rawe_service_wake(&one.source);
         pass_a_round(&other);
         assert_int_equal(load(&one.calls), calls);
-        /* Nobody else holds the file: closing it is seen at the other end at once. */
+        /* Nothing else holds the file: closing it is seen at the other end at once. */
         assert_int_equal(read(ends[0], &byte, 1), 1);
         close(ends[0]);
         assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);

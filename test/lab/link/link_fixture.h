@@ -39,7 +39,7 @@ struct fixture {
  */
 void fixture_enter(struct fixture *fixture);
 
-/** Remove the pair and lay it anew with this MTU; both ends and lo are up afterwards. */
+/** Remove the pair and create it again with this MTU; both ends and lo are up afterwards. */
 void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes);
 
 /** Make both ends lo, which is what two processes on one host use. */

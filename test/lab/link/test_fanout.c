@@ -21,7 +21,7 @@
 
 static struct fixture net;
 
-/** Sockets of as many processes on b's interface, and a's, which sends to them. */
+/** Sockets of MEMBERS processes on b's interface, and one of a, which sends to them. */
 static struct {
     struct fixture_end ends[MEMBERS];
     struct rawe_port *links[MEMBERS];
@@ -130,7 +130,7 @@ static bool arrives(unsigned i)
     return false;
 }
 
-/** Each of these gets its own frames, all of them, and nobody else's. */
+/** Each of these gets all of its own frames and no others. */
 static void assert_delivered(unsigned first, unsigned end)
 {
     for (unsigned i = first; i < end; i++) {
@@ -175,7 +175,7 @@ static void form__lasts_through_the_interface_going_down(void **state)
     }
 }
 
-/** Those that stay open their sockets anew, and get all frames again. */
+/** The remaining ones reopen their sockets, and get all frames again. */
 static void reopen__heals_a_group_that_lost_a_member(void **state)
 {
     struct rawe_port_error error;

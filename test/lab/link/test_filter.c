@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of rawe_filter over a veth pair: what a socket is given after its owner has bound it to all
- * EtherTypes, which nobody can keep an owner from. What it is given otherwise: test_link.c.
+ * EtherTypes, which its owner can do at any time. What it is given otherwise: test_link.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ static void attach__bound_anew_it_still_refuses_other_ethertypes(void **state)
     }
 }
 
-/** Somebody's TCP segment may have the right bytes where a batch has its port, key and type. */
+/** A foreign TCP segment may have the right bytes where a batch has its port, key and type. */
 static void attach__bulk_refuses_other_ipv4_packets(void **state)
 {
     uint8_t bad[FRAME_BYTES];

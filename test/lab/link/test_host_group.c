@@ -35,7 +35,7 @@ struct process {
     struct rawe_host_group *group;
     unsigned broken;   /**< atomic: how often it was called */
     unsigned failures; /**< it fails that often, and is to be called again */
-    bool reopens;      /**< it opens the link anew */
+    bool reopens;      /**< it reopens the link */
 };
 
 static struct rawe_service *service;
@@ -221,7 +221,7 @@ static void register__those_that_came_join_without_the_missing_one(void **state)
     for (unsigned i = 0; i < PROCESSES; i++) {
         assert_reached(&processes[i]);
     }
-    /* The late one stays by itself. */
+    /* The late one stays outside. */
     struct process *late = &processes[PROCESSES - 1];
     assert_true(open_group(late, false, PROCESSES));
     register_link(late);
@@ -270,7 +270,7 @@ static void leader__that_ends_breaks_the_group(void **state)
     }
 }
 
-/** Those that are left open their sockets anew, however long that takes, and join again. */
+/** The remaining processes reopen their sockets, however long that takes, and join again. */
 static void member__that_ends_leaves_the_others_to_form_another_group(void **state)
 {
     (void)state;
@@ -375,7 +375,7 @@ static void close__without_waiting_breaks_the_group(void **state)
     await_broken(&processes[3]);
 }
 
-/** Neither does a process give its sockets to somebody else, nor a leader take any. */
+/** A process gives no sockets to another user, nor does a leader take any. */
 static void open__processes_of_other_users_stay_out(void **state)
 {
     (void)state;

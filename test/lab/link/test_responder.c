@@ -86,7 +86,7 @@ static void watch__slots_are_apart_and_reused(void **state)
 
     (void)state;
     for (unsigned i = 0; i < SLOTS; i++) {
-        /* All but one have a wrong key: nobody answers them. */
+        /* All but one have a wrong key: none is answered. */
         struct rawe_ping_address to = address_of(&net.b);
         to.key += i != 200;
         slots[i] = rawe_responder_watch(a, &to);
@@ -303,7 +303,7 @@ static void send__no_session_key_is_in_ping_or_pong(void **state)
     rawe_responder_stop(a);
 }
 
-/** The session's address is not the responder's, and nobody answers PINGs there. */
+/** The session's address is not the responder's: PINGs there are not answered. */
 static void receive__pings_to_the_session_key_are_not_answered(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);

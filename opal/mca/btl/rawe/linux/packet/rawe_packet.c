@@ -349,7 +349,7 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
 
 /** A received packet as its slot describes it. */
 struct batch {
-    const uint8_t *bytes; /**< from the Ethernet header on; as many as the slot has */
+    const uint8_t *bytes; /**< from the Ethernet header on, as far as the slot has them */
     size_t present_bytes; /**< of the data, in the slot */
     size_t data_bytes;    /**< behind the headers */
     unsigned frames;      /**< that the kernel has merged into it */
@@ -514,7 +514,7 @@ static void put16(uint8_t *out, size_t value)
 
 /**
  * IPv4 header for `bytes` bytes behind it, between Ethernet and batch header, and the beginning of
- * the TCP checksum, the pseudo-header's: who cuts the packet, or sends it as it is, computes the
+ * the TCP checksum, the pseudo-header's: the device that cuts or sends the packet computes the
  * rest. The source address, 255.255.255.255, is one that the receiver's IP stack drops (RFC 1122
  * section 3.2.1.3) before it looks for a route (ip_route_input_slow); our sockets get the packet
  * before that.

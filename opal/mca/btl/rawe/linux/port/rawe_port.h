@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A port: one way to the wire through one interface. It moves whole frames; it knows of the
- * protocol only where the receiver's port and key lie, so that the kernel can choose who gets a frame.
+ * protocol only where the receiver's port and key lie, so that the kernel can choose the receiver of a frame.
  *
  * A process has up to three for each interface (enum rawe_port_use). How a port does its work is
  * its kind, a table of functions: packet/ has the one for AF_PACKET sockets.

@@ -7,7 +7,7 @@
  * One search covers all paths of a call at the same time. Each path goes through
  *
  *   REACH   the smallest frame, again and again: the peer may not have started yet
- *   SIZES   rounds of larger frames: the full size alone first, then all usual sizes that are
+ *   SIZES   rounds of larger frames: the full size alone first, then all common sizes that are
  *           larger than the largest that has passed
  *
  * and is known when the full size has passed, or when ROUNDS_MAX rounds have brought nothing more.
@@ -45,7 +45,7 @@ struct rawe_path {
      */
     bool indirect;
     /**
-     * Nothing lies between that could refuse large frames (lo): who answers is reached at the full
+     * Nothing lies between that could refuse large frames (lo): a process that answers is reached at the full
      * size. Large PINGs among all ranks of a host would cost more than two cores can copy.
      */
     bool mtu_certain;

@@ -68,7 +68,7 @@ uint64_t rawe_ping_table_absent_ns(const struct rawe_ping_table *table, int inde
 /** Payload of the longest answer; 0: none has come. */
 uint32_t rawe_ping_table_pong_bytes(const struct rawe_ping_table *table, int index);
 
-/** An answer came in: note it if it is one, and wake those who wait. Returns whether it is one. */
+/** An answer came in: note it if it matches a PING, and wake the waiting threads. Returns whether it matches. */
 bool rawe_ping_table_answer(struct rawe_ping_table *table, uint64_t token, uint32_t payload_bytes,
                             bool serviced, uint64_t now_ns);
 

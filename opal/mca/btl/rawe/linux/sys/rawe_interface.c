@@ -25,7 +25,7 @@
 /** Room for one answer of the kernel's dump; it fills what it is given, up to 32 KB. */
 #define ANSWER_BYTES (64u << 10)
 
-/** A dump that interfaces changed under is asked for again, as many times at most. */
+/** Attempts at a dump, which fails when interfaces change meanwhile. */
 #define DUMP_TRIES 10
 
 /** IFLA_PARENT_DEV_NAME, which headers older than Linux 5.14 do not know. */
