@@ -6,7 +6,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_failure.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"

@@ -5,7 +5,7 @@
  */
 #include "btl_rawe_group.h"
 
-#include "btl_rawe_failure.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"

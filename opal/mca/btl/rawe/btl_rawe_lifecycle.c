@@ -7,7 +7,7 @@
 
 #include "btl_rawe_dump.h"
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_failure.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_linger.h"

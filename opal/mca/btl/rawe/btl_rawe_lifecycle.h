@@ -18,7 +18,7 @@ extern mca_btl_base_module_t mca_btl_rawe_module_template;
  */
 mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface);
 
-/** Open its responder alone. Returns false when that fails: see btl_rawe_failure.h. */
+/** Open its responder alone. Returns false when that fails: see btl_rawe_module.h. */
 bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module);
 
 /** A free list of items of a class, within the limits that the user has set. */

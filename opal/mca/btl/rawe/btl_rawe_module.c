@@ -1,11 +1,77 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What others need to know of a module. See btl_rawe_module.h.
+ * Opening a module, and what failed in it. See btl_rawe_module.h.
  */
 #include "btl_rawe_module.h"
 
+#include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct failure {
+    bool noted;
+    char interface[RAWE_INTERFACE_NAME_BYTES];
+    struct rawe_port_error error;
+} failures[MCA_BTL_RAWE_FAILURES];
+
+/** For `failures`; nothing is called while it is held. */
+static pthread_mutex_t failures_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
+                               const struct rawe_port_error *error)
+{
+    struct failure *failure = &failures[kind];
+
+    pthread_mutex_lock(&failures_lock);
+    if (!failure->noted) {
+        failure->noted = true;
+        failure->error = *error;
+        snprintf(failure->interface, sizeof(failure->interface), "%s", interface);
+        atomic_store_explicit(&mca_btl_rawe_state.failures_wait, true, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&failures_lock);
+}
+
+static void report_open(const struct failure *failure)
+{
+    const struct rawe_port_error *error = &failure->error;
+
+    if (EPERM == error->code || EACCES == error->code) {
+        mca_btl_rawe_help_no_capability(failure->interface, mca_btl_rawe_params.helper,
+                                        error->step);
+    } else if (ENETDOWN == error->code) {
+        mca_btl_rawe_help_interface_down(failure->interface);
+    } else if (ENOMEM == error->code) {
+        mca_btl_rawe_help_ring_not_allocated(failure->interface, mca_btl_rawe_state.ring_bytes,
+                                             error->code);
+    } else {
+        mca_btl_rawe_help_link_failed(failure->interface, error->step, error->code);
+    }
+}
+
+void mca_btl_rawe_failures_report(void)
+{
+    struct failure now[MCA_BTL_RAWE_FAILURES];
+
+    pthread_mutex_lock(&failures_lock);
+    memcpy(now, failures, sizeof(now));
+    memset(failures, 0, sizeof(failures));
+    atomic_store_explicit(&mca_btl_rawe_state.failures_wait, false, memory_order_relaxed);
+    pthread_mutex_unlock(&failures_lock);
+    if (now[MCA_BTL_RAWE_FAILURE_OPEN].noted) {
+        report_open(&now[MCA_BTL_RAWE_FAILURE_OPEN]);
+    }
+    if (now[MCA_BTL_RAWE_FAILURE_LOST].noted) {
+        const struct failure *lost = &now[MCA_BTL_RAWE_FAILURE_LOST];
+        mca_btl_rawe_help_link_lost(lost->interface, lost->error.step, lost->error.code);
+    }
+}
 
 /** What failed is tried again after this time at the earliest: it is asked for with each PING. */
 #define OPEN_AGAIN_NS 1000000000u

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "btl_rawe_address.h"
+#include "btl_rawe_state.h"
 #include "core/rawe_engine.h"
 #include "linux/port/rawe_port.h"
 #include "linux/sys/rawe_interface.h"
@@ -33,7 +34,9 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *bulk;              /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
-    /** Open what is not open yet. Returns false when that fails: see btl_rawe_failure.h. */
+    /**
+     * Open what is not open yet. Returns false when that fails: see mca_btl_rawe_failures_report.
+     */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
     uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */
     uint64_t idle_ns;       /**< peers that owe nothing are asked this often; 0: never */
@@ -65,8 +68,31 @@ typedef struct mca_btl_rawe_module {
 /**
  * Open its sockets, if they are not: of lo there is only the responder until a process is to be
  * reached through it, or looks for us there. From any thread. Returns false when they are not open:
- * see btl_rawe_failure.h.
+ * see mca_btl_rawe_failures_report.
  */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
+
+/*
+ * Sockets that could not be opened. Any thread may notice; MPI's threads report it to the user, as
+ * Open MPI's output is not safe in others.
+ */
+enum mca_btl_rawe_failure {
+    MCA_BTL_RAWE_FAILURE_OPEN, /**< they are not used: the job goes on without the interface */
+    MCA_BTL_RAWE_FAILURE_LOST, /**< they were in use: the job is not going on */
+    MCA_BTL_RAWE_FAILURES,
+};
+
+/** To be reported: the first of each kind. Any thread. The interface's name is copied. */
+void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
+                               const struct rawe_port_error *error);
+
+/** Is there something to be reported? */
+static inline bool mca_btl_rawe_failures_wait(void)
+{
+    return atomic_load_explicit(&mca_btl_rawe_state.failures_wait, memory_order_relaxed);
+}
+
+/** Report it. MPI's threads only, not inside an engine, nor with a lock held. */
+void mca_btl_rawe_failures_report(void);
 
 #endif

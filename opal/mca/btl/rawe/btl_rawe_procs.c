@@ -7,7 +7,6 @@
 #include "btl_rawe_procs.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"

@@ -39,7 +39,7 @@ struct mca_btl_rawe_state {
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */
     unsigned group_attempts;                 /**< the service thread's: to open sockets again */
-    atomic_bool failures_wait; /**< there is something to report: btl_rawe_failure.h */
+    atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
     bool working;                 /**< doing work handed over: Open MPI must not be called */

@@ -4,7 +4,6 @@
  * Tests of sockets that cannot be opened: what is reported of them, and that the service thread, which
  * finds out, reports nothing. The sockets are the test's own.
  */
-#include "btl_rawe_failure.h"
 
 #include <errno.h>
 #include <pthread.h>
