@@ -1,0 +1,184 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_responder over a port in memory: a kind of its own, which needs no privilege. Over
+ * packet sockets: test/lab/link/test_responder.c.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "linux/probe/rawe_responder.h"
+#include "unit_test.h"
+
+#define FRAMES 4096u
+#define FRAME_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES)
+#define OWN_KEY 0x11111111u
+#define OWN_PORT 11u
+#define PEER_KEY 0x22222222u
+#define PEER_PORT 22u
+
+/** Frames that wait, in order, and what was sent. */
+static struct memory_port {
+    struct rawe_port port; /**< first */
+    pthread_mutex_t lock;
+    uint32_t waiting;
+    unsigned first;
+    uint8_t frames[FRAMES][FRAME_BYTES];
+    unsigned sent;           /**< atomic */
+    struct rawe_header last; /**< header of the last frame that was sent */
+    uint8_t last_to[RAWE_MAC_BYTES];
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
+static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
+
+static int memory_open(struct rawe_port **port, const struct rawe_port_config *config,
+                       struct rawe_port_error *error)
+{
+    memory.waiting = memory.first = memory.sent = 0;
+    memory.port = (struct rawe_port){
+        .word = &memory.waiting,
+        .mask = UINT32_MAX,
+        .kind = config->kind,
+        .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .receive_frames = FRAMES,
+    };
+    *port = &memory.port;
+    return 0;
+}
+
+static void memory_close(struct rawe_port *port)
+{
+    close(port->fd);
+}
+
+static unsigned memory_receive(struct rawe_port *port, unsigned budget,
+                               const struct rawe_port_receiver *receiver, void *context)
+{
+    unsigned received = 0;
+    eventfd_t count;
+
+    (void)eventfd_read(port->fd, &count);
+    pthread_mutex_lock(&memory.lock);
+    for (; received < budget && memory.waiting > 0; received++, memory.waiting--) {
+        uint8_t *frame = memory.frames[memory.first++ % FRAMES];
+        receiver->frame(context, frame, FRAME_BYTES);
+    }
+    if (memory.waiting > 0) {
+        (void)eventfd_write(port->fd, 1); /* readable for as long as one waits */
+    }
+    pthread_mutex_unlock(&memory.lock);
+    return received;
+}
+
+static unsigned memory_transmit(void *port, const struct rawe_frame *frames, unsigned count)
+{
+    const uint8_t *bytes = frames[0].pieces[0].base;
+
+    assert_int_equal(count, 1);
+    memcpy(memory.last_to, bytes, RAWE_MAC_BYTES);
+    assert_int_equal(rawe_header_decode(&memory.last, bytes + RAWE_ETH_HEADER_BYTES,
+                                        frames[0].len_bytes - RAWE_ETH_HEADER_BYTES),
+                     RAWE_DECODE_OK);
+    __atomic_fetch_add(&memory.sent, 1, __ATOMIC_SEQ_CST);
+    return 1;
+}
+
+static const struct rawe_port_kind memory_kind = {
+    .open = memory_open,
+    .close = memory_close,
+    .receive = memory_receive,
+    .transmit = memory_transmit,
+};
+
+static struct rawe_responder *responder;
+
+static void set_up(void)
+{
+    const struct rawe_port_config config = {
+        .kind = &memory_kind, .ping_port = OWN_PORT, .ping_key = OWN_KEY, .ethertype = 0x88B5};
+    struct rawe_port_error error;
+
+    assert_int_equal(rawe_responder_start(&responder, &config, own_mac, NULL, NULL, &error), 0);
+}
+
+static void tear_down(void)
+{
+    rawe_responder_stop(responder);
+}
+
+/** Let `count` frames of a type come from the peer. */
+static void arrive(uint8_t type, unsigned count)
+{
+    const struct rawe_header header = {
+        .type = type, .port = OWN_PORT, .key = OWN_KEY, .payload_bytes = RAWE_PING_BYTES};
+    const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = 5};
+
+    pthread_mutex_lock(&memory.lock);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t *frame = memory.frames[(memory.first + memory.waiting++) % FRAMES];
+        memcpy(frame, own_mac, RAWE_MAC_BYTES);
+        memcpy(frame + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
+        rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+        rawe_ping_encode(frame + RAWE_PAYLOAD_OFFSET, &ping);
+    }
+    pthread_mutex_unlock(&memory.lock);
+    assert_int_equal(eventfd_write(memory.port.fd, 1), 0);
+}
+
+static struct rawe_responder_counters counters(void)
+{
+    struct rawe_responder_counters now;
+
+    rawe_responder_read_counters(responder, &now);
+    return now;
+}
+
+static void await_handled(uint64_t frames)
+{
+    for (unsigned i = 0; i < 20000; i++) {
+        const struct rawe_responder_counters now = counters();
+        if (now.pings_answered + now.probes_seen + now.pongs_unknown == frames) {
+            return;
+        }
+        usleep(1000);
+    }
+    fail_msg("not all frames were handled");
+}
+
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_responder__answers_a_ping_to_its_sender)
+{
+    arrive(RAWE_FRAME_PING, 1);
+    await_handled(1);
+    assert_int_equal(memory.sent, 1);
+    assert_int_equal(memory.last.type, RAWE_FRAME_PONG);
+    assert_int_equal(memory.last.key, PEER_KEY);
+    assert_int_equal(memory.last.port, PEER_PORT);
+    assert_memory_equal(memory.last_to, peer_mac, RAWE_MAC_BYTES);
+}
+
+TEST(rawe_responder__more_pings_than_a_second_allows_wait)
+{
+    arrive(RAWE_FRAME_PING, 3000);
+    await_handled(3000);
+    assert_int_equal(memory.sent, 3000);
+    assert_int_not_equal(counters().pauses, 0);
+}
+
+TEST(rawe_responder__what_is_only_read_delays_no_answer)
+{
+    arrive(RAWE_FRAME_PROBE, 1500);
+    arrive(RAWE_FRAME_PONG, 1500);
+    arrive(RAWE_FRAME_PING, 1000);
+    await_handled(4000);
+    assert_int_equal(counters().pauses, 0);
+    assert_int_equal(memory.sent, 1000);
+}
