@@ -213,8 +213,8 @@ static bool is_home(const struct rawe_conn *conn, const struct rawe_connect *fro
 }
 
 /**
- * Has a frame come the way that most do, from the far end of the home route? Its address alone does
- * not say so: one interface of the peer's may be the end of several routes.
+ * Has a frame come as predicted, from the far end of the preferred route? Its address alone does not
+ * say so: several routes may end at one interface of the peer.
  */
 static inline bool is_usual(const struct rawe_engine *engine, const struct rawe_conn *conn,
                             const uint8_t *source_mac)
@@ -573,7 +573,7 @@ static void update_credit(struct rawe_engine *engine)
     }
 }
 
-/** Both rounds and timers lead here: without a timer armed, those who wait for a turn only ask. */
+/** Called by rounds and by timers: a peer that waits for its turn may leave no timer armed here. */
 static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
     if (rawe_credit_advance(&engine->credit, now_ns)) {

@@ -142,7 +142,7 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  BUNDLE  as PART. The message's content is MESSAGE fragments.
  *  VALIDATION  as PART, number 0. Finds out whether batches pass; see rawe_conn_batch.c.
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
- *  GET, ATOMIC  as PUT. The data is a rawe_request: what to read, or to do, and who asks.
+ *  GET, ATOMIC  as PUT. The data is a rawe_request: what to read or do, and the initiator.
  *  REPLY   as PUT, but with the index and key of the operation that it answers, and the offset in
  *          its result; tag = enum rawe_refusal.
  *
@@ -360,7 +360,7 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 #define RAWE_SACK_BYTES_MAX 128u
 
 /*
- * CONNECT and PROBE payload: who the sender is.
+ * CONNECT and PROBE payload: the identity of the sender.
  *
  *  0 | jobid 32 | vpid 32 |
  *  8 | sender's connection id 32 | sender's key 32 |

@@ -16,7 +16,7 @@
 #include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
 
-/** Who finalizes is not there to say it again: as many are hardly lost all. */
+/** A finalizing process cannot resend CLOSE, so it sends several. */
 #define CLOSES_FINALIZING 3u
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
@@ -108,7 +108,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     /* Without credit nothing is sent, and a peer that says so is there. */
     bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
     unsigned sendings = sends ? rawe_sendwin_at(window, window->una)->sendings : 0;
-    /* Who finalizes defers for good, and may be called. It gives up by rawe_conn_finalized. */
+    /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
     bool absent = engine->deferral.active && !engine->finalizing;
     uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,
                                                    sendings, absent, now_ns);
@@ -139,7 +139,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_liveness *liveness = &conn->liveness;
     bool deferring = engine->deferral.active;
     uint64_t silent_ns;
-    /* Who has ended the connection answers no probe. */
+    /* A peer that has ended the connection answers no probe. */
     if (conn->disowned_since_ns != 0 && liveness->probes_unanswered != 0 &&
         rawe_conn_disowned(conn, now_ns)) {
         return true;
@@ -163,7 +163,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         engine->counters.probes_sent++;
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
-    /* Who finalizes may be called, and goes by another route, if there is one. */
+    /* A finalizing process may be called: it uses another route, if there is one. */
     if (doubt && engine->callbacks.silent != NULL && (!deferring || engine->finalizing)) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }

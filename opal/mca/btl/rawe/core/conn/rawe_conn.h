@@ -10,7 +10,7 @@
 
 #include "rawe_conn_state.h"
 
-/** Where a peer is, and who. */
+/** The address and identity of a peer. */
 struct rawe_conn_config {
     uint8_t peer_mac[RAWE_MAC_BYTES];
     uint16_t peer_port;

@@ -66,7 +66,7 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
 }
 /**
  * Transmit what is to be transmitted of a frame of the window, `room` frames of a batch at most, as
- * plain frames, or, where the path does not carry those, in slices. False: not all of that, for
+ * plain frames or, where these no longer fit the path, in slices. False: not all of it, for
  * want of room or memory.
  */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,

@@ -10,7 +10,7 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
 
-/** Who is there answers probes sooner. */
+/** A live peer answers probes sooner. */
 #define DISOWNED_NS 1000000000ull
 
 static void begin_path(struct rawe_conn *conn)
@@ -78,8 +78,8 @@ static bool allocate_windows(struct rawe_conn *conn)
 }
 
 /**
- * Who we are, and which of our interfaces, `engine`'s, this is about: the payload of CONNECT, which
- * means the home route's, and PROBE, which means the one it is sent through.
+ * Our identity, and the interface concerned, `engine`'s: the payload of CONNECT, which concerns that
+ * of the preferred route, and of PROBE, which concerns the one that it is sent through.
  */
 static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
                            uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])

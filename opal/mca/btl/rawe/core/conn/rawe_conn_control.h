@@ -14,7 +14,7 @@
 void rawe_conn_make_pending(struct rawe_conn *conn);
 /** Take the next connection of the flush under way off its list; NULL: it is over. */
 struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine);
-/** Take a connection that ends out of the lists of those. */
+/** Take a connection that ends off the lists of pending ones. */
 void rawe_conn_unlink_pending(struct rawe_conn *conn);
 /** True when frames of this connection go out as batches. */
 static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
@@ -43,9 +43,9 @@ void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
- * When the peer is asked although it owes nothing; 0: it is not. Who has acknowledged a request, and
- * has not replied yet, may die: so it is asked, too, while operations to it are under way. So is who
- * does not know yet that we finalize.
+ * When the peer is probed although it owes nothing; 0: it is not. A peer that has acknowledged a
+ * request may die before it replies, so it is probed while operations to it are under way. So is a
+ * peer that does not know yet that we finalize.
  */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {

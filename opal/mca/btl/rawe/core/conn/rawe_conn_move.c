@@ -15,7 +15,7 @@
  */
 #define STAY_NS 20000000ull
 
-/** What comes by the home route this long after the connection has left it was sent since. */
+/** A frame that arrives by the preferred route this long after the connection left it was sent since. */
 #define HOME_NS 1000000000ull
 
 /** From now on frames are addressed to the far end of this route. */
@@ -77,7 +77,7 @@ void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route,
                               uint64_t incarnation, uint64_t now_ns)
 {
     const struct rawe_acktr *acktr = conn->recvwin.acktr;
-    /* Who has sent data has had our reply. */
+    /* A peer that has sent data has received our reply. */
     bool late = conn->handshake.state == RAWE_CONN_OPEN && acktr != NULL &&
                 (acktr->next != conn->engine->config.first_sequence || acktr->beyond != 0);
     late = late || rawe_handshake_drops(&conn->handshake, incarnation);

@@ -20,7 +20,7 @@
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes);
 
-/** Do so few messages of this length share a frame that they had better share a batch? */
+/** Would so few messages of this length share a frame that a batch is better for them? */
 bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
 
 /** A frame with one message, `more` to come. NULL without a free frame. */
@@ -33,10 +33,10 @@ bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes);
 bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
                              size_t data_bytes);
 /**
- * Should a record be held back for others to join it? A REPLY always: this round of reception, at
- * whose end it is sent, may bring more requests. An atomic operation never: who issues one waits for
- * it, or gives a lock back by it, and may leave MPI next. Others as soon as one frame is on its way,
- * whose acknowledgement or reply the caller will wait for, making progress.
+ * Should a record be held back for others to join it? A REPLY always: it is sent at the end of this
+ * round of reception, which may bring more requests. An atomic operation never: its caller waits for
+ * it, or releases a lock with it, and may leave MPI next. Others as soon as one frame is on its way:
+ * the caller makes progress while it waits for its acknowledgement or reply.
  */
 bool rawe_conn_coalesce_record_wanted(const struct rawe_conn *conn, const struct rawe_send *send);
 /**

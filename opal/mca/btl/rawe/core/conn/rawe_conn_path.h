@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The path of a connection: where its frames go, through whose link, and how long they may be. It
- * has a preferred route, and may use another one meanwhile: who decides that is in rawe_conn_move.h.
+ * has a preferred route, and may use another one meanwhile: rawe_conn_move.h decides.
  */
 #ifndef RAWE_CONN_PATH_H
 #define RAWE_CONN_PATH_H
@@ -36,7 +36,7 @@ void rawe_conn_path_confirmed(struct rawe_conn *conn);
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 /** A route of the process carries less now: heeded where it is preferred, or used as long as it is. */
 void rawe_conn_path_shrunk(struct rawe_conn *conn, const struct rawe_route *route);
-/** Neither the home route nor the one used carries more than that. */
+/** Neither the preferred route nor the one in use carries more than that. */
 static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
     if (payload_max_bytes < conn->home_payload_max_bytes) {
@@ -53,8 +53,8 @@ static inline bool rawe_conn_newest_probe(const struct rawe_conn *conn, uint32_t
                                           rawe_sequence_before(conn->newest_probe, number));
 }
 /**
- * A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. One that
- * was recorded and is repeated is no news: its number may look newer, so few bits have they.
+ * A PROBE carries the number of the newest migration that its sender knows of; our next one has to
+ * be newer. The number has 8 bits and wraps, so repeated PROBEs are ignored.
  */
 static inline void rawe_conn_note_migration(struct rawe_conn *conn, uint32_t number,
                                             const uint8_t *payload, size_t payload_bytes)

@@ -352,7 +352,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return false;
     }
-    /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
+    /* A peer that disowns the connection answers no probe: further ones follow at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
         rawe_liveness_heard(&conn->liveness);
         rawe_conn_owned(conn); /* or this was sent before: then the next PROBE finds out */

@@ -193,7 +193,7 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_served *served = (struct rawe_served *)(void *)send;
     struct rawe_serving *serving = &served->engine->serving;
-    (void)status; /* the initiator finds out by itself */
+    (void)status; /* the initiator notices without being told */
     *served->link = served->next;
     if (served->next != NULL) {
         served->next->link = served->link;
@@ -218,7 +218,7 @@ static struct rawe_conn *reply_conn(struct rawe_conn *conn, uint64_t len_bytes)
     return bulk != NULL ? bulk : conn;
 }
 
-/** Of those reserved: an entry for a reply on a connection. */
+/** Take one of the reserved entries, for a reply on a connection. */
 static struct rawe_served *begin(struct rawe_conn *conn)
 {
     struct rawe_serving *serving = &conn->engine->serving;

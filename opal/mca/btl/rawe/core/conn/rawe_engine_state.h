@@ -44,7 +44,7 @@ struct rawe_callbacks {
      * A connection request for a lane that has no connection yet. The callee checks the identity,
      * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
      * refuse. Called while the engine defers, too (see rawe_engine_defer_begin): it must then
-     * refuse whom it does not know yet.
+     * refuse peers that it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
@@ -84,20 +84,21 @@ struct rawe_callbacks {
 };
 
 struct rawe_engine_config {
-    uint8_t mac[RAWE_MAC_BYTES];   /**< ours */
-    uint16_t ethertype;            /**< host order */
-    uint16_t port;                 /**< ours */
-    uint32_t key;                  /**< ours: the session key */
-    uint32_t jobid, vpid;          /**< who we are, announced in CONNECT */
-    uint32_t payload_max_bytes;    /**< largest frame payload the link carries */
-    uint32_t message_max_bytes;    /**< longest message, in bytes */
-    uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
-    uint32_t receive_frames;       /**< how many frames the receive ring holds */
-    uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
-    uint32_t coalesce_from_frames; /**< as many in flight: short messages share frames; 0: never */
-    uint32_t frames_limit;         /**< frames kept for resending, over all connections */
-    uint32_t deferred_max_bytes;   /**< memory for messages that wait for the owner's return */
-    uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
+    uint8_t mac[RAWE_MAC_BYTES]; /**< ours */
+    uint16_t ethertype;          /**< host order */
+    uint16_t port;               /**< ours */
+    uint32_t key;                /**< ours: the session key */
+    uint32_t jobid, vpid;        /**< our identity, announced in CONNECT */
+    uint32_t payload_max_bytes;  /**< largest frame payload the link carries */
+    uint32_t message_max_bytes;  /**< longest message, in bytes */
+    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;     /**< how many frames the receive ring holds */
+    uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
+    uint32_t
+        coalesce_from_frames; /**< with this many in flight short messages share frames; 0: never */
+    uint32_t frames_limit;    /**< frames kept for resending, over all connections */
+    uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
+    uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness;  /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                   /**< frames may overtake each other by this much */
     const struct rawe_cc_type *congestion; /**< NULL: the default */

@@ -3,8 +3,8 @@
  *
  * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section
  * 7), how long the peer has been silent, and when to give it up. Probes are sent while an answer is
- * owed; each doubles the interval up to a limit. Who wants to hear of the death of a peer that owes
- * nothing has such peers asked, too, at regular intervals.
+ * owed; each doubles the interval up to a limit. Where the death of a peer that owes nothing matters,
+ * such peers are probed, too, at regular intervals.
  */
 #ifndef RAWE_LIVENESS_H
 #define RAWE_LIVENESS_H

@@ -30,8 +30,8 @@ struct rawe_route {
 void rawe_route_init(struct rawe_route *route);
 
 /**
- * Add a route, that is alone, to the ring of `other`, before that: behind all that joined it. Those who read the ring may do so at the same
- * time, those who change it may not.
+ * Add a lone route to the ring of `other`, in front of that one. Readers of the ring need not be
+ * excluded, other writers have to be.
  */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
@@ -47,7 +47,7 @@ static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
 struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
 
-/** The route to use for what is at home on this one: that, or another that is up; NULL: all are down. */
+/** The route to use where this one is preferred: itself, or another that is up; NULL: all are down. */
 struct rawe_route *rawe_route_best(struct rawe_route *home);
 
 #endif

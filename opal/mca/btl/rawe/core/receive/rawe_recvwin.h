@@ -14,7 +14,7 @@
 
 #include "rawe_acktr.h"
 
-/** While something is missing, acknowledge after as many frames: the sender shall see what. */
+/** While something is missing, acknowledge every few frames, so that the sender learns what. */
 #define RAWE_RECVWIN_EVERY_WITH_GAP 4u
 
 /** However small the credit, a single frame's acknowledgement may wait for a frame to carry it. */

@@ -50,7 +50,7 @@ struct rawe_operation {
     uint32_t index;      /**< in the table */
     uint64_t key;        /**< never used before */
     uint64_t left_bytes; /**< of the result */
-    uint32_t peer_key;   /**< whom it was sent to: of the interface its connection belongs to */
+    uint32_t peer_key;   /**< of the interface that its connection belongs to */
     uint16_t peer_port;
     struct rawe_send request;
     struct rawe_send completion; /**< a place in lists of what is complete */

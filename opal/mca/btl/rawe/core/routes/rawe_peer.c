@@ -87,7 +87,7 @@ static void avoid(struct rawe_conn *conn, struct rawe_route *route, uint64_t now
     }
 }
 
-/** A route can be used again: those at home there come back, and those that have no other. */
+/** A route can be used again: connections that prefer it, or have no other, return. */
 static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     if (conn->home == route || conn->route->down) {
@@ -95,7 +95,7 @@ static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_
     }
 }
 
-/** The route is removed: those who use it go elsewhere, if only home. */
+/** The route is removed: connections that use it move, to the preferred one if there is no other. */
 static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     avoid(conn, route, now_ns);
@@ -156,7 +156,7 @@ void rawe_peer_close(struct rawe_peer *peer)
     rawe_route_remove(&peer->route);
 }
 
-/** The route carries less: those at home there are told, and those that use it as long as they do. */
+/** The route carries less: this holds where it is preferred, and elsewhere as long as it is used. */
 static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     (void)now_ns;

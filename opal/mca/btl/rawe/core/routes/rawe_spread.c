@@ -24,7 +24,7 @@ void rawe_spread(struct rawe_spread *routes, unsigned count, uint64_t total_byte
         rate += routes[i].rate;
         routes[i].share_bytes = 1; /* takes part */
     }
-    /* All backlogs and the new data in one queue: who is behind it without new data gets none. */
+    /* All backlogs and the new data in one queue: a route that is behind without new data gets none. */
     while (changed) {
         changed = false;
         for (unsigned i = 0; i < count; i++) {
