@@ -142,7 +142,7 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
  * Is there nothing to be done until something changes? Without carrier a route is not asked, and with
  * another one nothing uses it: with thousands of peers, looking at each takes longer than all else.
  */
-static bool is_settled(struct rawe_peer *peer)
+static bool is_steady(struct rawe_peer *peer)
 {
     return peer->health.state == RAWE_HEALTH_UP ||
            (peer->health.state == RAWE_HEALTH_DOWN && peer->engine->no_carrier &&
@@ -173,7 +173,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         if (may_say) {
             say(failover, peer);
         }
-        if (peer->news == RAWE_FAILOVER_NO_NEWS && is_settled(peer)) {
+        if (peer->news == RAWE_FAILOVER_NO_NEWS && is_steady(peer)) {
             rawe_failover_forget(failover, peer);
         }
     }
