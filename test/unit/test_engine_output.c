@@ -100,8 +100,8 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct star_node *node = context;
-    struct star *star = node->star;
-    return node == star_hub(star) ? star->down[from->vpid] : star->up[node->index];
+    struct star *of = node->star;
+    return node == star_hub(of) ? of->down[from->vpid] : of->up[node->index];
 }
 
 /** Engines with the configuration of unit_init; `star->config` may be changed before star_start. */

@@ -79,7 +79,10 @@ TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
         for (unsigned i = 0; i < 5000; i++) {
             struct rawe_txframe *frame = rawe_txframe_take(&pool, sizes[i % 2]);
             assert_non_null(frame);
-            struct rawe_txframe **list = i % 500 == 0 ? &some : &most;
+            struct rawe_txframe **list = &most;
+            if (i % 500 == 0) {
+                list = &some;
+            }
             frame->next = *list;
             *list = frame;
         }
