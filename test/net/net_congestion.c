@@ -19,7 +19,7 @@ static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
     (void)ack;
 }
 
-static void lost(struct rawe_cc *cc)
+static void ignore(struct rawe_cc *cc)
 {
     (void)cc;
 }
@@ -34,12 +34,13 @@ static const struct rawe_cc_type fixed = {
     .name = "fixed",
     .started = started,
     .acknowledged = acknowledged,
-    .lost = lost,
+    .lost = ignore,
+    .timed_out = ignore,
     .idle = idle,
 };
 
 void net_fix_window(struct rawe_conn *conn, uint32_t frames)
 {
     fixed_frames = frames;
-    rawe_cc_start(&conn->cc, &fixed, frames, conn->engine->now_ns);
+    rawe_cc_start(&conn->cc, &fixed, frames, 0, conn->engine->now_ns);
 }

@@ -199,6 +199,7 @@ struct sim_sending {
 struct sim_watch {
     uint32_t local_id; /**< changes with each life of the connection */
     uint32_t cc_window;
+    uint64_t cc_persistent;       /**< persistent congestion, counted by its engine */
     uint64_t cc_used_ns;          /**< when that window was last made use of */
     uint64_t migrations;          /**< of the node's connections, until then */
     uint32_t acked, acked_beyond; /**< what acknowledgements have said of the peer's frames */

@@ -69,7 +69,9 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     for (uint64_t left = reductions_most(sim, channel); left != 0 && least > cc->least; left--) {
         least = least * 7 / 10;
     }
-    least = least < cc->least ? cc->least : least;
+    uint64_t persistent = channel->conn->engine->counters.congestion_persistent;
+    least = least < cc->least || persistent != watch->cc_persistent ? cc->least : least;
+    watch->cc_persistent = persistent;
     /* Who lies about what has arrived can make several round trips of one. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
         net_fail("congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",

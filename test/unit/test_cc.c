@@ -14,6 +14,7 @@
 #define MOST 1024u
 
 static struct rawe_cc cc;
+static struct rawe_rtt rtt; /**< of 1 ms, with next to no variation */
 static uint64_t now_ns;
 
 /** An acknowledgement of frames; when it comes, others are in flight. */
@@ -32,14 +33,18 @@ static void acked(uint32_t frames, bool limited)
 static bool lose(void)
 {
     now_ns += 1000;
-    return rawe_cc_lost(&cc, now_ns - 1, false, now_ns);
+    return rawe_cc_lost(&cc, now_ns - 1, false, &rtt, now_ns) == RAWE_CC_CONGESTION;
 }
 
 /** A new path; the window has grown to `window` already. */
 static void start(uint32_t window)
 {
     now_ns = START_NS;
-    rawe_cc_start(&cc, &rawe_cc_cubic, MOST, now_ns);
+    rawe_rtt_init(&rtt);
+    for (unsigned i = 0; i < 100; i++) {
+        rawe_rtt_sample(&rtt, MS);
+    }
+    rawe_cc_start(&cc, &rawe_cc_cubic, MOST, 0, now_ns);
     if (window > cc.window) {
         acked(window - cc.window, true);
     }
@@ -64,10 +69,19 @@ TEST(rawe_cc_types__each_has_a_name_of_its_own)
     }
 }
 
+TEST(rawe_cc_start__first_window_is_in_bytes)
+{
+    static const uint32_t frames[][2] = {{0, 64}, {576, 55}, {1462, 21}, {8952, 4}, {65000, 4}};
+    for (unsigned i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+        rawe_cc_start(&cc, &rawe_cc_cubic, MOST, frames[i][0], now_ns);
+        assert_int_equal(cc.window, frames[i][1]);
+    }
+}
+
 TEST(rawe_cc_start__first_window_within_the_largest)
 {
     start(64);
-    rawe_cc_start(&cc, &rawe_cc_cubic, 16, now_ns);
+    rawe_cc_start(&cc, &rawe_cc_cubic, 16, 0, now_ns);
     assert_int_equal(cc.window, 16);
 }
 
@@ -159,7 +173,7 @@ TEST(rawe_cc_lost__once_for_what_was_in_flight)
     start(100);
     assert_true(lose());
     for (uint64_t sent_ns = START_NS; sent_ns <= now_ns; sent_ns += 100) {
-        assert_false(rawe_cc_lost(&cc, sent_ns, false, now_ns + MS));
+        assert_false(rawe_cc_lost(&cc, sent_ns, false, &rtt, now_ns + MS));
     }
     assert_int_equal(cc.window, 70);
     assert_true(lose()); /* sent after the reduction, whatever its number */
@@ -170,8 +184,8 @@ TEST(rawe_cc_lost__again_for_what_was_sent_again)
 {
     start(100);
     assert_true(lose());
-    assert_false(rawe_cc_lost(&cc, now_ns, false, now_ns + MS)); /* it may have left before */
-    assert_true(rawe_cc_lost(&cc, now_ns, true, now_ns + MS));
+    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS)); /* it may have left before */
+    assert_true(rawe_cc_lost(&cc, now_ns, true, &rtt, now_ns + MS));
     assert_int_equal(cc.window, 49);
 }
 
@@ -179,7 +193,7 @@ TEST(rawe_cc_lost__not_for_what_took_another_path)
 {
     start(100);
     rawe_cc_excuse(&cc, now_ns);
-    assert_false(rawe_cc_lost(&cc, now_ns, false, now_ns + MS));
+    assert_false(rawe_cc_lost(&cc, now_ns, false, &rtt, now_ns + MS));
     assert_int_equal(cc.window, 100);
     assert_true(lose());
 }
@@ -198,12 +212,64 @@ TEST(rawe_cc_lost__never_below_the_least)
     assert_true(cc.window > cc.least); /* and it recovers */
 }
 
+/** RFC 9002 section 7.6: all that is sent in three timeouts is lost. */
+TEST(rawe_cc_lost__persistent_congestion)
+{
+    start(500);
+    assert_true(lose());
+    for (unsigned i = 0; i < 2; i++) {
+        now_ns += MS;
+        assert_true(lose());
+        assert_true(cc.window > 100);
+    }
+    now_ns += 3 * MS;
+    assert_int_equal(rawe_cc_lost(&cc, now_ns, true, &rtt, now_ns + MS), RAWE_CC_PERSISTENT);
+    assert_int_equal(cc.window, cc.least);
+    for (unsigned i = 0; i < 5; i++) {
+        acked(cc.window, true);
+    }
+    assert_int_equal(cc.window, cc.least << 5); /* slow start */
+}
+
+TEST(rawe_cc_lost__no_persistent_congestion_where_something_arrives)
+{
+    start(1000);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_true(lose());
+        now_ns += MS;
+        acked(1, false);
+    }
+    assert_true(cc.window > 100);
+}
+
+/** RFC 6937. */
+TEST(rawe_cc_pace__all_lost_is_not_sent_again_at_once)
+{
+    start(100);
+    assert_true(lose());
+    uint32_t in_flight = 0, turns = 0;
+    for (; in_flight < cc.window; turns++) {
+        rawe_cc_pace(&cc, 0, in_flight); /* all that was in flight has arrived */
+        assert_true(rawe_cc_limit(&cc) <= 2 * in_flight + 10);
+        assert_true(rawe_cc_limit(&cc) > in_flight);
+        in_flight = rawe_cc_limit(&cc);
+    }
+    assert_in_range(turns, 3, 4);
+    rawe_cc_pace(&cc, 0, 0);
+    assert_int_equal(rawe_cc_limit(&cc), cc.window);
+}
+
+TEST(rawe_cc_pace__few_losses_change_nothing)
+{
+    start(100);
+    assert_true(lose());
+    rawe_cc_pace(&cc, 95, 0);
+    assert_int_equal(rawe_cc_limit(&cc), cc.window);
+}
+
 /** Nothing was sent for that many periods. */
 static void pause_for(uint64_t periods)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
-    rawe_rtt_sample(&rtt, 1000);
     now_ns += periods * RAWE_CC_UNUSED_NS;
     rawe_cc_validate(&cc, &rtt, 0, now_ns);
 }

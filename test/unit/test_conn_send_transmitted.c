@@ -101,6 +101,7 @@ FIXTURE(set_up, unit_tear_down);
 TEST(report_transmitted__once_and_before_done)
 {
     unit_connect(&net, RAWE_LANE_BULK);
+    net_fix_window(end(0), 64);
     for (unsigned i = 0; i < SENDS; i++) {
         send_one(i, 3000);
         assert_int_equal(transmitted_calls[i], 1);

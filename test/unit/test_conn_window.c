@@ -12,7 +12,7 @@
 
 #include "conn/rawe_conn.h"
 
-#define FIRST_FRAMES 64u
+#define FIRST_FRAMES 21u /* of the bulk lane: 32 kB */
 
 /* ---- what may go into flight ---- */
 
@@ -192,7 +192,7 @@ TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits)
 
 TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits)
 {
-    net.config.receive_frames = 64; /* credit of 48 */
+    net.config.receive_frames = 24; /* credit of 18 */
     start();
     put_all();
     assert_true(net.node[0].engine.counters.credit_stalls > 0);
@@ -210,10 +210,10 @@ TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit)
 TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limits)
 {
     start();
-    net.node[0].link_room = 8;
+    net.node[0].link_room = 2;
     put(sizeof(data));
     for (unsigned i = 0; i < 100; i++) {
-        net.node[0].link_room = 8;
+        net.node[0].link_room = 2;
         unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
     }
     assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
@@ -279,4 +279,14 @@ TEST(rawe_conn_send_copy__after_idleness_as_at_first)
     }
     assert_int_equal(count, FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+}
+
+TEST(rawe_conn_connect__the_first_window_is_of_bytes)
+{
+    net.config.payload_max_bytes = 8952;
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_BULK);
+    assert_in_range(end(0)->cc.window * 8952, 16000, 64000);
+    unit_connect(&net, RAWE_LANE_EXPRESS); /* whose frames are short */
+    assert_int_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->cc.window, 64);
 }

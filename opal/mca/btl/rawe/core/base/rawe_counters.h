@@ -44,6 +44,7 @@
     X(credit_stalls,        "of these, how often the peer's credit was what was missing")        \
     X(link_stalls,          "times the kernel had no room for a frame")                          \
     X(congestion_events,    "reductions of the congestion window")                               \
+    X(congestion_persistent, "of these, after several timeouts in which nothing arrived")         \
     X(duplicates,           "sequenced frames dropped: arrived before")                          \
     X(dropped_outside,      "frames dropped: sequence number outside the window")                \
     X(dropped_short,        "frames dropped: shorter than their header")                         \

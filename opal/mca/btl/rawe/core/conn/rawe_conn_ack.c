@@ -103,6 +103,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
             rawe_conn_expect_ack(conn, now_ns);
         }
     }
+    rawe_cc_pace(&conn->cc, window->in_flight, ack.arrived);
     if (conn->queue.first != NULL || window->to_transmit != 0 ||
         (conn->refill != NULL && conn->refill(conn))) {
         rawe_conn_output(conn, now_ns);
@@ -142,8 +143,11 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     }
     bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
     uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
-    if (rawe_cc_lost(&conn->cc, sent_ns, again, conn->engine->now_ns)) {
+    enum rawe_cc_loss loss =
+        rawe_cc_lost(&conn->cc, sent_ns, again, &conn->rtt, conn->engine->now_ns);
+    if (loss != RAWE_CC_KNOWN) {
         counters->congestion_events++;
+        counters->congestion_persistent += loss == RAWE_CC_PERSISTENT;
         rawe_reorder_recovery(&conn->reorder);
     }
 }
@@ -159,4 +163,5 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
         rawe_sendwin_plan_search(&conn->sendwin, now_ns + reorder_ns);
         rawe_conn_arm(conn);
     }
+    rawe_cc_pace(&conn->cc, conn->sendwin.in_flight, 0);
 }

@@ -132,7 +132,8 @@ void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 /** Frames that may be in flight: what the network bears, and what the peer takes. */
 static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
 {
-    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
+    uint32_t limit = rawe_cc_limit(&conn->cc);
+    return limit < conn->peer_credit ? limit : conn->peer_credit;
 }
 /** How many more frames may go into flight now. */
 static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)

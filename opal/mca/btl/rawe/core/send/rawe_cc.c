@@ -5,8 +5,22 @@
  */
 #include "rawe_cc.h"
 
-#define FIRST_FRAMES 64u
-#define LEAST_FRAMES 4u
+/**
+ * The first window of the bulk lane: half of what the port of a small switch holds. That is 21 frames
+ * at MTU 1500, where RFC 9002 section 7.2 has 10. Frames of the express lane are short.
+ */
+#define FIRST_BYTES 32000u
+#define FIRST_LEAST_FRAMES 4u
+#define FIRST_MOST_FRAMES 64u
+
+/** RFC 9002 section 7.2: kMinimumWindow. */
+#define LEAST_FRAMES 2u
+
+/** After losses, this many frames go besides those that acknowledgements let out. */
+#define BURST_FRAMES 10u
+
+/** Persistent congestion: RFC 9002 section 7.6.1, kPersistentCongestionThreshold. */
+#define PERSISTENT_TIMEOUTS 3u
 
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull
@@ -24,13 +38,17 @@
 const struct rawe_cc_type *const rawe_cc_types[] = {&rawe_cc_cubic, NULL};
 
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
-                   uint64_t now_ns)
+                   uint32_t frame_bytes, uint64_t now_ns)
 {
+    uint32_t first = frame_bytes != 0 ? FIRST_BYTES / frame_bytes : FIRST_MOST_FRAMES;
+    first = first < FIRST_LEAST_FRAMES ? FIRST_LEAST_FRAMES : first;
+    first = first > FIRST_MOST_FRAMES ? FIRST_MOST_FRAMES : first;
     *cc = (struct rawe_cc){
         .type = type,
         .least = LEAST_FRAMES,
         .most = most,
-        .first = FIRST_FRAMES < most ? FIRST_FRAMES : most,
+        .first = first < most ? first : most,
+        .refill = UINT32_MAX,
         .used_ns = now_ns,
     };
     type->started(cc);
@@ -74,13 +92,29 @@ void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
     }
 }
 
-bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now_ns)
+enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
+                               const struct rawe_rtt *rtt, uint64_t now_ns)
 {
     /* Within one turn time stands still: losses are found, and sent again, after what was sent. */
     if (sent_ns < cc->recovery_ns || (sent_ns == cc->recovery_ns && !again)) {
-        return false;
+        return RAWE_CC_KNOWN;
     }
     cc->recovery_ns = now_ns;
+    cc->refill = BURST_FRAMES;
     cc->type->lost(cc);
-    return true;
+    if (cc->lost_ns == 0) {
+        cc->lost_ns = now_ns;
+    }
+    uint64_t timeout_ns = rawe_rtt_overdue(rtt, 0, UNUSED_MOST_NS);
+    if (sent_ns < cc->lost_ns + PERSISTENT_TIMEOUTS * timeout_ns) {
+        return RAWE_CC_CONGESTION;
+    }
+    cc->type->timed_out(cc);
+    return RAWE_CC_PERSISTENT;
+}
+
+void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
+{
+    uint32_t frames = in_flight + 2 * arrived_frames + BURST_FRAMES;
+    cc->refill = frames < cc->window ? frames : UINT32_MAX;
 }

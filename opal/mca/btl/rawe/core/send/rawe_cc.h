@@ -3,7 +3,8 @@
  *
  * Congestion control of a connection: how many frames the network may hold. The algorithm is a
  * table of functions (struct rawe_cc_type). What all algorithms have in common is here: one
- * reduction for the losses of a round trip, a window that was not used, and the delivery rate.
+ * reduction for the losses of a round trip, the pace at which the network is filled again afterwards,
+ * persistent congestion, a window that was not used, and the delivery rate.
  */
 #ifndef RAWE_CC_H
 #define RAWE_CC_H
@@ -39,6 +40,8 @@ struct rawe_cc_type {
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
     /** Frames were lost, for the first time in this round trip. */
     void (*lost)(struct rawe_cc *cc);
+    /** Persistent congestion (RFC 9002 section 7.6): nothing has arrived for several timeouts. */
+    void (*timed_out)(struct rawe_cc *cc);
     /** Less than half of the window was used, for `periods` times RAWE_CC_UNUSED_NS or an RTO. */
     void (*idle)(struct rawe_cc *cc, uint64_t periods);
 };
@@ -58,8 +61,10 @@ struct rawe_cc {
     uint32_t most;         /**< ... nor larger: the connection's window */
     uint32_t first;        /**< to start with, and again after idleness */
     uint32_t rate_mbps;    /**< delivery rate, a mean of the latest measurements; 0: none yet */
+    uint32_t refill;       /**< frames that may be in flight for now, after losses */
     uint64_t used_ns;      /**< when half of the window was last in flight */
     uint64_t recovery_ns;  /**< losses of frames sent until then belong to the last reduction */
+    uint64_t lost_ns;      /**< of the first loss since something arrived; 0: none */
     uint64_t rate_from_ns; /**< begin of a measurement of the rate; 0: nothing is in flight */
     uint64_t rate_bytes;   /**< acknowledged since */
     union {
@@ -73,14 +78,22 @@ extern const struct rawe_cc_type rawe_cc_cubic;
 /** All algorithms, the default first, up to NULL. */
 extern const struct rawe_cc_type *const rawe_cc_types[];
 
-/** Begin on a new path, with a window of `most` frames. */
+/**
+ * Begin on a new path, with a window of `most` frames and frames of `frame_bytes`; 0: they are short.
+ */
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
-                   uint64_t now_ns);
+                   uint32_t frame_bytes, uint64_t now_ns);
 
 /** Losses of frames sent until now, by another path, are no congestion of this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {
     cc->recovery_ns = now_ns;
+}
+
+/** Frames that may be in flight now. */
+static inline uint32_t rawe_cc_limit(const struct rawe_cc *cc)
+{
+    return cc->refill < cc->window ? cc->refill : cc->window;
 }
 
 /** Set the window, within its bounds. */
@@ -135,15 +148,41 @@ static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc
     if (ack->arrived_frames != 0 && (ack->in_flight != 0 || cc->rate_from_ns != 0)) {
         rawe_cc_measure_rate(cc, ack);
     }
+    if (ack->arrived_frames != 0) {
+        cc->lost_ns = 0;
+    }
     cc->type->acknowledged(cc, ack);
 }
 
+/** What the loss of a frame means. */
+enum rawe_cc_loss {
+    RAWE_CC_KNOWN,      /**< it belongs to the last congestion event */
+    RAWE_CC_CONGESTION, /**< a congestion event: the window was reduced */
+    RAWE_CC_PERSISTENT, /**< persistent congestion: the least window */
+};
+
 /**
- * A frame was found lost that was last sent at `sent_ns`, `again`: not for the first time. Returns
- * true when this is a congestion event, false when it belongs to the last one. What was sent since
- * does not, retransmissions included (RFC 9002 section 7.3.2, RFC 5681 section 4.3).
+ * A frame was found lost that was last sent at `sent_ns`, `again`: not for the first time. What
+ * was sent since the last congestion event makes another one, retransmissions included (RFC 9002
+ * section 7.3.2, RFC 5681 section 4.3).
  */
-bool rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again, uint64_t now_ns);
+enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
+                               const struct rawe_rtt *rtt, uint64_t now_ns);
+
+/** The slow path of the next function. */
+void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames);
+
+/**
+ * Losses were reported, or an acknowledgement of `arrived_frames` after some came: what is left in
+ * flight is `in_flight`. Until the window is full again, it is filled as in slow start, not at once
+ * (RFC 6937: PRR with slow start reduction bound).
+ */
+static inline void rawe_cc_pace(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
+{
+    if (__builtin_expect(cc->refill != UINT32_MAX, 0)) {
+        rawe_cc_refill(cc, in_flight, arrived_frames);
+    }
+}
 
 /** Largest delivery rate that is told apart. */
 #define RAWE_CC_RATE_MOST_MBPS (1u << 20)

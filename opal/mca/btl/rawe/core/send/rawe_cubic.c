@@ -67,6 +67,12 @@ static void lost(struct rawe_cc *cc)
     cubic->threshold = cc->window;
 }
 
+/** From the least window, slow start leads back to where the last reduction left it. */
+static void timed_out(struct rawe_cc *cc)
+{
+    rawe_cc_set_window(cc, cc->least);
+}
+
 /** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to near where it was. */
 static void idle(struct rawe_cc *cc, uint64_t periods)
 {
@@ -86,5 +92,6 @@ const struct rawe_cc_type rawe_cc_cubic = {
     .started = started,
     .acknowledged = acknowledged,
     .lost = lost,
+    .timed_out = timed_out,
     .idle = idle,
 };
