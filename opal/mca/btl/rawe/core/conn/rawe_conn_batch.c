@@ -248,6 +248,12 @@ static uint64_t first_segments(uint32_t count)
     return count < RAWE_BATCH_FRAMES_MAX ? (1ull << count) - 1 : UINT64_MAX;
 }
 
+/**
+ * A peer that has no memory refuses frames that come singly while the path loses batches: lost that
+ * often, it was the path.
+ */
+#define REFUSALS_MOST 8u
+
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
 {
@@ -255,8 +261,9 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
      * What was lost twice goes alone: batches longer than the validated one may be too long for
      * some buffer on the path, always.
      */
-    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
-                 !rawe_conn_was_refused(conn, frame);
+    bool refused = rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST;
+    bool alone =
+        conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 && !refused;
     if (alone) {
         note_lost_whole(conn, frame);
     }
