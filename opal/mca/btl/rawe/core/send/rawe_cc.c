@@ -17,7 +17,7 @@
 #define LEAST_FRAMES 2u
 
 /** After losses, this many frames go besides those that acknowledgements let out. */
-#define BURST_FRAMES 10u
+#define REFILL_FRAMES 10u
 
 /** Persistent congestion: RFC 9002 section 7.6.1, kPersistentCongestionThreshold. */
 #define PERSISTENT_TIMEOUTS 3u
@@ -100,7 +100,7 @@ enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
         return RAWE_CC_KNOWN;
     }
     cc->recovery_ns = now_ns;
-    cc->refill = BURST_FRAMES;
+    cc->refill = REFILL_FRAMES;
     cc->type->lost(cc);
     if (cc->lost_ns == 0) {
         cc->lost_ns = now_ns;
@@ -115,6 +115,6 @@ enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
 
 void rawe_cc_refill(struct rawe_cc *cc, uint32_t in_flight, uint32_t arrived_frames)
 {
-    uint32_t frames = in_flight + 2 * arrived_frames + BURST_FRAMES;
+    uint32_t frames = in_flight + 2 * arrived_frames + REFILL_FRAMES;
     cc->refill = frames < cc->window ? frames : UINT32_MAX;
 }
