@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
@@ -265,27 +266,59 @@ TEST(rawe_conn_note_finalizing__not_of_an_earlier_process)
     }
 }
 
+/** Both lanes of a node lead to the same process, by one route. */
+static void join_lanes(unsigned node)
+{
+    static struct rawe_route routes[UNIT_NODES];
+    struct rawe_route *route = &routes[node];
+    *route = (struct rawe_route){
+        .engine = engine(node),
+        .port = end(node)->peer_port,
+        .key = end(node)->peer_key,
+        .payload_max_bytes = end(node)->payload_max_bytes,
+    };
+    memcpy(route->mac, end(node)->eth_header, RAWE_MAC_BYTES);
+    rawe_route_init(route);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        rawe_conn_attach(net.node[node].conn[lane], route);
+    }
+}
+
+static void hear_finalizing(struct rawe_conn *conn)
+{
+    const struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
+    rawe_conn_note_finalizing(conn, &header);
+}
+
 /* rawe_conn_peer_finalizing */
 
 TEST(rawe_conn_peer_finalizing__on_every_lane)
 {
     const struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+    join_lanes(0);
     assert_false(rawe_conn_peer_finalizing(bulk));
-    end(0)->finalize.peer = true;
+    hear_finalizing(end(0));
     assert_true(rawe_conn_peer_finalizing(bulk));
-    end(0)->peer_key++; /* another process */
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_false(rawe_conn_peer_finalizing(bulk));
-    end(0)->peer_key--;
-    end(0)->peer_port++; /* the same */
-    assert_false(rawe_conn_peer_finalizing(bulk));
-    end(0)->peer_port--;
+}
+
+/** With thousands of peers MPI_Finalize must not look at all connections for each silent one. */
+TEST(rawe_conn_peer_finalizing__looks_at_no_other_process)
+{
+    static struct rawe_conn *nowhere = (struct rawe_conn *)8;
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    join_lanes(0);
+    uint32_t id = rawe_conn_table_add(engine(0)->table, nowhere);
+    assert_false(rawe_conn_peer_finalizing(end(0)));
+    rawe_conn_table_remove(engine(0)->table, id);
 }
 
 TEST_WITH(with_rails, rawe_conn_peer_finalizing__by_every_route)
 {
     const struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     assert_false(rawe_conn_peer_finalizing(conn));
-    rails_conn(0, 2, RAWE_LANE_EXPRESS)->finalize.peer = true;
+    hear_finalizing(rails_conn(0, 2, RAWE_LANE_EXPRESS));
     assert_true(rawe_conn_peer_finalizing(conn));
     rawe_route_remove(&rails_peer(0, 2)->route); /* another process */
     assert_false(rawe_conn_peer_finalizing(conn));
@@ -396,6 +429,7 @@ TEST(rawe_conn_finalized__the_last_one_has_missed_the_close)
 TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
 {
     unit_connect(&net, RAWE_LANE_BULK);
+    join_lanes(0);
     unit_close(&net, 1, RAWE_LANE_BULK);
     unit_wire_clear(&net); /* its CLOSE */
     rawe_engine_finalizing(engine(1));
@@ -403,6 +437,7 @@ TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
     depart();
     rawe_engine_finalizing(engine(0));
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
+    assert_true(end(0)->finalize.peer);
     uint64_t begin_ns = net.now_ns;
     while (rawe_conn_finalized(bulk, net.now_ns) == RAWE_FINALIZED_NOT) {
         unit_run(&net, UNIT_MS, UNIT_MS);
@@ -439,7 +474,8 @@ TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_NOT);
-    end(1)->finalize.peer = true; /* it has said so on another lane */
+    join_lanes(1);
+    hear_finalizing(end(1)); /* on another lane */
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
@@ -520,7 +556,8 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     }
     assert_int_equal(result, RAWE_FINALIZED_LOST);
     assert_in_range(net.now_ns - begin_ns, TIMEOUT_NS, TIMEOUT_NS + 10 * UNIT_MS);
-    end(1)->finalize.peer = true; /* but known by another lane */
+    join_lanes(1);
+    hear_finalizing(end(1)); /* but known by another lane */
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
@@ -581,7 +618,9 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
     assert_false(rawe_engine_has_deferred(engine(1))); /* it is not reported any more */
     end(1)->finalize.heard = true;
-    unit_open(&net, 1, RAWE_LANE_BULK)->finalize.peer = true; /* but it does, by another lane */
+    struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
+    join_lanes(1);
+    hear_finalizing(bulk); /* but it does, by another lane */
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
@@ -693,10 +732,11 @@ TEST(rawe_conn_peer_gone__without_a_close)
 
 TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
 {
+    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+    join_lanes(0);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     depart();
-    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
     assert_nothing_lost();

@@ -65,6 +65,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_unlink_pending(conn);
+    rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->route != conn->home;
     engine->connections--;

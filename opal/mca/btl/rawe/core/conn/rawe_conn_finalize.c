@@ -28,9 +28,17 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
     conn->finalize.announced = false;
 }
 
+static void set_peer(struct rawe_conn *conn, bool finalizing)
+{
+    if (finalizing != conn->finalize.peer && conn->home != NULL) {
+        rawe_route_note_finalizing(conn->home, finalizing);
+    }
+    conn->finalize.peer = finalizing;
+}
+
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
 {
-    conn->finalize.peer = false;
+    set_peer(conn, false);
 }
 
 /** Does a control frame answer the probe with this number, or a later one? */
@@ -53,13 +61,13 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
     if ((header->flags & RAWE_FLAG_FINALIZING) != 0) {
-        finalize->peer = true;
+        set_peer(conn, true);
         finalize->peer_from = rawe_liveness_next_probe(&conn->liveness);
         finalize->peer_next = conn->sendwin.next;
     } else if (answers_since(header, finalize->peer_from) ||
                acknowledges(conn, header, finalize->peer_next)) {
         /* Sent later for certain. A process never stops finalizing, so that was forged. */
-        finalize->peer = false;
+        set_peer(conn, false);
     }
     finalize->heard = true;
     if (conn->engine->finalizing && answers_since(header, finalize->announced_from)) {
@@ -67,32 +75,9 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
-/** Do two connections lead to the same process? */
-static bool same_process(const struct rawe_conn *conn, const struct rawe_conn *other)
-{
-    const struct rawe_route *route = conn->home;
-    if (route == NULL || other->home == NULL) {
-        return route == other->home && conn->peer_key == other->peer_key &&
-               conn->peer_port == other->peer_port;
-    }
-    do {
-        if (route == other->home) {
-            return true;
-        }
-        route = rawe_route_next(route);
-    } while (route != conn->home);
-    return false;
-}
-
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
 {
-    const struct rawe_conn_table *table = conn->engine->table;
-    bool found = conn->finalize.peer;
-    for (uint32_t i = 0; i < table->size && !found; i++) {
-        const struct rawe_conn *other = table->entries[i];
-        found = other != NULL && other->finalize.peer && same_process(conn, other);
-    }
-    return found;
+    return conn->finalize.peer || (conn->home != NULL && rawe_route_finalizing(conn->home));
 }
 
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)

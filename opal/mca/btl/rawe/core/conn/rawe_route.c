@@ -9,6 +9,7 @@
 
 void rawe_route_init(struct rawe_route *route)
 {
+    route->finalizing = 0;
     __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
 }
 
@@ -58,4 +59,16 @@ struct rawe_route *rawe_route_best(struct rawe_route *home)
         route = rawe_route_next(route);
     } while (route != home);
     return NULL;
+}
+
+bool rawe_route_finalizing(const struct rawe_route *home)
+{
+    const struct rawe_route *route = home;
+    do {
+        if (route->finalizing != 0) {
+            return true;
+        }
+        route = rawe_route_next(route);
+    } while (route != home);
+    return false;
 }

@@ -23,7 +23,8 @@ struct rawe_route {
     uint16_t port; /**< the peer's at that interface, and its session key */
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the way carries */
-    bool down;                  /**< it is not used as long as another one is not down */
+    uint32_t finalizing; /**< connections with this home on which the peer said that it finalizes */
+    bool down;           /**< it is not used as long as another one is not down */
 };
 
 /** A ring of its own. The other fields are the caller's to set. */
@@ -46,6 +47,15 @@ static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
 /** The route by which a frame from this address has come to an engine's link; NULL: none. */
 struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
+
+/** One more connection with this home has heard that the peer finalizes, or one fewer. */
+static inline void rawe_route_note_finalizing(struct rawe_route *home, bool finalizing)
+{
+    home->finalizing += finalizing ? 1u : UINT32_MAX;
+}
+
+/** Has any connection to the process heard that it finalizes? */
+bool rawe_route_finalizing(const struct rawe_route *home);
 
 /** The route to use where this one is preferred: itself, or another that is up; NULL: all are down. */
 struct rawe_route *rawe_route_best(struct rawe_route *home);
