@@ -77,6 +77,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_histogram_add(&engine->round_trips, ack.rtt_ns);
     }
     if (probe_ns != 0) {
+        rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
         rawe_sendwin_probe_answered(window, probe_ns, now_ns);
         engine->counters.probes_answered++;
     }
