@@ -211,15 +211,16 @@ struct sim_watch {
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
-    struct sim_peer *via; /**< the route that is its home */
+    struct sim_peer *via; /**< its preferred route */
     struct rawe_conn *conn;
     uint32_t peer;
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
-    bool unsettled;               /**< the peer has closed or given up, and we may not know yet */
-    bool called_elsewhere;        /**< it asked for the connection by another route than home */
-    uint32_t stream_id;           /**< peer's connection id that what follows belongs to */
+    bool unsettled; /**< the peer has closed or given up, and we may not know yet */
+    bool
+        called_elsewhere; /**< it asked for the connection by another route than the preferred one */
+    uint32_t stream_id;   /**< peer's connection id that what follows belongs to */
     uint32_t next_sequence;       /**< of the frames seen to leave */
     uint64_t sent_order;          /**< of the frame or probe sent last */
     uint64_t arrived_order;       /**< of the newest one that the peer has taken */
@@ -340,7 +341,7 @@ static inline unsigned sim_channel_in_order(const struct sim_node *node, uint32_
 {
     return (node->index + peer) % node->nic_count;
 }
-/** The channel at home on a route, opened when there is none. */
+/** The channel that prefers a route, opened when there is none. */
 struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane);
 /** The channel to the same process on a lane, opened when there is none. */
 static inline struct sim_channel *sim_channel_beside(const struct sim_channel *channel,

@@ -317,7 +317,7 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 }
 
 /** rawe_failover_callbacks.say */
-static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_news news)
+static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_report news)
 {
     const struct sim_node *node = context;
     const struct sim_peer *route = sim_route_of(peer);
@@ -431,28 +431,28 @@ static void check_silent(const struct sim_channel *channel, struct sim_peer *rou
 }
 
 /**
- * Both ends are not at home, although its cables have been there for long. A late CONNECT that came
+ * Neither end is on the preferred route, although its cables have been there for long. A late CONNECT that came
  * by another route may have led them there: then they stay, as nothing is wrong with that.
  */
-static void check_home(const struct sim_channel *channel, const struct sim_peer *route)
+static void check_preferred(const struct sim_channel *channel, const struct sim_peer *route)
 {
     const struct sim_node *node = channel->node;
-    const struct sim_peer *home = channel->via;
+    const struct sim_peer *preferred = channel->via;
     const struct sim_channel *back = sim_channel_far_end(channel);
 
-    if (home != route && carries(home) && back != NULL && !channel->called_elsewhere &&
-        !back->called_elsewhere && back->conn->route != back->conn->home) {
-        net_fail("connections come home",
+    if (preferred != route && carries(preferred) && back != NULL && !channel->called_elsewhere &&
+        !back->called_elsewhere && back->conn->route != back->conn->preferred) {
+        net_fail("connections fail back",
                  "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
-                 channel->peer, channel->lane, route->nic->index, route->far, home->nic->index,
-                 home->far, home->peer.route.down ? "down" : "up");
+                 channel->peer, channel->lane, route->nic->index, route->far, preferred->nic->index,
+                 preferred->far, preferred->peer.route.down ? "down" : "up");
     }
 }
 
 /** Has it been left, if there is another? One that has come just now is seen at the next check. */
 static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
 {
-    struct rawe_route *best = rawe_route_best(channel->conn->home);
+    struct rawe_route *best = rawe_route_best(channel->conn->preferred);
 
     for (const struct sim_peer *other = channel->node->peers; other != NULL; other = other->next) {
         if (&other->peer.route == best && channel->node->sim->now_ns > other->opened_ns + JOIN_NS) {
@@ -477,7 +477,7 @@ void sim_route_check_node(const struct sim_node *node)
         const struct sim_node *other = &sim->nodes[channel->peer];
         struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
         channel->called_elsewhere |=
-            conn->handshake.state == RAWE_CONN_CONNECTING && conn->route != conn->home;
+            conn->handshake.state == RAWE_CONN_CONNECTING && conn->route != conn->preferred;
         if (conn->route->down) {
             check_down(channel, route);
         }
@@ -489,7 +489,7 @@ void sim_route_check_node(const struct sim_node *node)
             check_silent(channel, route);
         }
         if (sim->now_ns > calm_ns + RECOVERY_NS) {
-            check_home(channel, route);
+            check_preferred(channel, route);
         }
     }
 }

@@ -367,9 +367,9 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
 static uint32_t promised(unsigned rail)
 {
     uint32_t sum = 0;
-    for (unsigned home = 0; home < RAILS; home++) {
+    for (unsigned preferred = 0; preferred < RAILS; preferred++) {
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-            const struct rawe_conn *conn = rails_peer(1, home)->conn[lane];
+            const struct rawe_conn *conn = rails_peer(1, preferred)->conn[lane];
             sum += conn != NULL && rails_used(conn) == rail ? conn->credit.advertised : 0;
         }
     }
@@ -414,10 +414,10 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     }
     /* Time goes on for that ring, although nothing else comes to it. */
     struct rawe_conn *far = rails_conn(1, 1, RAWE_LANE_EXPRESS);
-    uint32_t epoch = far->through->credit.epoch;
+    uint32_t epoch = far->via->credit.epoch;
     rawe_conn_make_pending(far);
     rawe_engine_flush(far->engine, rails.now_ns + 20 * UNIT_MS);
-    assert_int_equal(far->through->credit.epoch, epoch + 1);
+    assert_int_equal(far->via->credit.epoch, epoch + 1);
     assert_int_equal(rails.host[1].nic[1].engine.credit.advertised[RAWE_LANE_EXPRESS], 0);
     rails.cut[1] = rails.cut[2] = false;
     for (unsigned rail = 1; rail < RAILS; rail++) {
@@ -670,7 +670,7 @@ TEST(rawe_conn_follow_connect__not_when_data_has_come)
     assert_int_equal(rails.host[1].inbox.message_count, 1);
 }
 
-/* rawe_conn_come_home */
+/* rawe_conn_fail_back */
 
 /** A message, which is acknowledged before the peer is asked; 100 ms. */
 static void talk(struct rawe_conn *conn)
@@ -682,7 +682,7 @@ static void talk(struct rawe_conn *conn)
     assert_true(conn->engine->counters.probes_sent == probes);
 }
 
-TEST(rawe_conn_come_home__after_a_connect_that_was_late)
+TEST(rawe_conn_fail_back__after_a_connect_that_was_late)
 {
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
@@ -743,7 +743,7 @@ static struct rawe_conn *go_home_unheard(void)
     return conn;
 }
 
-TEST(rawe_conn_come_home__after_a_probe_that_was_lost)
+TEST(rawe_conn_fail_back__after_a_probe_that_was_lost)
 {
     struct rawe_conn *conn = go_home_unheard();
     for (unsigned i = 0; i < 20; i++) {
@@ -756,7 +756,7 @@ TEST(rawe_conn_come_home__after_a_probe_that_was_lost)
     assert_int_equal(rails.host[1].inbox.message_count, 20);
 }
 
-TEST(rawe_conn_come_home__not_while_home_is_down)
+TEST(rawe_conn_fail_back__not_while_home_is_down)
 {
     struct rawe_conn *conn = go_home_unheard();
     rails_peer(1, 0)->route.down = true;
@@ -770,7 +770,7 @@ TEST(rawe_conn_come_home__not_while_home_is_down)
 }
 
 /** It has no connection there, and connects by the route it uses. */
-TEST(rawe_conn_come_home__not_while_it_connects)
+TEST(rawe_conn_fail_back__not_while_it_connects)
 {
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
@@ -778,7 +778,7 @@ TEST(rawe_conn_come_home__not_while_it_connects)
     rawe_conn_connect(conn, rails.now_ns);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(2 * UNIT_S, UNIT_MS);
-    rawe_conn_come_home(conn, conn->home, rails.now_ns);
+    rawe_conn_fail_back(conn, conn->preferred, rails.now_ns);
     assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
     assert_int_equal(rails_used(conn), 1);
 }

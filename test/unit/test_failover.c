@@ -20,7 +20,7 @@ static uint64_t newest_ns[RAILS];     /**< answer by that rail */
 static unsigned asked[RAILS];
 static unsigned said;
 static unsigned said_rail;
-static enum rawe_failover_news said_last;
+static enum rawe_failover_report said_last;
 
 static unsigned rail_of(const struct rawe_peer *peer)
 {
@@ -42,7 +42,7 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
     return newest_ns[rail_of(peer)];
 }
 
-static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_news news)
+static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_report news)
 {
     assert_ptr_equal(context, &failover);
     said++;
@@ -66,7 +66,7 @@ static void set_up(void)
         rawe_conn_connect(rails_conn(0, rail, EXPRESS), rails.now_ns);
     }
     said = 0;
-    said_last = RAWE_FAILOVER_NO_NEWS;
+    said_last = RAWE_FAILOVER_NO_REPORT;
     rails_settle();
 }
 

@@ -507,7 +507,7 @@ static void connect_all(void)
     rails_settle();
 }
 
-/** The rails that the connections at home on rails 0, 1, 2 use: 120 if each uses its own... */
+/** The rails that the connections preferring rails 0, 1, 2 use: 120 if each uses its own... */
 static unsigned used(unsigned host)
 {
     unsigned all = 0;
@@ -629,7 +629,7 @@ TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
     rawe_peer_close(rails_peer(0, 1));
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 2));
     assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 2);
-    /* With nothing else left, it goes home. */
+    /* With nothing else left, it fails back. */
     rawe_peer_close(rails_peer(0, 2));
     assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 0);
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
@@ -637,7 +637,7 @@ TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
 
 /* rawe_peer_set_payload_max */
 
-/** What the rails carry on the connections at home on them. */
+/** What the rails carry on the connections that prefer them. */
 static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)
 {
     assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->payload_max_bytes, first_bytes);
@@ -657,7 +657,7 @@ TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
     assert_carries(600, 600, whole_bytes);
     rails.mtu_payload_bytes[1] = 600;
     assert_works();
-    /* At home there is as much room as ever. */
+    /* On the preferred route there is as much room as before. */
     rails.cut[0] = false;
     rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);

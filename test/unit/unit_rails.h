@@ -68,9 +68,9 @@ void rails_set_up(void);
 void rails_tear_down(void);
 
 struct rawe_peer *rails_peer(unsigned host, unsigned rail);
-/** The connection to the other process that is at home on a rail; opened if need be. */
+/** The connection to the other process that prefers a rail; opened if need be. */
 struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane);
-/** Bring up a connection that is at home on rail 0, OPEN at both ends; host 0's end. */
+/** Bring up a connection that prefers rail 0, OPEN at both ends; host 0's end. */
 struct rawe_conn *rails_connect(enum rawe_lane lane);
 /** The rail that a connection uses. */
 unsigned rails_used(const struct rawe_conn *conn);

@@ -28,7 +28,7 @@
 
 static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
-static struct rawe_peer doubted; /**< whose route is in doubt */
+static struct rawe_peer suspected; /**< whose route is in doubt */
 static unsigned driven[MODULES];
 static unsigned asked[2];
 static unsigned done_after; /**< calls of the second module's progress */
@@ -347,7 +347,7 @@ TEST(mca_btl_rawe_linger__leaves_routes_that_are_down)
 {
     linger(3);
     assert_int_equal(routes_checks, 0);
-    mca_btl_rawe_state.failover.doubted = &doubted;
+    mca_btl_rawe_state.failover.suspected = &suspected;
     linger(3);
     assert_int_equal(routes_checks, 3);
 }

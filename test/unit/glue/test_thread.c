@@ -9,7 +9,7 @@
 
 #include "btl_rawe_params.h"
 
-static struct rawe_peer doubted; /**< whose route is in doubt */
+static struct rawe_peer suspected; /**< whose route is in doubt */
 
 /* mca_btl_rawe_thread_service */
 
@@ -80,7 +80,7 @@ TEST(thread_service__reopens_links_when_the_group_broke)
 /** While a cable is out, its route is rarely checked. */
 TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
 {
-    mca_btl_rawe_state.failover.doubted = &doubted;
+    mca_btl_rawe_state.failover.suspected = &suspected;
     int rest_ms = mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
     assert_in_range(rest_ms, 200, 210);
@@ -98,7 +98,7 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
 /** Its carrier is lost: nothing can be asked, and the kernel will say when it is there again. */
 TEST(thread_service__sleeps_until_a_carrier_changes)
 {
-    mca_btl_rawe_state.failover.doubted = &doubted;
+    mca_btl_rawe_state.failover.suspected = &suspected;
     mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.routes_checks, 0);
@@ -129,7 +129,7 @@ TEST(thread_service__serves_those_that_left_a_route)
 TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
     module.open = false;
-    mca_btl_rawe_state.failover.doubted = &doubted;
+    mca_btl_rawe_state.failover.suspected = &suspected;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.routes_checks, 0);
 }

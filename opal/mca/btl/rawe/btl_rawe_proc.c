@@ -321,7 +321,7 @@ static void report(const opal_proc_t *proc, const struct difference *difference)
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
     struct difference difference = {.what = NULL};
-    bool news = false;
+    bool unreported = false;
 
     out->count = 0;
     pthread_mutex_lock(&known.lock);
@@ -331,11 +331,11 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     }
     if (NULL != record && NULL != record->data) {
         difference = parse(record->data, record->len_bytes, out);
-        news = NULL != difference.what && !record->reported;
-        record->reported = record->reported || news;
+        unreported = NULL != difference.what && !record->reported;
+        record->reported = record->reported || unreported;
     }
     pthread_mutex_unlock(&known.lock);
-    if (news) {
+    if (unreported) {
         report(proc, &difference);
     }
     return out->count;

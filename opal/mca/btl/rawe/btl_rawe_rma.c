@@ -26,8 +26,8 @@
 struct rma_endpoint {
     opal_proc_t *proc;
     bool self;
-    mca_btl_base_endpoint_t *through; /**< NULL: not looked for yet */
-    unsigned awaited;                 /**< accesses that engines have. Lock held */
+    mca_btl_base_endpoint_t *via; /**< NULL: not looked for yet */
+    unsigned awaited;             /**< accesses that engines have. Lock held */
     struct rma_endpoint *next_gone;
 };
 
@@ -90,7 +90,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
         OBJ_RETAIN(procs[i]);
         endpoint->proc = procs[i];
         endpoint->self = self;
-        endpoint->through = through;
+        endpoint->via = through;
         if (NULL != reachable) {
             opal_bitmap_set_bit(reachable, (int)i);
         }
@@ -154,13 +154,13 @@ static void unreachable(const struct rma_endpoint *endpoint)
 /** The endpoint that accesses to a process go through; NULL: it cannot be reached, the job ends. */
 static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
 {
-    if (OPAL_UNLIKELY(NULL == endpoint->through)) {
-        endpoint->through = mca_btl_rawe_procs_open_local(endpoint->proc);
-        if (NULL == endpoint->through) {
+    if (OPAL_UNLIKELY(NULL == endpoint->via)) {
+        endpoint->via = mca_btl_rawe_procs_open_local(endpoint->proc);
+        if (NULL == endpoint->via) {
             unreachable(endpoint);
         }
     }
-    return endpoint->through;
+    return endpoint->via;
 }
 
 static mca_btl_rawe_access_t *access_new(struct rma_endpoint *endpoint, void *local_address,

@@ -71,7 +71,7 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 }
 
 /** rawe_failover_callbacks.say */
-static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_news news)
+static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_report report)
 {
     static const char *const texts[] = {
         [RAWE_FAILOVER_CARRIER_LOST] = "has lost its carrier",
@@ -83,7 +83,7 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
 
     (void)context;
     mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
-                            mca_btl_rawe_peer_text(endpoint->proc, text), texts[news]);
+                            mca_btl_rawe_peer_text(endpoint->proc, text), texts[report]);
 }
 
 void mca_btl_rawe_routes_init(void)

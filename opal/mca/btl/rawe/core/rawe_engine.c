@@ -187,7 +187,7 @@ bool rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_i
 static struct rawe_route *route_from(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                      const uint8_t *source_mac)
 {
-    return conn->home == NULL ? NULL : rawe_route_from(conn->home, engine, source_mac);
+    return conn->preferred == NULL ? NULL : rawe_route_from(conn->preferred, engine, source_mac);
 }
 
 /**
@@ -206,20 +206,21 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
 }
 
 /** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
-static bool is_home(const struct rawe_conn *conn, const struct rawe_connect *from)
+static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
-    return conn->home == NULL ? from->key == conn->peer_key && from->port == conn->peer_port
-                              : from->key == conn->home->key && from->port == conn->home->port;
+    return conn->preferred == NULL
+               ? from->key == conn->peer_key && from->port == conn->peer_port
+               : from->key == conn->preferred->key && from->port == conn->preferred->port;
 }
 
 /**
  * Has a frame come as predicted, from the far end of the preferred route? Its address alone does not
  * say so: several routes may end at one interface of the peer.
  */
-static inline bool is_usual(const struct rawe_engine *engine, const struct rawe_conn *conn,
-                            const uint8_t *source_mac)
+static inline bool is_predicted(const struct rawe_engine *engine, const struct rawe_conn *conn,
+                                const uint8_t *source_mac)
 {
-    return __builtin_expect(conn->usual == engine, 1) &&
+    return __builtin_expect(conn->predicted == engine, 1) &&
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
@@ -319,7 +320,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             return;
         }
     }
-    if (!is_usual(engine, conn, source_mac)) {
+    if (!is_predicted(engine, conn, source_mac)) {
         struct rawe_route *route =
             reply ? route_from(engine, conn, source_mac) : route_asked(engine, conn, source_mac);
         if (route == NULL) {
@@ -327,25 +328,25 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             return;
         }
         now_ns = advance_time(conn->engine, now_ns);
-        if (!reply && is_home(conn, &from)) {
+        if (!reply && is_preferred(conn, &from)) {
             rawe_conn_follow_connect(conn, route, from.incarnation, now_ns);
         }
     }
-    if (!is_home(conn, &from) || from.lane != conn->lane) {
+    if (!is_preferred(conn, &from) || from.lane != conn->lane) {
         engine->counters.dropped_unknown_peer++;
         return;
     }
     bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
     /* As in dispatch_elsewhere: what was in flight may be lost. */
-    bool lends = engine->deferral.active && !conn->engine->deferral.active;
-    if (lends) {
+    bool defers_too = engine->deferral.active && !conn->engine->deferral.active;
+    if (defers_too) {
         rawe_engine_defer_begin(conn->engine);
     }
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
     if (conn->handshake.peer_incarnation == from.incarnation) {
         rawe_conn_note_finalizing(conn, header);
     }
-    if (lends) {
+    if (defers_too) {
         rawe_engine_defer_end(conn->engine);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
@@ -449,11 +450,11 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
             return;
         }
     }
-    bool lends = engine->deferral.active && !owner->deferral.active;
+    bool defers_too = engine->deferral.active && !owner->deferral.active;
     uint8_t migration = conn->migration;
     bool newest = rawe_conn_newest_probe(conn, header->sequence);
     now_ns = advance_time(owner, now_ns);
-    if (lends) {
+    if (defers_too) {
         rawe_engine_defer_begin(owner);
     }
     receive(conn, header, payload, batch, now_ns);
@@ -463,9 +464,9 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
             heed_probe(conn, header, payload, route, migration, now_ns);
         }
     } else {
-        rawe_conn_come_home(conn, route, now_ns);
+        rawe_conn_fail_back(conn, route, now_ns);
     }
-    if (lends) {
+    if (defers_too) {
         rawe_engine_defer_end(owner);
     }
 }
@@ -481,7 +482,7 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
-    } else if (!is_usual(engine, conn, source_mac)) {
+    } else if (!is_predicted(engine, conn, source_mac)) {
         dispatch_elsewhere(engine, source_mac, header, payload, batch, now_ns);
     } else {
         receive(conn, header, payload, batch, now_ns);
@@ -525,7 +526,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
     if (conn == NULL) {
         return NULL;
     }
-    return is_usual(engine, conn, source_mac) || route_from(engine, conn, source_mac) != NULL
+    return is_predicted(engine, conn, source_mac) || route_from(engine, conn, source_mac) != NULL
                ? rawe_conn_place(conn, &batch)
                : NULL;
 }
@@ -560,7 +561,7 @@ static void update_credit(struct rawe_engine *engine)
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
-        if (conn == NULL || conn->through != engine || conn->handshake.state != RAWE_CONN_OPEN) {
+        if (conn == NULL || conn->via != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
         rawe_credit_keep(&engine->credit, conn->lane, &conn->credit);
@@ -585,9 +586,9 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 {
     for (struct rawe_conn *conn = engine->flushing; conn != NULL; conn = conn->next_pending) {
-        if (conn->through != engine) {
-            conn->through->link_full = conn->through->batches_full = false;
-            advance_credit(conn->through, now_ns); /* its own rounds may be over */
+        if (conn->via != engine) {
+            conn->via->link_full = conn->via->batches_full = false;
+            advance_credit(conn->via, now_ns); /* its own rounds may be over */
         }
     }
 }

@@ -23,7 +23,7 @@ struct rawe_conn_table {
     uint32_t size;
     uint32_t full_below; /**< no index below is free */
     uint32_t used;       /**< connections in the table */
-    uint32_t migrated;   /**< of these, how many do not use their home route */
+    uint32_t migrated;   /**< of these, how many do not use their preferred route */
 };
 
 /** Add a connection. Returns its id, or 0 without memory or when the table is full (2^20). */

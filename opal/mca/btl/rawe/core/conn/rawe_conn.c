@@ -67,9 +67,9 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_unlink_pending(conn);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
-    engine->table->migrated -= conn->route != conn->home;
+    engine->table->migrated -= conn->route != conn->preferred;
     engine->connections--;
-    rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->via->credit, conn->lane, &conn->credit);
     rawe_sliced_free(&conn->sliced);
     rawe_conn_free_windows(conn);
     free(conn);
@@ -211,7 +211,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_conn_coalesce_flush(conn, now_ns);
     if (rawe_recvwin_due(window)) {
-        if (conn->through->link_full) {
+        if (conn->via->link_full) {
             rawe_conn_make_pending(conn);
             return;
         }
@@ -222,7 +222,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         uint32_t number = window->answer_probe ? window->answer_number : 0;
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
-            conn->through->link_full = true;
+            conn->via->link_full = true;
             rawe_conn_make_pending(conn);
             return;
         }

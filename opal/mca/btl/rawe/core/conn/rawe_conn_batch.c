@@ -123,9 +123,8 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
 /** Can batches be sent at all, where it is now? */
 static bool possible(const struct rawe_conn *conn)
 {
-    return conn->engine->batches.pattern != NULL &&
-           conn->through->batches.output.transmit != NULL && conn->lane == RAWE_LANE_BULK &&
-           !conn->engine->config.checksum;
+    return conn->engine->batches.pattern != NULL && conn->via->batches.output.transmit != NULL &&
+           conn->lane == RAWE_LANE_BULK && !conn->engine->config.checksum;
 }
 
 void rawe_conn_batch_move(struct rawe_conn *conn)
@@ -193,7 +192,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *frame,
                             uint32_t first, uint32_t frames)
 {
-    const struct rawe_batch_output *output = &conn->through->batches.output;
+    const struct rawe_batch_output *output = &conn->via->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
     bool again = (frame->sent >> first & 1) != 0;
     struct rawe_batch batch = {
@@ -206,7 +205,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                 .connection_id = conn->handshake.peer_id,
                 .sequence = frame->sequence,
                 .acknowledgement = conn->recvwin.acktr->next,
-                .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
+                .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
             },
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,
@@ -321,7 +320,7 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
 /** Transmit a frame that lies in `buffer`, whose payload is there; the header is given. */
 static bool transmit(struct rawe_conn *conn, uint8_t *buffer, struct rawe_header *header)
 {
-    const struct rawe_output *output = &conn->through->output;
+    const struct rawe_output *output = &conn->via->output;
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     size_t len_bytes = rawe_frame_seal(buffer, header, conn->engine->config.checksum);
     struct rawe_frame view = {
@@ -350,7 +349,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         .sequence = frame->sequence + index,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)total_bytes,
-        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
     };
     struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {

@@ -35,7 +35,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_handshake_forget_peer(&conn->handshake);
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
-    rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
+    rawe_credit_forget(&conn->via->credit, conn->lane, &conn->credit);
     conn->disowned_since_ns = 0;
     rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->sendwin, first);
@@ -93,8 +93,8 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
         .port = config->port,
         .lane = conn->lane,
         .choice = choice,
-        .payload_max_bytes =
-            conn->route == conn->home ? conn->payload_max_bytes : conn->home_payload_max_bytes,
+        .payload_max_bytes = conn->route == conn->preferred ? conn->payload_max_bytes
+                                                            : conn->preferred_payload_max_bytes,
         .incarnation = conn->handshake.local_incarnation,
     };
     rawe_connect_encode(payload, &connect);
@@ -103,7 +103,7 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
 bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, conn->through, conn->migration, payload);
+    write_identity(conn, conn->via, conn->migration, payload);
     if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0 && conn->confirming == 0) {
         /* What comes like batches does not reach the responder, which wakes a peer's thread. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
@@ -117,7 +117,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, conn->engine, conn->route == conn->home ? 0 : conn->peer_interface,
+    write_identity(conn, conn->engine, conn->route == conn->preferred ? 0 : conn->peer_interface,
                    payload);
     rawe_conn_transmit_to(conn, to_id, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
                           sizeof(payload));

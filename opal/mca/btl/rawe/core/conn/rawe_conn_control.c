@@ -101,8 +101,8 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (engine->finalizing && !conn->finalize.announced) {
         interval_ns = limits->probe_least_ns;
     } else if (interval_ns == 0 &&
-               rawe_operation_under_way(&engine->operations, rawe_conn_home_key(conn),
-                                        rawe_conn_home_port(conn))) {
+               rawe_operation_under_way(&engine->operations, rawe_conn_preferred_key(conn),
+                                        rawe_conn_preferred_port(conn))) {
         interval_ns = limits->probe_most_ns;
     }
     return interval_ns != 0 ? conn->liveness.asked_ns + interval_ns : 0;
@@ -139,7 +139,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -157,7 +157,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
 {
-    const struct rawe_batch_output *output = &conn->through->batches.output;
+    const struct rawe_batch_output *output = &conn->via->batches.output;
     uint8_t buffer[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_SACK_BYTES_MAX];
     const struct rawe_batch batch = {.header = *header, .frames = 1};
     size_t head_bytes = RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES;
@@ -186,7 +186,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
     };
     /*
      * The answer to a probe says what arrived before it: it must take the same path as the data.
@@ -208,7 +208,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    struct rawe_output *output = &conn->through->output;
+    struct rawe_output *output = &conn->via->output;
     return output->transmit(output->context, &view, 1) == 1;
 }
 
@@ -447,7 +447,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
             tail = &(*tail)->next;
         }
     }
-    *rawe_operation_abandon(&conn->engine->operations, rawe_conn_home_key(conn),
-                            rawe_conn_home_port(conn), conn->lane, tail) = NULL;
+    *rawe_operation_abandon(&conn->engine->operations, rawe_conn_preferred_key(conn),
+                            rawe_conn_preferred_port(conn), conn->lane, tail) = NULL;
     return complete;
 }

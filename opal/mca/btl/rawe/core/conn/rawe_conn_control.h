@@ -24,7 +24,7 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 /** Whether the link has refused data frames of this kind since the last flush began. */
 static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->through;
+    struct rawe_engine *engine = conn->via;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**

@@ -30,8 +30,8 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
 
 static void set_peer(struct rawe_conn *conn, bool finalizing)
 {
-    if (finalizing != conn->finalize.peer && conn->home != NULL) {
-        rawe_route_note_finalizing(conn->home, finalizing);
+    if (finalizing != conn->finalize.peer && conn->preferred != NULL) {
+        rawe_route_note_finalizing(conn->preferred, finalizing);
     }
     conn->finalize.peer = finalizing;
 }
@@ -77,7 +77,8 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
 {
-    return conn->finalize.peer || (conn->home != NULL && rawe_route_finalizing(conn->home));
+    return conn->finalize.peer ||
+           (conn->preferred != NULL && rawe_route_finalizing(conn->preferred));
 }
 
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)

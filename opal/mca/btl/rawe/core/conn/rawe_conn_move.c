@@ -16,7 +16,7 @@
 #define STAY_NS 20000000ull
 
 /** A frame that arrives by the preferred route this long after the connection left it was sent since. */
-#define HOME_NS 1000000000ull
+#define FAIL_BACK_NS 1000000000ull
 
 /** From now on frames are addressed to the far end of this route. */
 static void use(struct rawe_conn *conn, struct rawe_route *route)
@@ -25,11 +25,11 @@ static void use(struct rawe_conn *conn, struct rawe_route *route)
     rawe_conn_batch_move(conn);
 }
 
-void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home)
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred)
 {
-    struct rawe_route *best = rawe_route_best(home);
-    rawe_conn_path_begin(conn, home);
-    use(conn, best != NULL ? best : home);
+    struct rawe_route *best = rawe_route_best(preferred);
+    rawe_conn_path_begin(conn, preferred);
+    use(conn, best != NULL ? best : preferred);
 }
 
 static void move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
@@ -97,10 +97,10 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
     }
 }
 
-void rawe_conn_come_home(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns)
+void rawe_conn_fail_back(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns)
 {
-    if (route == conn->home && route != conn->route && !route->down &&
-        conn->handshake.state == RAWE_CONN_OPEN && now_ns >= conn->migrated_ns + HOME_NS) {
-        rawe_conn_move(conn, conn->home, now_ns);
+    if (route == conn->preferred && route != conn->route && !route->down &&
+        conn->handshake.state == RAWE_CONN_OPEN && now_ns >= conn->migrated_ns + FAIL_BACK_NS) {
+        rawe_conn_move(conn, conn->preferred, now_ns);
     }
 }

@@ -19,7 +19,7 @@
 /**
  * A connection just opened prefers this route, which outlives it, and uses it unless it is down.
  */
-void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home);
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
 
 /** Use another route of the ring: the one in use is down, or the preferred one is back. */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
@@ -42,6 +42,6 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
  * A frame other than PROBE and CONNECT has come by this route, which is not the one used. If it is
  * the preferred route, and up, the peer uses it again.
  */
-void rawe_conn_come_home(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns);
+void rawe_conn_fail_back(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns);
 
 #endif

@@ -662,7 +662,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
                            struct rawe_send ***copied_tail, uint64_t now_ns)
 {
-    const struct rawe_output *output = &conn->through->output;
+    const struct rawe_output *output = &conn->via->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
     unsigned count = collect(conn, first, room, frames, views, copied_tail);

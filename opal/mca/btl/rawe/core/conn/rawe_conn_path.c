@@ -19,7 +19,7 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
     if (config->checksum) {
         payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
-    conn->through = conn->usual = engine;
+    conn->via = conn->predicted = engine;
     memcpy(conn->eth_header, peer_mac, RAWE_MAC_BYTES);
     memcpy(conn->eth_header + RAWE_MAC_BYTES, config->mac, RAWE_MAC_BYTES);
     conn->eth_header[12] = (uint8_t)(config->ethertype >> 8);
@@ -30,12 +30,12 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
     conn->payload_max_bytes = payload_max_bytes < config->payload_max_bytes
                                   ? payload_max_bytes
                                   : config->payload_max_bytes;
-    conn->home_payload_max_bytes = conn->payload_max_bytes;
+    conn->preferred_payload_max_bytes = conn->payload_max_bytes;
 }
 
-void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *home)
+void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred)
 {
-    conn->home = conn->route = home;
+    conn->preferred = conn->route = preferred;
 }
 
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
@@ -43,14 +43,14 @@ void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
     struct rawe_engine *engine = route->engine;
     uint32_t route_bytes = route->payload_max_bytes;
     struct rawe_conn_table *table = conn->engine->table;
-    if (conn->through != engine) { /* the peer's frames come into another ring */
-        rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
+    if (conn->via != engine) { /* the peer's frames come into another ring */
+        rawe_credit_close(&conn->via->credit, conn->lane, &conn->credit);
         rawe_credit_open(&engine->credit, conn->lane);
     }
-    table->migrated += (route != conn->home) - (conn->route != conn->home);
+    table->migrated += (route != conn->preferred) - (conn->route != conn->preferred);
     conn->route = route;
-    conn->through = route->engine;
-    conn->usual = route == conn->home ? conn->engine : NULL;
+    conn->via = route->engine;
+    conn->predicted = route == conn->preferred ? conn->engine : NULL;
     memcpy(conn->eth_header, route->mac, RAWE_MAC_BYTES);
     memcpy(conn->eth_header + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
     conn->peer_port = route->port;
@@ -58,8 +58,8 @@ void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
     if (engine->config.checksum) {
         route_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
-    conn->payload_max_bytes = conn->home_payload_max_bytes;
-    if (route != conn->home && route_bytes < conn->payload_max_bytes) {
+    conn->payload_max_bytes = conn->preferred_payload_max_bytes;
+    if (route != conn->preferred && route_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = route_bytes;
     }
 }
@@ -98,11 +98,11 @@ void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_byte
 
 void rawe_conn_path_shrunk(struct rawe_conn *conn, const struct rawe_route *route)
 {
-    uint32_t home_bytes = conn->home_payload_max_bytes;
-    if (conn->home == route || conn->route == route) {
+    uint32_t preferred_bytes = conn->preferred_payload_max_bytes;
+    if (conn->preferred == route || conn->route == route) {
         rawe_conn_set_payload_max(conn, route->payload_max_bytes);
     }
-    if (conn->home != route) {
-        conn->home_payload_max_bytes = home_bytes;
+    if (conn->preferred != route) {
+        conn->preferred_payload_max_bytes = preferred_bytes;
     }
 }

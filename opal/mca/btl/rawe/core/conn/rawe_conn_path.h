@@ -17,7 +17,7 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
                          const uint8_t peer_mac[RAWE_MAC_BYTES], uint16_t peer_port,
                          uint32_t peer_key, uint8_t peer_interface, uint32_t payload_max_bytes);
 /** The connection's preferred route, which outlives it; rawe_conn_path_use follows. */
-void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *home);
+void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred);
 /** From now on frames are addressed to the far end of this route. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
 /** Another life of the connection begins: no migration has happened in it. */
@@ -39,8 +39,8 @@ void rawe_conn_path_shrunk(struct rawe_conn *conn, const struct rawe_route *rout
 /** Neither the preferred route nor the one in use carries more than that. */
 static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
-    if (payload_max_bytes < conn->home_payload_max_bytes) {
-        conn->home_payload_max_bytes = payload_max_bytes;
+    if (payload_max_bytes < conn->preferred_payload_max_bytes) {
+        conn->preferred_payload_max_bytes = payload_max_bytes;
     }
     if (payload_max_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = payload_max_bytes;

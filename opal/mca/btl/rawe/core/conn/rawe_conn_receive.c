@@ -140,7 +140,7 @@ static void refuse(struct rawe_conn *conn)
 void rawe_conn_admit(struct rawe_conn *conn)
 {
     if (conn->credit.refused) {
-        rawe_credit_admit(&conn->through->credit, conn->lane, &conn->credit);
+        rawe_credit_admit(&conn->via->credit, conn->lane, &conn->credit);
         report_credit(conn);
     }
 }
@@ -197,7 +197,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     }
     engine->counters.frames_received += arrival->frames;
-    rawe_credit_note(&conn->through->credit, conn->lane, &conn->credit);
+    rawe_credit_note(&conn->via->credit, conn->lane, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
@@ -413,9 +413,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         if (conn->credit.refused && !rawe_deferral_full(&engine->deferral)) {
-            rawe_credit_admit(&conn->through->credit, conn->lane, &conn->credit);
+            rawe_credit_admit(&conn->via->credit, conn->lane, &conn->credit);
         }
-        rawe_credit_note_probe(&conn->through->credit, conn->lane, &conn->credit);
+        rawe_credit_note_probe(&conn->via->credit, conn->lane, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

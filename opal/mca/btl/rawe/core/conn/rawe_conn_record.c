@@ -71,8 +71,8 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
         return false;
     }
     bool get = operation->atomic == 0;
-    operation->peer_key = rawe_conn_home_key(conn);
-    operation->peer_port = rawe_conn_home_port(conn);
+    operation->peer_key = rawe_conn_preferred_key(conn);
+    operation->peer_port = rawe_conn_preferred_port(conn);
     operation->refusal = RAWE_REFUSAL_NONE;
     operation->status = RAWE_STATUS_DONE;
     operation->left_bytes = operation->len_bytes;
@@ -119,7 +119,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 {
     const struct rawe_operation *operation =
         rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
-                            rawe_conn_home_key(conn), rawe_conn_home_port(conn));
+                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
     return operation == NULL || fragment->tag != RAWE_REFUSAL_NONE
                ? NULL
                : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
@@ -131,7 +131,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
     struct rawe_engine *engine = conn->engine;
     struct rawe_operation *operation =
         rawe_operation_find(&engine->operations, fragment->id, fragment->key,
-                            rawe_conn_home_key(conn), rawe_conn_home_port(conn));
+                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
     bool refused = fragment->tag != RAWE_REFUSAL_NONE;
     uint8_t *to = operation == NULL || refused
                       ? NULL

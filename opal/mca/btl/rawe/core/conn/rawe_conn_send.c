@@ -31,7 +31,7 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
  */
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->through;
+    struct rawe_engine *engine = conn->via;
     struct rawe_frame view;
     if (engine->link_full) {
         rawe_conn_put_off(conn, false, now_ns);

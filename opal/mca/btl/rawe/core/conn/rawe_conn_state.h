@@ -65,17 +65,19 @@ struct rawe_conn {
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
-    uint32_t payload_max_bytes;  /**< what fits both ends and the path */
-    struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
-    struct rawe_engine *usual;   /**< the same on the home route; elsewhere NULL: see is_usual */
-    uint32_t home_payload_max_bytes; /**< payload_max_bytes on the home route */
-    struct rawe_route *home;         /**< NULL: there are no others */
-    struct rawe_route *route;        /**< the one used */
-    uint64_t migrated_ns;            /**< when it began to use that, but for CONNECT */
-    uint32_t newest_probe;           /**< number of the newest PROBE by any route; 0: none yet */
-    uint8_t migration;               /**< number of the newest one, of either end, wrapping */
-    uint8_t peer_interface; /**< of the peer's, counted from 1, the home route leads to; 0: any */
-    uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
+    uint32_t payload_max_bytes; /**< what fits both ends and the path */
+    struct rawe_engine *via;    /**< whose port its frames take: see rawe_conn_move.h */
+    struct rawe_engine
+        *predicted; /**< the same on the preferred route; elsewhere NULL: see is_predicted */
+    uint32_t preferred_payload_max_bytes; /**< payload_max_bytes on the preferred route */
+    struct rawe_route *preferred;         /**< NULL: there are no others */
+    struct rawe_route *route;             /**< the one used */
+    uint64_t migrated_ns;                 /**< when it began to use that, but for CONNECT */
+    uint32_t newest_probe; /**< number of the newest PROBE by any route; 0: none yet */
+    uint8_t migration;     /**< number of the newest one, of either end, wrapping */
+    uint8_t
+        peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
+    uint8_t confirming; /**< questions left by which the peer learns that we have moved */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
     struct rawe_conn *next_pending;
@@ -144,13 +146,13 @@ static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *con
 }
 
 /** Key and port of the peer's interface that it belongs to, by whatever route its frames go. */
-static inline uint32_t rawe_conn_home_key(const struct rawe_conn *conn)
+static inline uint32_t rawe_conn_preferred_key(const struct rawe_conn *conn)
 {
-    return conn->home != NULL ? conn->home->key : conn->peer_key;
+    return conn->preferred != NULL ? conn->preferred->key : conn->peer_key;
 }
-static inline uint16_t rawe_conn_home_port(const struct rawe_conn *conn)
+static inline uint16_t rawe_conn_preferred_port(const struct rawe_conn *conn)
 {
-    return conn->home != NULL ? conn->home->port : conn->peer_port;
+    return conn->preferred != NULL ? conn->preferred->port : conn->peer_port;
 }
 
 /** Can a record with `len_bytes` of data be copied into one frame? */

@@ -36,39 +36,39 @@ void rawe_route_remove(struct rawe_route *route)
     rawe_route_init(route);
 }
 
-struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
+struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    struct rawe_route *route = home;
+    struct rawe_route *route = preferred;
     do {
         if (route->engine == engine && memcmp(route->mac, source_mac, RAWE_MAC_BYTES) == 0) {
             return route;
         }
         route = rawe_route_next(route);
-    } while (route != home);
+    } while (route != preferred);
     return NULL;
 }
 
-struct rawe_route *rawe_route_best(struct rawe_route *home)
+struct rawe_route *rawe_route_best(struct rawe_route *preferred)
 {
-    struct rawe_route *route = home;
+    struct rawe_route *route = preferred;
     do {
         if (!route->down) {
             return route;
         }
         route = rawe_route_next(route);
-    } while (route != home);
+    } while (route != preferred);
     return NULL;
 }
 
-bool rawe_route_finalizing(const struct rawe_route *home)
+bool rawe_route_finalizing(const struct rawe_route *preferred)
 {
-    const struct rawe_route *route = home;
+    const struct rawe_route *route = preferred;
     do {
         if (route->finalizing != 0) {
             return true;
         }
         route = rawe_route_next(route);
-    } while (route != home);
+    } while (route != preferred);
     return false;
 }

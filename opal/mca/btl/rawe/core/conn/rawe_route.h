@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Routes: the ways from a process to another one, each from one of our interfaces to one of the
- * peer's. A connection belongs to one of them, its home, and may use any of the others meanwhile
+ * peer's. A connection belongs to one of them, its preferred, and may use any of the others meanwhile
  * (rawe_conn_move.h). The routes to one process form a ring.
  */
 #ifndef RAWE_ROUTE_H
@@ -23,7 +23,7 @@ struct rawe_route {
     uint16_t port; /**< the peer's at that interface, and its session key */
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the way carries */
-    uint32_t finalizing; /**< connections with this home on which the peer said that it finalizes */
+    uint32_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
     bool down;           /**< it is not used as long as another one is not down */
 };
 
@@ -45,19 +45,19 @@ static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
 }
 
 /** The route by which a frame from this address has come to an engine's link; NULL: none. */
-struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
+struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
 
-/** One more connection with this home has heard that the peer finalizes, or one fewer. */
-static inline void rawe_route_note_finalizing(struct rawe_route *home, bool finalizing)
+/** One more connection that prefers this route has heard that the peer finalizes, or one fewer. */
+static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool finalizing)
 {
-    home->finalizing += finalizing ? 1u : UINT32_MAX;
+    preferred->finalizing += finalizing ? 1u : UINT32_MAX;
 }
 
 /** Has any connection to the process heard that it finalizes? */
-bool rawe_route_finalizing(const struct rawe_route *home);
+bool rawe_route_finalizing(const struct rawe_route *preferred);
 
 /** The route to use where this one is preferred: itself, or another that is up; NULL: all are down. */
-struct rawe_route *rawe_route_best(struct rawe_route *home);
+struct rawe_route *rawe_route_best(struct rawe_route *preferred);
 
 #endif

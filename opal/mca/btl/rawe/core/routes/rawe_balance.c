@@ -34,7 +34,7 @@ static bool carries(const struct rawe_peer *peer)
     const struct rawe_conn *conn = bulk(peer);
     return __atomic_load_n(&peer->takes_part, __ATOMIC_RELAXED) && !peer->route.down &&
            (conn == NULL ||
-            (conn->handshake.state != RAWE_CONN_FAILED && conn->route == conn->home));
+            (conn->handshake.state != RAWE_CONN_FAILED && conn->route == conn->preferred));
 }
 
 static uint64_t movable_bytes(const struct rawe_peer *peer)

@@ -24,25 +24,25 @@ static void set_due(struct rawe_failover *failover, uint64_t due_ns)
 /** Have a route looked at from now on. */
 static void add(struct rawe_failover *failover, struct rawe_peer *peer)
 {
-    if (!peer->is_doubted) {
-        peer->is_doubted = true;
-        peer->next_doubted = failover->doubted;
-        __atomic_store_n(&failover->doubted, peer, __ATOMIC_RELAXED);
+    if (!peer->is_suspected) {
+        peer->is_suspected = true;
+        peer->next_suspected = failover->suspected;
+        __atomic_store_n(&failover->suspected, peer, __ATOMIC_RELAXED);
     }
     set_due(failover, 0);
 }
 
 void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer)
 {
-    struct rawe_peer **link = &failover->doubted;
-    if (!peer->is_doubted) {
+    struct rawe_peer **link = &failover->suspected;
+    if (!peer->is_suspected) {
         return;
     }
     while (*link != peer) {
-        link = &(*link)->next_doubted;
+        link = &(*link)->next_suspected;
     }
-    __atomic_store_n(link, peer->next_doubted, __ATOMIC_RELAXED);
-    peer->is_doubted = false;
+    __atomic_store_n(link, peer->next_suspected, __ATOMIC_RELAXED);
+    peer->is_suspected = false;
 }
 
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
@@ -57,7 +57,7 @@ void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn
 
 static void lose(struct rawe_peer *peer, uint64_t now_ns)
 {
-    peer->news = RAWE_FAILOVER_CARRIER_LOST;
+    peer->report = RAWE_FAILOVER_CARRIER_LOST;
     rawe_health_lose(&peer->health, now_ns);
     rawe_peer_set_down(peer, now_ns);
 }
@@ -120,11 +120,11 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
         ask(failover, peer, peer->health.state == RAWE_HEALTH_SUSPECT);
         break;
     case RAWE_HEALTH_FAILED:
-        peer->news = RAWE_FAILOVER_UNANSWERED;
+        peer->report = RAWE_FAILOVER_UNANSWERED;
         rawe_peer_set_down(peer, now_ns);
         break;
     case RAWE_HEALTH_RECOVERED:
-        peer->news = RAWE_FAILOVER_ANSWERS;
+        peer->report = RAWE_FAILOVER_ANSWERS;
         rawe_peer_set_up(peer, now_ns);
         break;
     }
@@ -132,9 +132,9 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
 
 static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
 {
-    if (peer->news != RAWE_FAILOVER_NO_NEWS) {
-        failover->callbacks.say(failover->context, peer, (enum rawe_failover_news)peer->news);
-        peer->news = RAWE_FAILOVER_NO_NEWS;
+    if (peer->report != RAWE_FAILOVER_NO_REPORT) {
+        failover->callbacks.say(failover->context, peer, (enum rawe_failover_report)peer->report);
+        peer->report = RAWE_FAILOVER_NO_REPORT;
     }
 }
 
@@ -157,8 +157,8 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         return;
     }
     failover->checked_ns = now_ns;
-    for (struct rawe_peer *peer = failover->doubted; peer != NULL; peer = next) {
-        next = peer->next_doubted;
+    for (struct rawe_peer *peer = failover->suspected; peer != NULL; peer = next) {
+        next = peer->next_suspected;
         if (!peer->engine->no_carrier) {
             check(failover, peer, now_ns);
             uint64_t at_ns = rawe_health_due_ns(&peer->health);
@@ -173,7 +173,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         if (may_say) {
             say(failover, peer);
         }
-        if (peer->news == RAWE_FAILOVER_NO_NEWS && is_steady(peer)) {
+        if (peer->report == RAWE_FAILOVER_NO_REPORT && is_steady(peer)) {
             rawe_failover_forget(failover, peer);
         }
     }

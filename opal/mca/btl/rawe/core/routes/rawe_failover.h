@@ -23,8 +23,8 @@
 #define RAWE_FAILOVER_INTERVAL_NS 10000000u
 
 /** What has become of a route since the user was told of it. */
-enum rawe_failover_news {
-    RAWE_FAILOVER_NO_NEWS,
+enum rawe_failover_report {
+    RAWE_FAILOVER_NO_REPORT,
     RAWE_FAILOVER_CARRIER_LOST, /**< down: its interface has no carrier */
     RAWE_FAILOVER_UNANSWERED,   /**< down: it does not answer, unlike others */
     RAWE_FAILOVER_ANSWERS,      /**< up again */
@@ -36,17 +36,18 @@ struct rawe_failover_callbacks {
     void (*ask)(void *context, struct rawe_peer *peer);
     /** When the newest answer came by this route; 0: none has. */
     uint64_t (*answered_ns)(void *context, const struct rawe_peer *peer);
-    /** There is news of the route. */
-    void (*say)(void *context, const struct rawe_peer *peer, enum rawe_failover_news news);
+    /** Report a change of the route to the user. */
+    void (*say)(void *context, const struct rawe_peer *peer, enum rawe_failover_report report);
 };
 
 /** Of a process. The two atomic ones may be read by any thread. */
 struct rawe_failover {
     struct rawe_failover_callbacks callbacks;
-    void *context;             /**< the callbacks' */
-    struct rawe_peer *doubted; /**< whose route is in doubt or down, or has news. Atomic */
-    uint64_t checked_ns;       /**< when they were last looked at */
-    uint64_t due_ns;           /**< when one of them is to be asked next. Atomic */
+    void *context; /**< the callbacks' */
+    struct rawe_peer
+        *suspected;      /**< whose route is in doubt or down, or has to be reported. Atomic */
+    uint64_t checked_ns; /**< when they were last looked at */
+    uint64_t due_ns;     /**< when one of them is to be asked next. Atomic */
 };
 
 /** Nothing is in doubt. */
@@ -70,7 +71,7 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
 
 /**
  * Time has passed: look at the routes in doubt or down, at most once in the interval. `may_say`:
- * tell the owner of news as well, which are kept otherwise.
+ * report changes as well, which are deferred otherwise.
  */
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns);
 
@@ -80,7 +81,7 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
 /** Is there anything for rawe_failover_check to look at? */
 static inline bool rawe_failover_pending(const struct rawe_failover *failover)
 {
-    return __atomic_load_n(&failover->doubted, __ATOMIC_RELAXED) != NULL;
+    return __atomic_load_n(&failover->suspected, __ATOMIC_RELAXED) != NULL;
 }
 
 /** From when on there is, with what is known now; UINT64_MAX: not before that changes. */

@@ -81,7 +81,7 @@ static void for_all(struct rawe_peer *peer,
 /** A route cannot be used any more: use another. */
 static void avoid(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    struct rawe_route *best = rawe_route_best(conn->home);
+    struct rawe_route *best = rawe_route_best(conn->preferred);
     if (conn->route == route && best != NULL) {
         rawe_conn_move(conn, best, now_ns);
     }
@@ -90,7 +90,7 @@ static void avoid(struct rawe_conn *conn, struct rawe_route *route, uint64_t now
 /** A route can be used again: connections that prefer it, or have no other, return. */
 static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    if (conn->home == route || conn->route->down) {
+    if (conn->preferred == route || conn->route->down) {
         rawe_conn_move(conn, route, now_ns);
     }
 }
@@ -99,8 +99,8 @@ static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_
 static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     avoid(conn, route, now_ns);
-    if (conn->route == route && conn->home != route) {
-        rawe_conn_move(conn, conn->home, now_ns);
+    if (conn->route == route && conn->preferred != route) {
+        rawe_conn_move(conn, conn->preferred, now_ns);
     }
 }
 

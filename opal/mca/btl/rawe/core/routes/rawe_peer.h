@@ -61,10 +61,10 @@ struct rawe_peer {
     uint64_t streak_since_ns; /**< ... since then */
     bool takes_part;          /**< carries PUTs of others' of the process: rawe_balance.h. Atomic */
     /* rawe_failover.h's */
-    bool is_doubted;           /**< in its list */
-    uint8_t news;              /**< enum rawe_failover_news, to be said */
+    bool is_suspected;         /**< in its list */
+    uint8_t report;            /**< enum rawe_failover_report: not reported yet */
     struct rawe_health health; /**< of the route */
-    struct rawe_peer *next_doubted;
+    struct rawe_peer *next_suspected;
 };
 
 /**
