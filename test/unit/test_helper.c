@@ -268,6 +268,21 @@ TEST(open__tries_again_when_a_helper_fails)
     rawe_helper_hang_up();
 }
 
+/** As when a socket is opened again by the service thread: a helper that hangs does not stop it. */
+TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
+{
+    const struct rawe_port_config config = {.use = RAWE_PORT_RESPONDER,
+                                            .helper = SELF,
+                                            .interface_index = 1,
+                                            .key = WAIT,
+                                            .once = true};
+    struct rawe_port_error error;
+
+    alarm(PATIENCE_MS / 1000); /* less than a helper's minute */
+    assert_int_equal(rawe_helper_open(&config, &error), -1);
+    alarm(0);
+}
+
 TEST(ask__says_why_nothing_is_granted)
 {
     check_refused(SELF, REFUSE, PATIENCE_MS, EPERM, "neither this user nor a group");

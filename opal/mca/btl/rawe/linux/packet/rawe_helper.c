@@ -25,6 +25,9 @@
 /** A helper ends a little before that. */
 #define TIMEOUT_MS 65000
 
+/** For a caller that comes again: the service thread, which answers PINGs, must not wait longer. */
+#define TIMEOUT_ONCE_MS 5000
+
 /**
  * What is scarce when all ranks of a host start helpers at once, processes, memory and descriptors,
  * is there again soon: attempts, and pauses between them, that double. Ten seconds in all.
@@ -338,12 +341,13 @@ static bool may_pass(const struct rawe_port_error *error)
 }
 
 static int ask_patiently(const struct rawe_port_config *config,
-                         const struct rawe_helper_request *request, struct rawe_port_error *error)
+                         const struct rawe_helper_request *request, int timeout_ms,
+                         struct rawe_port_error *error)
 {
     unsigned pause_ms = PAUSE_FIRST_MS;
 
     for (unsigned attempt = 1;; attempt++) {
-        const int fd = rawe_helper_ask(config->helper, request, TIMEOUT_MS, error);
+        const int fd = rawe_helper_ask(config->helper, request, timeout_ms, error);
         if (fd >= 0 || !may_pass(error) || config->once || attempt == ATTEMPTS_MAX) {
             return fd;
         }
@@ -382,7 +386,7 @@ int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_err
         request.ping_port = config->ping_port;
         request.ping_key = config->ping_key;
     }
-    return ask_patiently(config, &request, error);
+    return ask_patiently(config, &request, config->once ? TIMEOUT_ONCE_MS : TIMEOUT_MS, error);
 }
 
 int rawe_helper_open_founder(const struct rawe_port_config *config,
@@ -396,5 +400,5 @@ int rawe_helper_open_founder(const struct rawe_port_config *config,
     }
     request.place_count = (uint16_t)count;
     memcpy(request.places, places, count * sizeof places[0]);
-    return ask_patiently(config, &request, error);
+    return ask_patiently(config, &request, TIMEOUT_MS, error);
 }
