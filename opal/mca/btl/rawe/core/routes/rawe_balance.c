@@ -5,8 +5,58 @@
  */
 #include "rawe_balance.h"
 
+#include <stdbool.h>
+
 #include "conn/rawe_conn_send.h"
-#include "rawe_spread.h"
+
+/*
+ * Spreading: see rawe_balance.h.
+ */
+
+/** Would the route, with its backlog alone, take as long as `bytes` at `rate` do, or longer? */
+static bool is_behind(const struct rawe_balance_route *route, uint64_t bytes, uint64_t rate)
+{
+    return route->backlog_bytes * rate >= bytes * route->rate;
+}
+
+void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,
+                        uint64_t grain_bytes)
+{
+    uint64_t bytes = total_bytes, rate = 0, left = total_bytes;
+    unsigned last = 0;
+    bool changed = true;
+    for (unsigned i = 0; i < count; i++) {
+        bytes += routes[i].backlog_bytes;
+        rate += routes[i].rate;
+        routes[i].share_bytes = 1; /* takes part */
+    }
+    /* All backlogs and the new data in one queue: a route that is behind without new data gets none. */
+    while (changed) {
+        changed = false;
+        for (unsigned i = 0; i < count; i++) {
+            struct rawe_balance_route *route = &routes[i];
+            if (route->share_bytes != 0 && rate != route->rate && is_behind(route, bytes, rate)) {
+                route->share_bytes = 0;
+                bytes -= route->backlog_bytes;
+                rate -= route->rate;
+                changed = true;
+            }
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_balance_route *route = &routes[i];
+        if (route->share_bytes == 0) {
+            continue;
+        }
+        uint64_t share_bytes = bytes * route->rate / rate;
+        share_bytes = share_bytes > route->backlog_bytes ? share_bytes - route->backlog_bytes : 0;
+        share_bytes = share_bytes < left ? share_bytes : left;
+        route->share_bytes = share_bytes / grain_bytes * grain_bytes;
+        left -= route->share_bytes;
+        last = route->rate >= routes[last].rate || routes[last].share_bytes == 0 ? i : last;
+    }
+    routes[last].share_bytes += left;
+}
 
 #define ROUTES_MAX 16u
 
@@ -19,7 +69,7 @@
 /** The routes to a process that carry PUTs, and what each has to do. */
 struct routes {
     struct rawe_peer *peers[ROUTES_MAX];
-    struct rawe_spread loads[ROUTES_MAX];
+    struct rawe_balance_route loads[ROUTES_MAX];
     unsigned count;
 };
 
@@ -93,7 +143,7 @@ static void fill_rates(struct routes *routes)
     }
     /* Of a silent one, what it was says nothing. */
     for (unsigned i = 0; i < routes->count; i++) {
-        struct rawe_spread *load = &routes->loads[i];
+        struct rawe_balance_route *load = &routes->loads[i];
         bool slow = load->rate < best / SLOWEST_PART || is_silent(routes->peers[i]);
         load->rate = slow ? best / SLOWEST_PART + 1 : load->rate;
     }
@@ -115,7 +165,7 @@ static void share_out(struct routes *routes, struct rawe_peer *peer)
         each = rawe_peer_next(each);
     } while (each != peer);
     fill_rates(routes);
-    rawe_spread(routes->loads, routes->count, bytes, GRAIN_BYTES);
+    rawe_balance_share(routes->loads, routes->count, bytes, GRAIN_BYTES);
 }
 
 static uint64_t share_bytes(const struct routes *routes, const struct rawe_peer *peer)

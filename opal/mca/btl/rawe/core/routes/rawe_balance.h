@@ -3,8 +3,8 @@
  *
  * Long PUTs over all routes to a process. A PUT is queued on the bulk lane of one of them; another
  * that has nothing queued takes over as much as makes all of them end at the same time
- * (rawe_spread.h): when the PUT is queued, and each time it runs out. So a share that was wrong,
- * because a rate was not known yet or has changed, is put right before anybody waits for it, and
+ * (rawe_balance_share): when the PUT is queued, and each time it runs out. So a share that was wrong,
+ * because a rate was not known yet or has changed, is put right before anything waits for it, and
  * what is queued on a route that gets slow or silent goes by the others.
  *
  *   queue of route 0   [framed|        stays        |  taken over  ]
@@ -13,7 +13,28 @@
 #ifndef RAWE_BALANCE_H
 #define RAWE_BALANCE_H
 
+#include <stdint.h>
+
 #include "rawe_peer.h"
+
+/*
+ * Spreading data over several routes: each gets the share with which all of them are done at the
+ * same time, by its speed and by what is queued there already.
+ */
+
+/** One route, and what it gets. */
+struct rawe_balance_route {
+    uint64_t backlog_bytes; /**< queued or in flight */
+    uint64_t rate;          /**< bytes in any unit of time: 1 to 2^20 */
+    uint64_t share_bytes;   /**< the result */
+};
+
+/**
+ * Share out `total_bytes` over `count` routes. Each share but one is a multiple of `grain_bytes`,
+ * or 0. At most 16 routes; new data and backlogs are less than 2^39 bytes together.
+ */
+void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,
+                        uint64_t grain_bytes);
 
 /**
  * Send PUT data in one piece by the routes to a process; those take part that have
