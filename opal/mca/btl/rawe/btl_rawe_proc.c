@@ -37,7 +37,7 @@ struct head {
     uint64_t host;
 };
 
-struct entry {
+struct published_interface {
     uint8_t mac[RAWE_MAC_BYTES];
     uint16_t port;
     uint32_t key;
@@ -49,7 +49,7 @@ struct entry {
     uint16_t zero;
 };
 
-_Static_assert(sizeof(struct head) == 16 && sizeof(struct entry) == 32, "no padding");
+_Static_assert(sizeof(struct head) == 16 && sizeof(struct published_interface) == 32, "no padding");
 
 /** A record of a process, in `table` and in a list of all. */
 struct record {
@@ -97,36 +97,36 @@ static struct {
         uint32_t modules; /**< bit i: module i */
     } * silent;
     unsigned silent_count;
-} known = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+} records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
 {
     mca_btl_rawe_proc_close();
-    OBJ_CONSTRUCT(&known.table, opal_proc_table_t);
-    known.open =
-        OPAL_SUCCESS == opal_proc_table_init(&known.table, JOBS_EXPECTED, PROCESSES_EXPECTED);
+    OBJ_CONSTRUCT(&records.table, opal_proc_table_t);
+    records.open =
+        OPAL_SUCCESS == opal_proc_table_init(&records.table, JOBS_EXPECTED, PROCESSES_EXPECTED);
 }
 
 void mca_btl_rawe_proc_close(void)
 {
     mca_btl_rawe_compat_departures_end();
-    pthread_mutex_lock(&known.lock);
-    if (known.open) {
-        OBJ_DESTRUCT(&known.table);
+    pthread_mutex_lock(&records.lock);
+    if (records.open) {
+        OBJ_DESTRUCT(&records.table);
     }
-    while (NULL != known.first) {
-        struct record *record = known.first;
-        known.first = record->next;
+    while (NULL != records.first) {
+        struct record *record = records.first;
+        records.first = record->next;
         free(record->data);
         free(record);
     }
-    free(known.silent);
-    known.silent = NULL;
-    known.silent_count = known.unknown = 0;
-    atomic_store(&known.died, 0);
-    known.open = false;
-    known.life++;
-    pthread_mutex_unlock(&known.lock);
+    free(records.silent);
+    records.silent = NULL;
+    records.silent_count = records.unknown = 0;
+    atomic_store(&records.died, 0);
+    records.open = false;
+    records.life++;
+    pthread_mutex_unlock(&records.lock);
 }
 
 /** The record of a process; NULL: there is none. Lock held. */
@@ -134,7 +134,7 @@ static struct record *record_find(opal_process_name_t name)
 {
     void *found;
 
-    return known.open && OPAL_SUCCESS == opal_proc_table_get_value(&known.table, name, &found)
+    return records.open && OPAL_SUCCESS == opal_proc_table_get_value(&records.table, name, &found)
                ? found
                : NULL;
 }
@@ -144,18 +144,18 @@ static struct record *record_get(opal_process_name_t name)
 {
     struct record *record = record_find(name);
 
-    if (NULL != record || !known.open) {
+    if (NULL != record || !records.open) {
         return record;
     }
     record = calloc(1, sizeof(*record));
-    if (NULL == record || OPAL_SUCCESS != opal_proc_table_set_value(&known.table, name, record)) {
+    if (NULL == record || OPAL_SUCCESS != opal_proc_table_set_value(&records.table, name, record)) {
         free(record);
         return NULL;
     }
     record->name = name;
-    record->next = known.first;
-    known.first = record;
-    ++known.unknown;
+    record->next = records.first;
+    records.first = record;
+    ++records.unknown;
     return record;
 }
 
@@ -175,19 +175,19 @@ static void answered(void *context, const void *data, size_t len_bytes)
     if (NULL != copy) {
         memcpy(copy, data, len_bytes);
     }
-    pthread_mutex_lock(&known.lock);
-    struct record *record = question.life == known.life ? record_find(question.name) : NULL;
+    pthread_mutex_lock(&records.lock);
+    struct record *record = question.life == records.life ? record_find(question.name) : NULL;
     if (NULL != record) {
         record->asked = false;
         if (NULL == record->data && NULL != copy) {
             record->data = copy;
             record->len_bytes = len_bytes;
             copy = NULL;
-            --known.unknown;
+            --records.unknown;
         }
-        pthread_cond_broadcast(&known.answered);
+        pthread_cond_broadcast(&records.answered);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     free(copy);
 }
 
@@ -200,13 +200,13 @@ static void ask(struct record *record)
     int status = OPAL_ERR_OUT_OF_RESOURCE;
 
     if (NULL != question) {
-        *question = (struct question){.name = record->name, .life = known.life};
+        *question = (struct question){.name = record->name, .life = records.life};
         record->asked = true;
-        pthread_mutex_unlock(&known.lock);
+        pthread_mutex_unlock(&records.lock);
         status = mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
                                                    &record->name, (int)((limit_ms + 999) / 1000),
                                                    answered, question);
-        pthread_mutex_lock(&known.lock);
+        pthread_mutex_lock(&records.lock);
     }
     if (OPAL_SUCCESS != status) {
         record->asked = false;
@@ -249,25 +249,25 @@ static struct difference parse(const char *data, size_t len_bytes,
     out->host = be64toh(head.host);
     for (unsigned i = 0;
          i < head.count && i < MCA_BTL_RAWE_MODULES_MAX && NULL == difference.what &&
-         sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;
+         sizeof(head) + (i + 1) * sizeof(struct published_interface) <= len_bytes;
          ++i) {
         struct mca_btl_rawe_address *address = &out->addresses[i];
-        struct entry entry;
-        memcpy(&entry, data + sizeof(head) + i * sizeof(entry), sizeof(entry));
-        if (ntohl(entry.message_max_bytes) != message_max_bytes) {
+        struct published_interface interface;
+        memcpy(&interface, data + sizeof(head) + i * sizeof(interface), sizeof(interface));
+        if (ntohl(interface.message_max_bytes) != message_max_bytes) {
             /* A process that takes less would be sent what it cannot take. */
             difference =
                 (struct difference){"btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
-                                    message_max_bytes, ntohl(entry.message_max_bytes)};
+                                    message_max_bytes, ntohl(interface.message_max_bytes)};
             break;
         }
-        memcpy(address->mac, entry.mac, RAWE_MAC_BYTES);
-        address->port = ntohs(entry.port);
-        address->key = ntohl(entry.key);
-        address->mtu_bytes = ntohl(entry.mtu_bytes);
-        address->speed_mbps = ntohl(entry.speed_mbps);
-        address->ping_key = ntohl(entry.ping_key);
-        address->ping_port = ntohs(entry.ping_port);
+        memcpy(address->mac, interface.mac, RAWE_MAC_BYTES);
+        address->port = ntohs(interface.port);
+        address->key = ntohl(interface.key);
+        address->mtu_bytes = ntohl(interface.mtu_bytes);
+        address->speed_mbps = ntohl(interface.speed_mbps);
+        address->ping_key = ntohl(interface.ping_key);
+        address->ping_port = ntohs(interface.ping_port);
         address->index = (uint8_t)i;
         out->count = i + 1;
     }
@@ -277,15 +277,15 @@ static struct difference parse(const char *data, size_t len_bytes,
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out)
 {
     out->count = 0;
-    pthread_mutex_lock(&known.lock);
-    struct record *record = known.unknown < UNKNOWN_MAX ? record_get(name) : record_find(name);
+    pthread_mutex_lock(&records.lock);
+    struct record *record = records.unknown < UNKNOWN_MAX ? record_get(name) : record_find(name);
     if (NULL != record && NULL == record->data && !record->asked) {
         ask(record);
     }
     if (NULL != record && NULL != record->data) {
         (void)parse(record->data, record->len_bytes, out);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     return out->count;
 }
 
@@ -302,7 +302,7 @@ static void await(struct record *record)
             ask(record);
         }
         while (record->asked) {
-            pthread_cond_wait(&known.answered, &known.lock);
+            pthread_cond_wait(&records.answered, &records.lock);
         }
     }
 }
@@ -324,7 +324,7 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     bool unreported = false;
 
     out->count = 0;
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     struct record *record = record_get(proc->proc_name);
     if (NULL != record && NULL == record->data && !record->waited) {
         await(record);
@@ -334,7 +334,7 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
         unreported = NULL != difference.what && !record->reported;
         record->reported = record->reported || unreported;
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     if (unreported) {
         report(proc, &difference);
     }
@@ -343,21 +343,21 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
 
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     struct record *record = record_get(name);
     if (NULL != record) {
         record->tried |= 1u << module_index;
     }
     bool all = NULL != record && record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     return all;
 }
 
 struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t name, bool make)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     struct record *record = make ? record_get(name) : record_find(name);
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     return NULL == record ? NULL : &record->endpoints;
 }
 
@@ -402,37 +402,38 @@ int mca_btl_rawe_proc_publish(void)
 {
     struct {
         struct head head;
-        struct entry entries[MCA_BTL_RAWE_MODULES_MAX];
+        struct published_interface entries[MCA_BTL_RAWE_MODULES_MAX];
     } modex;
     unsigned count = mca_btl_rawe_state.module_count;
 
-    known.host = find_host();
+    records.host = find_host();
     memset(&modex, 0, sizeof(modex));
     modex.head.wire_version = RAWE_WIRE_VERSION;
     modex.head.count = (uint8_t)count;
     modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
-    modex.head.host = htobe64(known.host);
+    modex.head.host = htobe64(records.host);
     for (unsigned i = 0; i < count; ++i) {
         const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
         const struct mca_btl_rawe_address *address = &module->address;
-        struct entry *entry = &modex.entries[i];
-        memcpy(entry->mac, address->mac, RAWE_MAC_BYTES);
-        entry->port = htons(address->port);
-        entry->key = htonl(address->key);
-        entry->mtu_bytes = htonl(address->mtu_bytes);
-        entry->speed_mbps = htonl(address->speed_mbps);
-        entry->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
-        entry->ping_key = htonl(address->ping_key);
-        entry->ping_port = htons(address->ping_port);
+        struct published_interface *interface = &modex.entries[i];
+        memcpy(interface->mac, address->mac, RAWE_MAC_BYTES);
+        interface->port = htons(address->port);
+        interface->key = htonl(address->key);
+        interface->mtu_bytes = htonl(address->mtu_bytes);
+        interface->speed_mbps = htonl(address->speed_mbps);
+        interface->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
+        interface->ping_key = htonl(address->ping_key);
+        interface->ping_port = htons(address->ping_port);
     }
     return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
-                                          sizeof(modex.head) + count * sizeof(struct entry));
+                                          sizeof(modex.head) +
+                                              count * sizeof(struct published_interface));
 }
 
 bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
 {
-    return 0 != published->count && published->host == known.host;
+    return 0 != published->count && published->host == records.host;
 }
 
 /** Index of a host among the silent ones; behind the last if it is not there. Lock held. */
@@ -440,7 +441,7 @@ static unsigned silent_index(uint64_t host)
 {
     unsigned i = 0;
 
-    while (i < known.silent_count && known.silent[i].host != host) {
+    while (i < records.silent_count && records.silent[i].host != host) {
         ++i;
     }
     return i;
@@ -448,43 +449,43 @@ static unsigned silent_index(uint64_t host)
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     unsigned i = silent_index(host);
-    bool silent = i < known.silent_count && 0 != (known.silent[i].modules & 1u << module_index);
-    pthread_mutex_unlock(&known.lock);
+    bool silent = i < records.silent_count && 0 != (records.silent[i].modules & 1u << module_index);
+    pthread_mutex_unlock(&records.lock);
     return silent;
 }
 
 void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     unsigned i = silent_index(host);
-    if (i == known.silent_count && !answered) {
+    if (i == records.silent_count && !answered) {
         /* Without memory the next process there takes as long again. */
-        void *more = realloc(known.silent, (i + 1) * sizeof(*known.silent));
+        void *more = realloc(records.silent, (i + 1) * sizeof(*records.silent));
         if (NULL != more) {
-            known.silent = more;
-            known.silent[known.silent_count++] = (struct silent_host){.host = host};
+            records.silent = more;
+            records.silent[records.silent_count++] = (struct silent_host){.host = host};
         }
     }
-    if (i < known.silent_count && answered) {
-        known.silent[i].modules &= ~(1u << module_index);
-    } else if (i < known.silent_count) {
-        known.silent[i].modules |= 1u << module_index;
+    if (i < records.silent_count && answered) {
+        records.silent[i].modules &= ~(1u << module_index);
+    } else if (i < records.silent_count) {
+        records.silent[i].modules |= 1u << module_index;
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
 }
 
 /** mca_btl_rawe_compat_departed_fn: by the runtime's thread. */
 static void note_death(const opal_process_name_t *name)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     struct record *record = record_get(*name);
     if (NULL != record && !record->died) { /* out of memory: rely on the silence timeout */
         record->died = true;
-        atomic_fetch_add(&known.died, 1);
+        atomic_fetch_add(&records.died, 1);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
 }
 
 void mca_btl_rawe_proc_listen(void)
@@ -496,12 +497,12 @@ void mca_btl_rawe_proc_listen(void)
 
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
-    if (0 == atomic_load(&known.died)) {
+    if (0 == atomic_load(&records.died)) {
         return false; /* asked often, and mostly there is none */
     }
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&records.lock);
     const struct record *record = record_find(name);
     bool died = NULL != record && record->died;
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&records.lock);
     return died;
 }
