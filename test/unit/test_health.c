@@ -150,3 +150,29 @@ TEST(rawe_health_lose__again_asks_at_once)
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
     assert_int_equal(asked, 3);
 }
+
+/** Time from when it answers again until it is used, after a failure by silence. */
+static uint64_t recovery_ns(void)
+{
+    rawe_health_doubt(&health, now_ns);
+    run(100 * MS, false, true);
+    assert_int_equal(last, RAWE_HEALTH_FAILED);
+    uint64_t begin_ns = now_ns;
+    while (last != RAWE_HEALTH_RECOVERED) {
+        run(10 * MS, true, true);
+    }
+    return now_ns - begin_ns;
+}
+
+TEST(rawe_health_check__one_that_fails_again_soon_answers_for_longer)
+{
+    uint64_t first_ns = recovery_ns();
+    uint64_t second_ns = recovery_ns();
+    uint64_t third_ns = recovery_ns();
+    assert_true(second_ns > first_ns && third_ns > second_ns);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(recovery_ns() < 5000 * MS); /* not without end */
+    }
+    now_ns += 60000 * MS;
+    assert_true(recovery_ns() == first_ns);
+}

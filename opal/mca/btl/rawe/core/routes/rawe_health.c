@@ -16,6 +16,10 @@
 /** Answers in a row after which a route is used again: a plug that is being moved bounces. */
 #define ANSWERS_WANTED 3u
 
+/** A failure this soon after a recovery doubles that, up to 24 answers: some three seconds. */
+#define RELAPSE_NS (10000 * MS)
+#define DOUBLINGS_MAX 3u
+
 /** Interval of questions: a part of the time since the state began, within these bounds. */
 #define SUSPECT_LEAST_NS (10 * MS)
 #define SUSPECT_MOST_NS (250 * MS)
@@ -25,7 +29,10 @@
 
 static void enter(struct rawe_health *health, enum rawe_health_state state, uint64_t now_ns)
 {
-    *health = (struct rawe_health){.since_ns = now_ns, .state = (uint8_t)state};
+    *health = (struct rawe_health){.since_ns = now_ns,
+                                   .recovered_ns = health->recovered_ns,
+                                   .state = (uint8_t)state,
+                                   .relapses = health->relapses};
 }
 
 void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns)
@@ -65,7 +72,10 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
         return RAWE_HEALTH_NOTHING;
     }
     if (now_ns - health->since_ns >= PATIENCE_NS && other_pong_ns >= health->since_ns) {
+        bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
         enter(health, RAWE_HEALTH_DOWN, now_ns);
+        health->relapses =
+            !soon ? 0 : (uint8_t)(health->relapses + (health->relapses < DOUBLINGS_MAX));
         return RAWE_HEALTH_FAILED;
     }
     if (now_ns < rawe_health_due_ns(health)) {
@@ -83,8 +93,9 @@ static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t 
     }
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
-    if (health->answers >= ANSWERS_WANTED) {
+    if (health->answers >= ANSWERS_WANTED << health->relapses) {
         enter(health, RAWE_HEALTH_UP, now_ns);
+        health->recovered_ns = now_ns;
         return RAWE_HEALTH_RECOVERED;
     }
     health->asked_ns = now_ns;

@@ -3,7 +3,9 @@
  *
  * Health of a route, by the answers of the peer's responder: a route is down when it does not
  * answer while another one to the same process does, and up again when it answers several times in
- * a row. A route without doubt is not asked.
+ * a row. A route without doubt is not asked. A route that fails again soon after it has recovered has
+ * to answer for longer each time (hold-down): where many senders share a port, PINGs are lost as well,
+ * and a route that comes and goes is worse than one that stays away.
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^
@@ -23,10 +25,12 @@ enum rawe_health_state {
 };
 
 struct rawe_health {
-    uint64_t since_ns; /**< it is in this state */
-    uint64_t asked_ns; /**< when it was last asked in this state; 0: not yet */
-    uint8_t state;     /**< enum rawe_health_state */
-    uint8_t answers;   /**< DOWN: in a row */
+    uint64_t since_ns;     /**< it is in this state */
+    uint64_t asked_ns;     /**< when it was last asked in this state; 0: not yet */
+    uint64_t recovered_ns; /**< when it was last UP after having been DOWN; 0: never */
+    uint8_t state;         /**< enum rawe_health_state */
+    uint8_t answers;       /**< DOWN: in a row */
+    uint8_t relapses;      /**< how often it has failed again soon after it had recovered */
 };
 
 /** What to do about a route. */
