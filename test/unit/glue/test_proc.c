@@ -7,6 +7,7 @@
 #include "btl_rawe_proc.h"
 
 #include <pthread.h>
+#include <unistd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +35,12 @@ static struct {
     void *context;
 } questions[QUESTIONS_MAX];
 static unsigned question_count;
-static bool at_once;      /**< it answers before the question returns */
-static bool refuses;      /**< it takes no question */
-static atomic_uint asked; /**< questions that were answered at once, or refused */
-static int limit_s;       /**< of the last question */
-static bool alone;        /**< no other BTL takes a process */
+static bool at_once;               /**< it answers before the question returns */
+static bool refuses;               /**< it takes no question */
+static atomic_uint asked;          /**< questions that were answered at once, or refused */
+static int limit_s;                /**< of the last question */
+static bool alone;                 /**< no other BTL takes a process */
+static void (*while_asking)(void); /**< called by the next question */
 static mca_btl_rawe_compat_departed_fn *departed;
 
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *of, const void *data,
@@ -75,6 +77,11 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
 {
     assert_ptr_equal(of, &component.btl_version);
     limit_s = seconds;
+    if (while_asking != NULL) {
+        void (*call_once)(void) = while_asking;
+        while_asking = NULL;
+        call_once();
+    }
     if (refuses || at_once) {
         asked++;
         if (refuses) {
@@ -372,6 +379,31 @@ TEST(mca_btl_rawe_proc_wait__does_without_a_runtime)
     assert_int_equal(wait_for(7, &found), 0);
     assert_false(find(7));
     assert_int_equal(asked, 2);
+}
+
+static pthread_t waiter;
+
+static void *wait_main(void *context)
+{
+    struct mca_btl_rawe_published found;
+    (void)wait_for(7, &found);
+    return NULL;
+}
+
+static void begin_to_wait(void)
+{
+    assert_int_equal(pthread_create(&waiter, NULL, wait_main, NULL), 0);
+    usleep(50000); /* for it to find that the question has been asked */
+}
+
+TEST(mca_btl_rawe_proc_wait__ends_when_another_threads_question_fails)
+{
+    refuses = true;
+    while_asking = begin_to_wait;
+    assert_false(find(7));
+    alarm(30);
+    assert_int_equal(pthread_join(waiter, NULL), 0);
+    alarm(0);
 }
 
 /* mca_btl_rawe_proc_find */

@@ -302,6 +302,9 @@ static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t 
     if (!opal_using_threads() || NULL != mca_btl_rawe_endpoint_in_order(endpoint->proc)) {
         return false;
     }
+    if (state->finalizing) {
+        return true; /* nothing of Open MPI receives any more, nor are deferred messages delivered */
+    }
     struct mca_btl_rawe_message *message = malloc(sizeof(*message) + len_bytes);
     if (NULL == message) {
         return false;

@@ -210,6 +210,7 @@ static void ask(struct record *record)
     }
     if (OPAL_SUCCESS != status) {
         record->asked = false;
+        pthread_cond_broadcast(&records.answered); /* no answer comes: another thread may wait */
         free(question);
     }
 }
@@ -295,7 +296,6 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
  */
 static void await(struct record *record)
 {
-    record->waited = true;
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
          --questions) {
         if (!record->asked) {
@@ -305,6 +305,7 @@ static void await(struct record *record)
             pthread_cond_wait(&records.answered, &records.lock);
         }
     }
+    record->waited = true; /* not before: a second thread waits for the same answer */
 }
 
 static void report(const opal_proc_t *proc, const struct difference *difference)
