@@ -179,3 +179,20 @@ TEST(rawe_conn_table_free__can_be_used_again)
     assert_null(rawe_conn_table_find(&table, id));
     assert_true(rawe_conn_table_add(&table, &conns[0]) != 0);
 }
+
+TEST(rawe_conn_table_free__ids_of_before_find_nothing)
+{
+    uint32_t ids[3];
+    for (unsigned i = 0; i < 3; i++) {
+        ids[i] = rawe_conn_table_add(&table, &conns[i]);
+    }
+    ids[1] = rawe_conn_table_renew(&table, ids[1]);
+    for (unsigned i = 0; i < 3; i++) {
+        rawe_conn_table_remove(&table, ids[i]);
+    }
+    rawe_conn_table_free(&table);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)rawe_conn_table_add(&table, &conns[i]);
+        assert_null(rawe_conn_table_find(&table, ids[i]));
+    }
+}

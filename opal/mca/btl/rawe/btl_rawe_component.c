@@ -92,7 +92,9 @@ static int component_open(void)
     mca_btl_rawe_help_begin();
     mca_btl_rawe_proc_open();
     mca_btl_rawe_lock_init();
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    mca_btl_rawe_state = (struct mca_btl_rawe_state){
+        .connections.generation = mca_btl_rawe_state.connections.generation,
+    };
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component;
     return OPAL_SUCCESS;

@@ -31,7 +31,7 @@ static bool grow(struct rawe_conn_table *table)
     table->ids = ids;
     for (uint32_t i = table->size; i < size; i++) {
         entries[i] = NULL;
-        ids[i] = i;
+        ids[i] = i | table->generation << INDEX_BITS;
     }
     table->size = size;
     return true;
@@ -72,8 +72,13 @@ void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id)
 
 void rawe_conn_table_free(struct rawe_conn_table *table)
 {
+    uint32_t newest = table->generation;
     assert(table->used == 0);
+    for (uint32_t i = 0; i < table->size; i++) {
+        uint32_t generation = table->ids[i] >> INDEX_BITS;
+        newest = generation > newest ? generation : newest;
+    }
     free(table->entries);
     free(table->ids);
-    *table = (struct rawe_conn_table){0};
+    *table = (struct rawe_conn_table){.generation = newest};
 }

@@ -24,6 +24,7 @@ struct rawe_conn_table {
     uint32_t full_below; /**< no index below is free */
     uint32_t used;       /**< connections in the table */
     uint32_t migrated;   /**< of these, how many do not use their preferred route */
+    uint32_t generation; /**< entries that are used for the first time begin behind it */
 };
 
 /** Add a connection. Returns its id, or 0 without memory or when the table is full (2^20). */
@@ -42,7 +43,10 @@ static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_tabl
     return index < table->size && table->ids[index] == id ? table->entries[index] : NULL;
 }
 
-/** Free the table, from which all connections have been removed. */
+/**
+ * Free the table, from which all connections have been removed. If it is filled again, as by the
+ * next MPI session of the process, late frames of before find nothing.
+ */
 void rawe_conn_table_free(struct rawe_conn_table *table);
 
 #endif
