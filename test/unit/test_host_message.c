@@ -50,7 +50,7 @@ static void send_with(const struct rawe_host_message *message, unsigned descript
         .msg_controllen = CMSG_SPACE(descriptors * sizeof(int)),
     };
 
-    for (unsigned i = 0; i < descriptors; i++) {
+    for (unsigned i = 0; i < descriptors && i <= MOST; i++) {
         memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &ends[0], sizeof(int));
     }
     assert_true(sendmsg(ends[0], &header, 0) > 0);

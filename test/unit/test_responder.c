@@ -30,7 +30,7 @@ static struct memory_port {
     uint32_t waiting;
     unsigned first;
     uint8_t frames[FRAMES][FRAME_BYTES];
-    unsigned sent;           /**< atomic */
+    unsigned sent;
     struct rawe_header last; /**< header of the last frame that was sent */
     uint8_t last_to[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -86,7 +86,7 @@ static unsigned memory_transmit(void *port, const struct rawe_frame *frames, uns
     assert_int_equal(rawe_header_decode(&memory.last, bytes + RAWE_ETH_HEADER_BYTES,
                                         frames[0].len_bytes - RAWE_ETH_HEADER_BYTES),
                      RAWE_DECODE_OK);
-    __atomic_fetch_add(&memory.sent, 1, __ATOMIC_SEQ_CST);
+    memory.sent++;
     return 1;
 }
 
@@ -145,6 +145,8 @@ static void await_handled(uint64_t frames)
     for (unsigned i = 0; i < 20000; i++) {
         const struct rawe_responder_counters now = counters();
         if (now.pings_answered + now.probes_seen + now.pongs_unknown == frames) {
+            pthread_mutex_lock(&memory.lock); /* what was sent can be read from here on */
+            pthread_mutex_unlock(&memory.lock);
             return;
         }
         usleep(1000);
