@@ -621,6 +621,36 @@ TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
     assert_int_equal(counters(0)->frames_resent, resent);
 }
 
+static unsigned drops, refusals;
+
+/** A link that loses batches, and then is full for single frames. */
+static bool transmit_hesitant(void *context, const struct rawe_frame *packet,
+                              uint32_t segment_bytes)
+{
+    if (segment_bytes != 0 && drops != 0) {
+        drops--;
+        return true;
+    }
+    if (segment_bytes == 0 && drops == 0 && refusals != 0 && packet->len_bytes > 1000) {
+        refusals--;
+        return false;
+    }
+    return unit_transmit_batch(context, packet, segment_bytes);
+}
+
+TEST(rawe_conn_batch_transmit__a_full_link_is_no_further_loss)
+{
+    batch_connect(16);
+    batch_put(20000, 1);
+    net.node[0].engine.batches.output.transmit = transmit_hesitant;
+    drops = 2;
+    refusals = 10;
+    batch_put(20000, 2);
+    assert_int_equal(drops + refusals, 0);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(counters(0)->validations_failed, 0);
+}
+
 static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->batch == 0 || frame->header.sequence - of->filter_count >= 100 ||

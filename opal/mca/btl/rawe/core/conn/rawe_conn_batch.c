@@ -228,17 +228,19 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
 }
 
 /**
+ * A peer that has no memory refuses frames that come singly while the path loses batches: lost that
+ * often, it was the path.
+ */
+#define REFUSALS_MOST 8u
+
+/**
  * A batch of several frames, which was lost whole each time, goes in single ones. When that was so
  * with some in a row, something lets only those pass: it is not worth trying again.
  */
-static void note_lost_whole(struct rawe_conn *conn, const struct rawe_txframe *frame)
+static bool was_lost_whole(const struct rawe_txframe *frame)
 {
-    if (frame->segments == 1 || frame->arrived != 0 || frame->sendings != SENDINGS_AS_BATCH) {
-        return;
-    }
-    if (++conn->batches_lost >= BATCHES_LOST_MAX) {
-        rawe_conn_batch_withdraw(conn);
-    }
+    return frame->segments != 1 && frame->arrived == 0 &&
+           (frame->sendings == SENDINGS_AS_BATCH || frame->sendings == REFUSALS_MOST);
 }
 
 /** A mask of `count` segments from the first on. */
@@ -246,12 +248,6 @@ static uint64_t first_segments(uint32_t count)
 {
     return count < RAWE_BATCH_FRAMES_MAX ? (1ull << count) - 1 : UINT64_MAX;
 }
-
-/**
- * A peer that has no memory refuses frames that come singly while the path loses batches: lost that
- * often, it was the path.
- */
-#define REFUSALS_MOST 8u
 
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
@@ -263,9 +259,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
     bool refused = rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST;
     bool alone =
         conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 && !refused;
-    if (alone) {
-        note_lost_whole(conn, frame);
-    }
+    bool lost_whole = alone && was_lost_whole(frame);
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
         /* A packet says of all its frames whether they are sent again. */
@@ -280,6 +274,10 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         conn->engine->counters.batches_sent++;
         rawe_conn_sent(conn, frame, first_segments(count) << first, now_ns);
         room -= count;
+        if (lost_whole && ++conn->batches_lost >= BATCHES_LOST_MAX) {
+            rawe_conn_batch_withdraw(conn);
+        }
+        lost_whole = false; /* once for each loss, however often the link is full */
     }
     return true;
 }
