@@ -311,3 +311,16 @@ TEST(rawe_conn_send__has_failed)
         assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
     }
 }
+
+/** A callback gives a later time than its round began with; what follows must not look older. */
+TEST(rawe_conn_send_copy__time_does_not_go_back)
+{
+    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint64_t begin_ns = net.now_ns;
+    assert_int_equal(rawe_conn_send_copy(conn, 1, "a", 1, NULL, 0, begin_ns + UNIT_MS),
+                     RAWE_STATUS_DONE);
+    uint32_t first = conn->sendwin.next - 1;
+    assert_int_equal(rawe_conn_send_copy(conn, 1, "b", 1, NULL, 0, begin_ns), RAWE_STATUS_DONE);
+    assert_true(rawe_sendwin_at(&conn->sendwin, first + 1)->first.oldest_ns >=
+                rawe_sendwin_at(&conn->sendwin, first)->first.oldest_ns);
+}

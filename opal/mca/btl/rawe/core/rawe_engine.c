@@ -225,16 +225,6 @@ static inline bool is_predicted(const struct rawe_engine *engine, const struct r
 }
 
 /**
- * The time for a connection of another engine than the one that receives: a callback may have given
- * that a later one since.
- */
-static uint64_t advance_time(struct rawe_engine *owner, uint64_t now_ns)
-{
-    owner->now_ns = now_ns > owner->now_ns ? now_ns : owner->now_ns;
-    return owner->now_ns;
-}
-
-/**
  * True when what the peer says of its end of a connection is true of a connection that we have:
  * then it knows which id to put into its frames, and one with another id does not come from it.
  */
@@ -327,7 +317,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             engine->counters.dropped_source++;
             return;
         }
-        now_ns = advance_time(conn->engine, now_ns);
+        now_ns = rawe_engine_time(conn->engine, now_ns);
         if (!reply && is_preferred(conn, &from)) {
             rawe_conn_follow_connect(conn, route, from.incarnation, now_ns);
         }
@@ -453,7 +443,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     bool defers_too = engine->deferral.active && !owner->deferral.active;
     uint8_t migration = conn->migration;
     bool newest = rawe_conn_newest_probe(conn, header->sequence);
-    now_ns = advance_time(owner, now_ns);
+    now_ns = rawe_engine_time(owner, now_ns);
     if (defers_too) {
         rawe_engine_defer_begin(owner);
     }
@@ -495,7 +485,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
     struct rawe_header header;
     const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
     const uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     if (len_bytes < RAWE_ETH_HEADER_BYTES) {
         engine->counters.dropped_short++;
         return;
@@ -537,7 +527,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 {
     struct rawe_batch batch;
     struct rawe_header *header = &batch.header;
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
         return;
     }
@@ -595,7 +585,7 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     if (engine->pending != NULL) {
         /*
@@ -618,7 +608,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     rawe_txframe_pool_trim(&engine->frames, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);

@@ -94,7 +94,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     struct rawe_engine *engine = conn->engine;
     assert(now_ns != RAWE_TIME_LATER || rawe_conn_stamps_later(conn));
     if (now_ns != RAWE_TIME_LATER) {
-        engine->now_ns = now_ns;
+        now_ns = rawe_engine_time(engine, now_ns);
     }
     if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
@@ -148,7 +148,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
                                        uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
@@ -206,7 +206,7 @@ static bool coalesces(const struct rawe_conn *conn)
 bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(engine, now_ns);
     if (conn->handshake.state == RAWE_CONN_FAILED) {
         send->next = NULL;
         rawe_conn_complete(engine, send, RAWE_STATUS_FAILED);
@@ -231,7 +231,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
 
 void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
-    conn->engine->now_ns = now_ns;
+    now_ns = rawe_engine_time(conn->engine, now_ns);
     if (ready_to_send(conn, now_ns)) {
         rawe_conn_output_some(conn, !coalesces(conn), now_ns);
     }

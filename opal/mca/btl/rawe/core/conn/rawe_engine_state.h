@@ -160,4 +160,14 @@ struct rawe_engine {
     uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
 };
 
+/**
+ * Time never goes back: a callback may have given a later one than the round that it belongs to began
+ * with. What is sent behind that must not look older than what was sent before it, and lost.
+ */
+static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now_ns)
+{
+    engine->now_ns = now_ns > engine->now_ns ? now_ns : engine->now_ns;
+    return engine->now_ns;
+}
+
 #endif
