@@ -74,6 +74,32 @@ TEST(mca_btl_rawe_compat_hostname__cuts_what_is_long)
     }
 }
 
+mca_base_framework_t ompi_osc_base_framework;
+extern bool ompi_mpi_thread_multiple;
+bool ompi_mpi_thread_multiple;
+
+/** Only where messages can serve windows: osc/pt2pt, which MPI_THREAD_MULTIPLE rules out. */
+TEST(mca_btl_rawe_compat_windows_by_messages__needs_pt2pt)
+{
+    static const mca_base_component_t rdma = {.mca_component_name = "rdma"};
+    static const mca_base_component_t pt2pt = {.mca_component_name = "pt2pt"};
+    mca_base_component_list_item_t items[] = {{.cli_component = &rdma}, {.cli_component = &pt2pt}};
+    opal_list_t *components = &ompi_osc_base_framework.framework_components;
+
+    OBJ_CONSTRUCT(components, opal_list_t);
+    for (size_t i = 0; i < 2; i++) {
+        OBJ_CONSTRUCT(&items[i].super, opal_list_item_t);
+        opal_list_append(components, &items[i].super);
+        assert_false(mca_btl_rawe_compat_windows_by_messages()); /* not opened yet */
+        ompi_osc_base_framework.framework_flags = MCA_BASE_FRAMEWORK_FLAG_OPEN;
+        assert_int_equal(mca_btl_rawe_compat_windows_by_messages(), 1 == i);
+        ompi_mpi_thread_multiple = true;
+        assert_false(mca_btl_rawe_compat_windows_by_messages());
+        ompi_mpi_thread_multiple = false;
+        ompi_osc_base_framework.framework_flags = 0;
+    }
+}
+
 /** The job is not fault-tolerant. */
 int mca_base_var_find(const char *project, const char *framework, const char *component,
                       const char *name_of_it)

@@ -216,6 +216,28 @@ bool mca_btl_rawe_compat_shared_memory_expected(void)
     return false;
 }
 
+/* Of libmpi, where it is loaded: ompi/mca/osc/base/base.h, ompi/runtime/mpiruntime.h. */
+extern mca_base_framework_t ompi_osc_base_framework __attribute__((weak));
+extern bool ompi_mpi_thread_multiple __attribute__((weak));
+
+bool mca_btl_rawe_compat_windows_by_messages(void)
+{
+    mca_base_component_list_item_t *item;
+
+    if (NULL == &ompi_mpi_thread_multiple || ompi_mpi_thread_multiple ||
+        NULL == &ompi_osc_base_framework || !mca_base_framework_is_open(&ompi_osc_base_framework)) {
+        return false;
+    }
+    OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components,
+                      mca_base_component_list_item_t)
+    {
+        if (0 == strcmp("pt2pt", item->cli_component->mca_component_name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *mca_btl_rawe_compat_my_hostname(void)
 {
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;

@@ -198,6 +198,12 @@ bool mca_btl_rawe_compat_alone(void);
 /** May there be one for shared memory? Known before all BTLs are initialized. */
 bool mca_btl_rawe_compat_shared_memory_expected(void);
 
+/**
+ * Has this job a component that makes messages of what is done to windows? 4.1 alone has one
+ * (osc/pt2pt), and without MPI_THREAD_MULTIPLE. Known when processes are introduced to BTLs.
+ */
+bool mca_btl_rawe_compat_windows_by_messages(void);
+
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 

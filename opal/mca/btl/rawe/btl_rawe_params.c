@@ -114,6 +114,10 @@ static const struct flag flags[] = {
     {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
+    {"windows", &mca_btl_rawe_params.windows, false, OPAL_INFO_LVL_4,
+     "Offer PUT, GET and atomic operations for windows even where Open MPI can make messages of "
+     "them (osc/pt2pt of 4.1, if not excluded), which is faster for accumulates, but waits for "
+     "targets that compute; where it cannot, they are always offered"},
     {"fanout", &mca_btl_rawe_params.fanout, true, OPAL_INFO_LVL_5,
      "Where a host has several ranks of a job, let their sockets receive as a group, in which the "
      "kernel offers a frame to one of them, not to all"},

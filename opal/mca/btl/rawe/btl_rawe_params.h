@@ -17,6 +17,7 @@ struct mca_btl_rawe_params {
     char *if_include;   /**< comma-separated names, MACs, CIDR subnets; NULL or empty: default */
     char *if_exclude;   /**< the same; not both */
     bool loopback;      /**< peers on this host go over lo */
+    bool windows;       /**< offered even where Open MPI can make messages of the operations */
     uint64_t ethertype; /**< of all our frames, host order */
     char *helper;       /**< path of rawe-socket-helper; NULL or empty: none */
 
