@@ -3,7 +3,8 @@
  *
  * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself.
  * It is installed with the file capability cap_net_raw=ep, for a group to execute. Read from
- * main() at the end upwards; beside this file it consists of rawe_filter.c and rawe_fanout_program.c.
+ * main() at the end upwards; beside this file it consists of rawe_filter.c, rawe_fanout_program.c
+ * and rawe_descriptor.c.
  *
  *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. All
  *      that follows is done without any.
@@ -43,6 +44,7 @@
 
 #include "linux/packet/rawe_filter.h"
 #include "linux/packet/rawe_helper.h"
+#include "linux/sys/rawe_descriptor.h"
 
 /** The access list. Set when it is built, by configure; the tests build one with a list of theirs. */
 #ifndef RAWE_HELPER_LIST
@@ -408,21 +410,9 @@ static void answer(enum rawe_helper_status status, int32_t code, int socket_fd)
 {
     struct rawe_helper_answer out = {
         .version = RAWE_HELPER_VERSION, .status = status, .code = code};
-    struct iovec piece = {&out, sizeof out};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
-                            .cmsg_level = SOL_SOCKET,
-                            .cmsg_type = SCM_RIGHTS}};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
 
-    if (status == RAWE_HELPER_GRANTED) {
-        memcpy(CMSG_DATA(&control.header), &socket_fd, sizeof(int));
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-    }
-    (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)rawe_descriptor_send(STDIN_FILENO, &out, sizeof out,
+                               status == RAWE_HELPER_GRANTED ? socket_fd : -1);
 }
 
 static const char *const status_names[RAWE_HELPER_STATUS_COUNT] = {

@@ -57,8 +57,8 @@ def give_capability(program, group=NOBODY):
 def build_helper(directory, *more):
     """rawe-socket-helper with an access list of its own, `helper.conf` beside it."""
     program = directory / "rawe-socket-helper"
-    names = ("rawe_filter", "rawe_fanout_program")
-    sources = [COMPONENT_SOURCES / f"linux/packet/{name}.c" for name in names]
+    names = ("packet/rawe_filter", "packet/rawe_fanout_program", "sys/rawe_descriptor")
+    sources = [COMPONENT_SOURCES / f"linux/{name}.c" for name in names]
     command = ["cc", "-std=gnu11", "-O2", f"-I{COMPONENT_SOURCES}"]
     command += [f'-DRAWE_HELPER_LIST="{directory}/helper.conf"', "-o", program]
     subprocess.run([*command, ROOT / "tools/rawe-socket-helper.c", *sources, *more], check=True)

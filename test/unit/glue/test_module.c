@@ -49,9 +49,9 @@ int rawe_host_group_open(struct rawe_host_group **group,
     return 0;
 }
 
-int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
+void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
 {
-    return port == NULL ? -1 : 0;
+    assert_non_null(port);
 }
 
 static int refuse(struct rawe_port *port, int interface_index, struct rawe_port_error *error)

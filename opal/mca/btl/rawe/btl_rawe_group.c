@@ -131,10 +131,9 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
 
     if (NULL != group && !module->links_in_group) {
         module->links_in_group = true;
-        /* Without room they receive outside of the group. */
-        (void)rawe_host_group_register(group, module->link);
+        rawe_host_group_register(group, module->link);
         if (NULL != module->bulk) {
-            (void)rawe_host_group_register(group, module->bulk);
+            rawe_host_group_register(group, module->bulk);
         }
     }
 }
@@ -164,7 +163,7 @@ void mca_btl_rawe_group_open(void)
     state->group = group;
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
-        (void)rawe_host_group_register(group, rawe_responder_port(module->responder));
+        rawe_host_group_register(group, rawe_responder_port(module->responder));
         /* lo may be opened at the same time. */
         opal_mutex_lock(&module->endpoints_lock);
         if (module->open) {

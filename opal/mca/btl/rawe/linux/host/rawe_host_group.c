@@ -3,6 +3,7 @@
  *
  * The processes of a job on one host. See rawe_host_group.h.
  */
+#define _GNU_SOURCE
 #include "rawe_host_group.h"
 
 #include <errno.h>
@@ -11,12 +12,16 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "../packet/rawe_fanout.h"
+#include "../packet/rawe_helper.h"
 #include "../packet/rawe_packet.h"
-#include "rawe_host_leader.h"
-#include "rawe_host_message.h"
+#include "../sys/rawe_descriptor.h"
 
 /** The leader may start later: try to connect this often, at this interval. */
 #define ATTEMPTS_MAX 500u
@@ -25,24 +30,340 @@
 /** The leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Registrations of one process at most: three for each of its interfaces. */
-#define REGISTRATIONS_MAX 48u
+/** Sockets of one process at most: three for each of its interfaces. */
+#define SOCKETS_MAX 48u
 
-struct rawe_host_group {
-    pthread_mutex_t lock; /**< guards all that follows but `source`, which the service has */
-    struct rawe_service_source source; /**< fd: the connection; of the leader: epoll's */
-    struct rawe_host_group_config config;
-    char *name;                      /**< ours, of the configuration */
-    struct rawe_host_leader *leader; /**< NULL: another process is */
-    bool hushed;
-    bool broken;       /**< until all sockets are reopened */
-    unsigned attempts; /**< to connect */
-    unsigned registration_count;
-    unsigned registrations_sent;
-    struct rawe_fanout_member registrations[REGISTRATIONS_MAX];
+/** With sockets missing, the leader waits this long for further ones before those it has join. */
+#define QUIET_MS 5000
+
+/** Connections that wait to be accepted. */
+#define BACKLOG 128
+
+/** Any user of the host may connect: after refusing one the leader rests for a while. */
+#define PAUSE_MS 5
+
+/** The program itself needs descriptors, too: one part in this many is left to it. */
+#define DESCRIPTORS_DIVISOR 8u
+
+/** A process, as the leader sees it. */
+struct connection {
+    int fd;       /**< -1: free for the next */
+    bool joined;  /**< sockets of it are in groups */
+    bool leaving; /**< it needs no more frames */
 };
 
-/** No connection, and none is tried any more. */
+/** A socket that is to join. */
+struct waiting {
+    struct rawe_fanout_member member; /**< its descriptor is the leader's duplicate */
+    struct connection *from;
+};
+
+struct leader {
+    struct rawe_service_source source; /**< first; fd: epoll's */
+    struct rawe_service *service;      /**< its own, whose thread may wait for the helper */
+    const char *helper;
+    unsigned processes;
+    int descriptors_max;
+    int listen_fd; /**< -1: no process is let in any more */
+    unsigned waiting_count;
+    struct waiting *waiting;
+    struct connection connections[]; /**< as many as processes */
+};
+
+struct rawe_host_group {
+    struct rawe_service_source source; /**< first; fd: the connection. The service's */
+    pthread_mutex_t lock;              /**< guards what follows */
+    struct rawe_host_group_config config;
+    struct sockaddr_un address;
+    socklen_t address_bytes;
+    struct leader *leader; /**< NULL: in another process */
+    bool hushed;
+    bool broken;       /**< until all sockets are reopened */
+    unsigned attempts; /**< to connect, or to send */
+    unsigned socket_count;
+    unsigned sockets_sent;
+    struct rawe_fanout_member sockets[SOCKETS_MAX];
+};
+
+/** Does the process at the other end belong to our user? */
+static bool is_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t peer_bytes = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+           peer.uid == geteuid();
+}
+
+/* ---- the leader ---- */
+
+static int descriptors_max(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX) {
+        return INT32_MAX;
+    }
+    return (int)(limit.rlim_cur - limit.rlim_cur / DESCRIPTORS_DIVISOR);
+}
+
+/** `connection` NULL: it is the socket on which processes connect. */
+static bool watch(const struct leader *leader, int fd, struct connection *connection)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+
+    return epoll_ctl(leader->source.fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void stop_listening(struct leader *leader)
+{
+    if (leader->listen_fd >= 0) {
+        close(leader->listen_fd);
+        leader->listen_fd = -1;
+    }
+}
+
+/** Close a connection, and the sockets that came through it and have not joined. */
+static void drop(struct leader *leader, struct connection *connection)
+{
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < leader->waiting_count; i++) {
+        if (leader->waiting[i].from == connection) {
+            close(leader->waiting[i].member.fd);
+        } else {
+            leader->waiting[left++] = leader->waiting[i];
+        }
+    }
+    leader->waiting_count = left;
+    if (connection->fd >= 0) {
+        close(connection->fd);
+    }
+    *connection = (struct connection){.fd = -1};
+}
+
+/** The ends of the connections let all processes know: nothing is in a group any more, or needed. */
+static void drop_all(struct leader *leader)
+{
+    for (unsigned i = 0; i < leader->processes; i++) {
+        drop(leader, &leader->connections[i]);
+    }
+}
+
+static struct connection *free_connection(struct leader *leader)
+{
+    for (unsigned i = 0; i < leader->processes; i++) {
+        if (leader->connections[i].fd < 0) {
+            return &leader->connections[i];
+        }
+    }
+    return NULL;
+}
+
+/** Accept a connection. Returns false when it was refused. */
+static bool let_in(struct leader *leader)
+{
+    const int fd = accept4(leader->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct connection *connection = free_connection(leader);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE) {
+            stop_listening(leader); /* or it would be asked forever */
+        }
+        return true;
+    }
+    if (connection == NULL || fd >= leader->descriptors_max || !is_same_user(fd) ||
+        !watch(leader, fd, connection)) {
+        close(fd);
+        return false;
+    }
+    *connection = (struct connection){.fd = fd};
+    return true;
+}
+
+/** Take a socket, or that the process is leaving. False: anything else, or the end. */
+static bool receive(struct leader *leader, struct connection *connection)
+{
+    struct waiting next = {.from = connection};
+    const ssize_t got =
+        rawe_descriptor_receive(connection->fd, &next.member, sizeof next.member, &next.member.fd);
+
+    if (got == (ssize_t)sizeof next.member && next.member.fd >= 0) {
+        if (leader->waiting_count < leader->processes * SOCKETS_MAX &&
+            next.member.fd < leader->descriptors_max && rawe_fanout_joinable(&next.member)) {
+            leader->waiting[leader->waiting_count++] = next;
+        } else {
+            close(next.member.fd);
+        }
+        return true;
+    }
+    if (got >= 0 && next.member.fd >= 0) {
+        close(next.member.fd);
+    }
+    connection->leaving = connection->leaving || got == 1;
+    return got == 1 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/** Does no process that is there need frames any more? */
+static bool all_done(const struct leader *leader)
+{
+    for (unsigned i = 0; i < leader->processes; i++) {
+        if (leader->connections[i].fd >= 0 && !leader->connections[i].leaving) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Form a group of sockets that wait and are alike, `count` of them. */
+static void form_group(struct leader *leader, const struct rawe_fanout_member like, unsigned count)
+{
+    struct rawe_fanout_member members[RAWE_FANOUT_MEMBERS_MAX];
+    struct connection *from[RAWE_FANOUT_MEMBERS_MAX];
+    struct rawe_port_error error;
+    unsigned taken = 0, left = 0;
+    bool changed;
+
+    for (unsigned i = 0; i < leader->waiting_count; i++) {
+        const struct waiting *next = &leader->waiting[i];
+        if (taken < count && rawe_fanout_compatible(&next->member, &like)) {
+            members[taken] = next->member;
+            from[taken++] = next->from;
+        } else {
+            leader->waiting[left++] = *next;
+        }
+    }
+    leader->waiting_count = left;
+    const bool joined = rawe_fanout_form(members, count, leader->helper, &changed, &error) == 0;
+    rawe_helper_hang_up();
+    for (unsigned i = 0; i < count; i++) {
+        close(members[i].fd);
+        from[i]->joined = from[i]->joined || joined;
+    }
+    if (changed && !joined) {
+        /* The kernel took some and not all: those miss their frames. It would be the same again. */
+        stop_listening(leader);
+        drop_all(leader);
+    }
+}
+
+/**
+ * Join what is complete, or, when it has been `quiet`, as complete as it gets. Returns the
+ * milliseconds until more may join.
+ */
+static int form_groups(struct leader *leader, bool quiet)
+{
+    int rest_ms = -1;
+
+    for (unsigned first = 0; first < leader->waiting_count;) {
+        const struct rawe_fanout_member like = leader->waiting[first].member;
+        unsigned count = 0;
+        for (unsigned i = first; i < leader->waiting_count; i++) {
+            count += rawe_fanout_compatible(&leader->waiting[i].member, &like);
+        }
+        count = count < RAWE_FANOUT_MEMBERS_MAX ? count : RAWE_FANOUT_MEMBERS_MAX;
+        if (count >= 2 &&
+            (quiet || count >= leader->processes || count == RAWE_FANOUT_MEMBERS_MAX)) {
+            form_group(leader, like, count);
+            first = 0;
+        } else {
+            rest_ms = count >= 2 ? QUIET_MS : rest_ms;
+            first++;
+        }
+    }
+    return rest_ms;
+}
+
+/** rawe_service_source.serve */
+static int serve_leader(struct rawe_service_source *source, short events)
+{
+    struct leader *leader = (struct leader *)source;
+    const bool quiet = events == 0 && !source->deaf;
+    struct epoll_event event;
+
+    source->deaf = false;
+    while (!source->deaf && epoll_wait(source->fd, &event, 1, 0) > 0) {
+        struct connection *connection = event.data.ptr;
+        if (connection == NULL) {
+            source->deaf = !let_in(leader);
+        } else if (!receive(leader, connection)) {
+            const bool joined = connection->joined;
+            drop(leader, connection);
+            if (joined) {
+                drop_all(leader); /* others have lost their places */
+            }
+        }
+    }
+    if (all_done(leader)) {
+        drop_all(leader);
+    }
+    const int rest_ms = form_groups(leader, quiet);
+    return source->deaf ? PAUSE_MS : rest_ms;
+}
+
+static void close_leader(struct leader *leader)
+{
+    if (leader == NULL) {
+        return;
+    }
+    rawe_service_remove(&leader->source);
+    rawe_service_stop(leader->service);
+    stop_listening(leader);
+    drop_all(leader);
+    if (leader->source.fd >= 0) {
+        close(leader->source.fd);
+    }
+    free(leader->waiting);
+    free(leader);
+}
+
+/** Listen in a thread. Returns 0, or -1 and the error. */
+static int open_leader(struct rawe_host_group *group, struct rawe_port_error *error)
+{
+    const unsigned processes = group->config.processes;
+    struct leader *leader = calloc(1, sizeof *leader + processes * sizeof leader->connections[0]);
+
+    *error = (struct rawe_port_error){"malloc", ENOMEM};
+    if (leader == NULL) {
+        return -1;
+    }
+    leader->processes = processes;
+    for (unsigned i = 0; i < processes; i++) {
+        leader->connections[i].fd = -1;
+    }
+    leader->helper = group->config.helper;
+    leader->descriptors_max = descriptors_max();
+    leader->waiting = calloc((size_t)processes * SOCKETS_MAX, sizeof leader->waiting[0]);
+    leader->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    leader->source =
+        (struct rawe_service_source){.serve = serve_leader, .fd = epoll_create1(EPOLL_CLOEXEC)};
+    if (leader->waiting == NULL) {
+        goto failed;
+    }
+    if (leader->listen_fd < 0 || leader->source.fd < 0 ||
+        bind(leader->listen_fd, (const struct sockaddr *)&group->address, group->address_bytes) !=
+            0 ||
+        listen(leader->listen_fd, BACKLOG) != 0 || !watch(leader, leader->listen_fd, NULL)) {
+        *error = (struct rawe_port_error){"listening to the processes of this host", errno};
+        goto failed;
+    }
+    if (rawe_service_start(&leader->service, error) != 0) {
+        goto failed;
+    }
+    if (rawe_service_add(leader->service, &leader->source) != 0) {
+        *error = (struct rawe_port_error){"epoll_ctl", errno};
+        goto failed;
+    }
+    group->leader = leader;
+    return 0;
+
+failed:
+    close_leader(leader);
+    return -1;
+}
+
+/* ---- a process ---- */
+
 static void disconnect(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0) {
@@ -50,67 +371,28 @@ static void disconnect(struct rawe_host_group *group)
         close(group->source.fd);
         group->source.fd = -1;
     }
-    group->attempts = ATTEMPTS_MAX;
 }
 
 /** Returns true when connected to a leader of the same user. */
 static bool connect_to_leader(struct rawe_host_group *group)
 {
-    struct sockaddr_un address;
-    const socklen_t address_bytes = rawe_host_message_address(group->name, &address);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     group->attempts++;
     if (fd < 0) {
         return false;
     }
-    if (connect(fd, (const struct sockaddr *)&address, address_bytes) != 0) {
+    if (connect(fd, (const struct sockaddr *)&group->address, group->address_bytes) != 0) {
         close(fd);
         return false;
     }
+    if (!is_same_user(fd)) {
+        close(fd);
+        group->attempts = ATTEMPTS_MAX;
+        return false;
+    }
     group->source.fd = fd;
-    if (!rawe_host_message_same_user(fd)) {
-        disconnect(group);
-        return false;
-    }
     return true;
-}
-
-/** The leader is there, with sockets of its own: from now on others may come again. */
-static bool lead_again(struct rawe_host_group *group)
-{
-    if (!rawe_host_leader_resume(group->leader)) {
-        return false;
-    }
-    for (unsigned i = 0; i < group->registration_count; i++) {
-        (void)rawe_host_leader_register(group->leader, &group->registrations[i]);
-    }
-    return true;
-}
-
-/**
- * Reopen the sockets that a group left behind, and then form another one. Returns the
- * milliseconds until the next attempt, -1: there is none.
- */
-static int mend(struct rawe_host_group *group)
-{
-    int rest_ms = -1;
-
-    group->broken = true;
-    if (group->config.broken != NULL) {
-        rest_ms = group->config.broken(group->config.context);
-    }
-    if (rest_ms >= 0) {
-        return rest_ms;
-    }
-    if (group->leader != NULL) {
-        group->broken = !lead_again(group);
-        return group->broken ? -1 : 0;
-    }
-    group->broken = false;
-    group->attempts = 0;
-    group->registrations_sent = 0;
-    return ATTEMPT_INTERVAL_MS;
 }
 
 /** The leader says nothing: what can be received is the end of the connection. */
@@ -125,34 +407,45 @@ static bool has_ended(int fd)
 /** Is a socket of ours in a group? Not if the leader had no room, or formed none. */
 static bool is_grouped(const struct rawe_host_group *group)
 {
-    for (unsigned i = 0; i < group->registrations_sent; i++) {
-        if (rawe_fanout_is_member(group->registrations[i].fd)) {
+    for (unsigned i = 0; i < group->sockets_sent; i++) {
+        if (rawe_fanout_is_member(group->sockets[i].fd)) {
             return true;
         }
     }
     return false;
 }
 
-static int serve_member(struct rawe_host_group *group)
+/** Reopen what a group left behind, connect, send sockets: what is next. Returns as `serve`. */
+static int proceed(struct rawe_host_group *group)
 {
+    if (group->source.fd >= 0 && has_ended(group->source.fd)) {
+        disconnect(group);
+        group->broken = is_grouped(group);
+        group->attempts = ATTEMPTS_MAX; /* or it would be refused forever */
+    }
+    if (group->hushed) {
+        return -1;
+    }
+    if (group->broken) {
+        const int rest_ms = group->config.broken(group->config.context);
+        if (rest_ms >= 0) {
+            return rest_ms;
+        }
+        group->broken = false;
+        group->attempts = 0;
+        group->sockets_sent = 0;
+    }
     if (group->source.fd < 0) {
-        if (group->attempts >= ATTEMPTS_MAX || group->registration_count == 0) {
+        if (group->attempts >= ATTEMPTS_MAX || group->socket_count == 0) {
             return -1;
         }
         if (!connect_to_leader(group)) {
-            return group->attempts < ATTEMPTS_MAX ? ATTEMPT_INTERVAL_MS : -1;
+            return ATTEMPT_INTERVAL_MS;
         }
     }
-    if (has_ended(group->source.fd)) {
-        disconnect(group);
-        return is_grouped(group) ? mend(group) : -1; /* or it would be refused forever */
-    }
-    for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
-        const struct rawe_host_message message = {
-            .version = RAWE_HOST_MESSAGE_VERSION,
-            .member = group->registrations[group->registrations_sent],
-        };
-        if (!rawe_host_message_send(group->source.fd, &message)) {
+    for (; group->sockets_sent < group->socket_count; group->sockets_sent++) {
+        const struct rawe_fanout_member *next = &group->sockets[group->sockets_sent];
+        if (!rawe_descriptor_send(group->source.fd, next, sizeof *next, next->fd)) {
             /* Full, or too many descriptors of this user are on their way (ETOOMANYREFS). */
             return group->attempts++ < ATTEMPTS_MAX ? SEND_INTERVAL_MS : -1;
         }
@@ -160,33 +453,14 @@ static int serve_member(struct rawe_host_group *group)
     return -1;
 }
 
-static int serve_leader(struct rawe_host_group *group)
-{
-    const int rest_ms = rawe_host_leader_serve(group->leader);
-
-    return rawe_host_leader_broken(group->leader) ? mend(group) : rest_ms;
-}
-
+/** rawe_service_source.serve */
 static int serve(struct rawe_service_source *source, short events)
 {
-    struct rawe_host_group *group =
-        (struct rawe_host_group *)((char *)source - offsetof(struct rawe_host_group, source));
-    int rest_ms = -1;
+    struct rawe_host_group *group = (struct rawe_host_group *)source;
 
     (void)events;
     pthread_mutex_lock(&group->lock);
-    if (group->hushed) {
-        /* Nothing is to be done any more. */
-    } else if (group->broken) {
-        rest_ms = mend(group);
-    } else if (group->leader != NULL) {
-        rest_ms = serve_leader(group);
-    } else {
-        rest_ms = serve_member(group);
-    }
-    /* Or the thread would spin. */
-    source->deaf = group->hushed || group->broken ||
-                   (group->leader != NULL && rawe_host_leader_busy(group->leader));
+    const int rest_ms = proceed(group);
     pthread_mutex_unlock(&group->lock);
     return rest_ms;
 }
@@ -195,44 +469,32 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
                          struct rawe_service *service, struct rawe_port_error *error)
 {
     struct rawe_host_group *group = calloc(1, sizeof *group);
-    int code;
 
     *out = NULL;
-    if (group == NULL || (group->name = strdup(config->name)) == NULL) {
+    if (group == NULL) {
         *error = (struct rawe_port_error){"malloc", ENOMEM};
-        goto no_memory;
+        return -1;
     }
-    group->config = *config;
-    group->config.name = group->name;
     group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
-    code = pthread_mutex_init(&group->lock, NULL);
-    if (code != 0) {
-        *error = (struct rawe_port_error){"pthread_mutex_init", code};
-        goto no_memory;
-    }
-    if (config->leader) {
-        if (rawe_host_leader_open(&group->leader, config->name, config->processes, config->helper,
-                                  &group->source, error) != 0) {
-            goto no_leader;
-        }
-        group->source.fd = rawe_host_leader_fd(group->leader);
+    (void)pthread_mutex_init(&group->lock, NULL);
+    group->config = *config;
+    /* A name that begins with 0 is in no file system, and goes with its socket. */
+    const size_t len = strnlen(config->name, sizeof group->address.sun_path - 1);
+    group->address.sun_family = AF_UNIX;
+    memcpy(group->address.sun_path + 1, config->name, len);
+    group->address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+    if (config->leader && open_leader(group, error) != 0) {
+        goto failed;
     }
     if (rawe_service_add(service, &group->source) != 0) {
         *error = (struct rawe_port_error){"epoll_ctl", errno};
-        goto no_source;
+        goto failed;
     }
     *out = group;
     return 0;
 
-no_source:
-    rawe_host_leader_close(group->leader);
-no_leader:
-    pthread_mutex_destroy(&group->lock);
-no_memory:
-    if (group != NULL) {
-        free(group->name);
-    }
-    free(group);
+failed:
+    rawe_host_group_close(group, 0);
     return -1;
 }
 
@@ -241,25 +503,19 @@ bool rawe_host_group_has(const struct rawe_port *port)
     return rawe_fanout_is_member(port->fd);
 }
 
-int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
+void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
 {
     const struct rawe_packet *packet = (const struct rawe_packet *)port;
-    int status = -1;
 
     if (port->kind != &rawe_packet_port) {
-        return -1;
+        return;
     }
     pthread_mutex_lock(&group->lock);
-    if (group->registration_count < REGISTRATIONS_MAX) {
-        struct rawe_fanout_member *member = &group->registrations[group->registration_count++];
-        *member = rawe_fanout_member(port->fd, &packet->config);
-        status = group->leader == NULL || group->broken
-                     ? 0
-                     : rawe_host_leader_register(group->leader, member);
+    if (group->socket_count < SOCKETS_MAX) {
+        group->sockets[group->socket_count++] = rawe_fanout_member(port->fd, &packet->config);
     }
     pthread_mutex_unlock(&group->lock);
     rawe_service_wake(&group->source);
-    return status;
 }
 
 void rawe_host_group_hush(struct rawe_host_group *group)
@@ -269,26 +525,6 @@ void rawe_host_group_hush(struct rawe_host_group *group)
     pthread_mutex_unlock(&group->lock);
 }
 
-unsigned rawe_host_group_joined(struct rawe_host_group *group)
-{
-    pthread_mutex_lock(&group->lock);
-    const unsigned joined = group->leader == NULL ? 0 : rawe_host_leader_joined(group->leader);
-    pthread_mutex_unlock(&group->lock);
-    return joined;
-}
-
-/** Say that no frames are needed any more, and wait until the leader knows that of all. */
-static void await_leader(struct rawe_host_group *group, unsigned wait_ms)
-{
-    const struct rawe_host_message leaving = {.version = RAWE_HOST_MESSAGE_VERSION, .leaving = 1};
-    struct pollfd wait = {.fd = group->source.fd, .events = POLLIN};
-
-    if (group->registrations_sent > 0 && group->source.fd >= 0 &&
-        rawe_host_message_send(group->source.fd, &leaving)) {
-        (void)poll(&wait, 1, (int)wait_ms);
-    }
-}
-
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
 {
     if (group == NULL) {
@@ -296,14 +532,12 @@ void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
     }
     rawe_host_group_hush(group);
     rawe_service_remove(&group->source);
-    if (group->leader != NULL) {
-        rawe_host_leader_await_others(group->leader, wait_ms);
-        rawe_host_leader_close(group->leader);
-    } else {
-        await_leader(group, wait_ms);
-        disconnect(group);
+    struct pollfd end = {.fd = group->source.fd, .events = POLLIN};
+    if (end.fd >= 0 && rawe_descriptor_send(end.fd, "", 1, -1)) {
+        (void)poll(&end, 1, (int)wait_ms);
     }
+    close_leader(group->leader); /* before it sees our own end */
+    disconnect(group);
     pthread_mutex_destroy(&group->lock);
-    free(group->name);
     free(group);
 }

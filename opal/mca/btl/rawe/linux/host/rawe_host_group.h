@@ -3,16 +3,16 @@
  *
  * The processes of a job on one host, and the fanout groups (rawe_fanout.h) they receive in.
  *
- * One of them, the leader, listens on a Unix socket. The others connect and hand it duplicates of
- * the descriptors of their packet sockets. When all have come, or none has for a while, it joins
- * them to groups.
+ * One of them runs the leader, a thread that listens on a Unix socket. All connect, that one too, and
+ * hand it duplicates of the descriptors of their packet sockets. When all have come, or none has for
+ * a while, it joins them to groups.
  *
  *     leader                                 process
  *        │<──────── connect ──────────────────────│  both check the other's user
- *        │<──────── sockets, keys ────────────────│  once for each socket
+ *        │<──────── socket, keys ─────────────────│  once for each socket
  *        │   joins all of an interface            │  from now on it receives in the group
  *        │                                        │
- *        │<──────── leaving ──────────────────────│  at its end, it waits with open sockets,
+ *        │<──────── leaving: one byte ────────────│  at its end, it waits with open sockets,
  *        │────────  end of the connection ───────>│  until all are leaving
  *
  * Until a socket is in a group, and if it never gets into one, it receives as any other.
@@ -35,13 +35,12 @@ struct rawe_host_group;
 struct rawe_host_group_config {
     const char *name;   /**< of the Unix socket (abstract): the same for all, and only for them */
     bool leader;        /**< one of them is */
-    unsigned processes; /**< of the job on this host, the leader included */
+    unsigned processes; /**< of the job on this host, the leader's included */
     const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
     /**
      * Called by the service thread when the sockets that were registered may miss frames for good,
      * as a process has ended: reopens them, under the same descriptors. Returns after how many
-     * milliseconds it is to be called again, -1: all is done. It may not call the group. NULL: not
-     * called.
+     * milliseconds it is to be called again, -1: all is done. It may not call the group.
      */
     int (*broken)(void *context);
     void *context;
@@ -53,10 +52,10 @@ int rawe_host_group_open(struct rawe_host_group **group,
                          struct rawe_port_error *error);
 
 /**
- * Have a port of this process join a group, some time. It stays the caller's. Returns 0, or -1 when
- * there is no room: then it stays outside.
+ * Have a port of this process join a group, some time. It stays the caller's. When there is no room
+ * it stays outside.
  */
-int rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
+void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
 /** Is this port in a group? */
 bool rawe_host_group_has(const struct rawe_port *port);
@@ -72,8 +71,5 @@ void rawe_host_group_hush(struct rawe_host_group *group);
  * most, until that is true of all. NULL is nothing to close.
  */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
-
-/** How many sockets the leader has joined to groups. */
-unsigned rawe_host_group_joined(struct rawe_host_group *group);
 
 #endif

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../sys/rawe_descriptor.h"
+
 /** A helper ends a little before that. */
 #define TIMEOUT_MS 65000
 
@@ -191,34 +193,6 @@ static bool await_answer(int fd, int timeout_ms)
     }
 }
 
-/** Receive the answer, and the descriptor beside it, or -1. Returns false: there is no answer. */
-static bool receive_answer(int fd, struct rawe_helper_answer *answer, int *socket_fd)
-{
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec piece = {answer, sizeof *answer};
-    struct msghdr message = {
-        .msg_iov = &piece,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = CMSG_LEN(sizeof(int)), /* CMSG_SPACE would have room for a second one */
-    };
-    const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-    *socket_fd = -1;
-    if (got < 0) {
-        return false;
-    }
-    const struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS &&
-        part->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(socket_fd, CMSG_DATA(part), sizeof(int));
-    }
-    return got == (ssize_t)sizeof *answer && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-}
-
 /** Send the request, receive the answer. Returns the socket, or -1 and the error. */
 static int converse(int fd, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error)
@@ -226,7 +200,7 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
     struct rawe_helper_answer answer;
     int socket_fd;
 
-    if (send(fd, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (!rawe_descriptor_send(fd, request, sizeof *request, -1)) {
         *error = (struct rawe_port_error){NO_ANSWER, EPERM};
         return -1;
     }
@@ -234,7 +208,7 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
         *error = (struct rawe_port_error){"rawe-socket-helper did not answer in time", EPERM};
         return -1;
     }
-    if (!receive_answer(fd, &answer, &socket_fd)) {
+    if (rawe_descriptor_receive(fd, &answer, sizeof answer, &socket_fd) != sizeof answer) {
         *error = (struct rawe_port_error){NO_ANSWER, EPERM};
     } else if (answer.version != RAWE_HELPER_VERSION) {
         *error = (struct rawe_port_error){status_reason(RAWE_HELPER_OTHER_VERSION), EPERM};
