@@ -295,16 +295,18 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
     if (!ready) {
         ready = true;
         responder.wire = &nowhere;
-        FUZZ_CHECK(rawe_ping_table_init(&responder.pings) == 0, "no table of probes");
+        responder.free_ping = -1;
+        FUZZ_CHECK(pthread_mutex_init(&responder.lock, NULL) == 0, "no lock");
         for (unsigned i = 0; i < PROBES; i++) {
             static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
             struct rawe_ping_address to = {.port = 1, .key = 2};
             memcpy(to.mac, mac, sizeof(to.mac));
-            int index = rawe_ping_table_add(&responder.pings, &to);
+            int index = rawe_responder_watch(&responder, &to);
             FUZZ_CHECK(index == (int)i, "probes are not numbered from 0 on");
-            rawe_ping_table_asked(&responder.pings, index, RAWE_PING_BYTES + 8 * i);
+            struct ping *ping = ping_at(&responder, index);
+            ping->asked_bytes = RAWE_PING_BYTES + 8 * i;
             /* In place of the random one: inputs must mean the same in every run. */
-            rawe_ping_table_at(&responder.pings, index)->token = 1ull << 63 | i;
+            ping->token = 1ull << 63 | i;
         }
     }
     struct rawe_responder_counters before, after;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -33,14 +34,39 @@
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 
-/** With indirect checks, answers come to other responders' tables as well: polled this often. */
-#define INDIRECT_POLL_NS (2 * NS_PER_MS)
+/** With indirect checks, answers come to other responders, too: looked for this often. */
+#define INDIRECT_POLL_MS 2
+
+/** A ping's token: 40 bits, all but the first of them random, then its index. */
+#define INDEX_BITS 24u
+#define INDEX_MASK ((1u << INDEX_BITS) - 1)
+
+/** Block k of the table of pings holds 64 << k. */
+#define BLOCK_BITS 6u
+#define BLOCKS (INDEX_BITS - BLOCK_BITS)
+
+/**
+ * A ping that this process has under way, in one length or several. It is known on the wire by its
+ * token alone, so that a forged answer finds nothing.
+ */
+struct ping {
+    uint64_t token;       /**< 0: not in use */
+    uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
+    uint64_t absent_ns;   /**< the same of answers without RAWE_FLAG_SERVICED; atomic */
+    uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
+    uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
+    struct rawe_ping_address to;
+    int next_free;
+};
 
 struct rawe_responder {
     struct rawe_port *wire;
-    struct rawe_ping_table pings;
-    pthread_mutex_t validations_lock;
-    struct rawe_validation *validations; /**< the thread sees to them */
+    pthread_mutex_t lock;             /**< pings that come and go, and searches */
+    struct ping *blocks[BLOCKS];      /**< they never move, so pings are read without the lock */
+    uint32_t pings_used;              /**< pings ever in use at the same time */
+    int free_ping;                    /**< list of those no longer in use; -1: none */
+    struct rawe_validation *searches; /**< the thread takes their steps */
+    pthread_cond_t search_over;
     struct rawe_service_source source;
     struct rawe_service *own_service; /**< NULL: the thread is shared with others */
     bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
@@ -69,6 +95,125 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* ---- the pings under way ---- */
+
+/** Block of an index and place in it: 0..63 lie in block 0, 64..191 in block 1, and so on. */
+static unsigned block_of(uint32_t index, uint32_t *place)
+{
+    const uint32_t shifted = index + (1u << BLOCK_BITS);
+    const unsigned block = 31u - (unsigned)__builtin_clz(shifted) - BLOCK_BITS;
+
+    *place = shifted - (1u << BLOCK_BITS << block);
+    return block;
+}
+
+/** The ping of an index that was added and not removed yet. */
+static struct ping *ping_at(const struct rawe_responder *responder, int index)
+{
+    uint32_t place;
+    const unsigned block = block_of((uint32_t)index, &place);
+
+    return &__atomic_load_n(&responder->blocks[block], __ATOMIC_ACQUIRE)[place];
+}
+
+/** A ping not in use, under the lock; -1 when there is no memory. */
+static int take_unused(struct rawe_responder *responder)
+{
+    uint32_t place;
+
+    if (responder->free_ping >= 0) {
+        const int index = responder->free_ping;
+        responder->free_ping = ping_at(responder, index)->next_free;
+        return index;
+    }
+    const unsigned block = block_of(responder->pings_used, &place);
+    if (block >= BLOCKS) {
+        return -1;
+    }
+    if (responder->blocks[block] == NULL) {
+        struct ping *fresh = calloc((size_t)1 << BLOCK_BITS << block, sizeof *fresh);
+        if (fresh == NULL) {
+            return -1;
+        }
+        __atomic_store_n(&responder->blocks[block], fresh, __ATOMIC_RELEASE);
+    }
+    return (int)responder->pings_used++;
+}
+
+int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
+{
+    uint64_t random;
+
+    while (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        if (errno != EINTR) {
+            return -1;
+        }
+    }
+    pthread_mutex_lock(&responder->lock);
+    const int index = take_unused(responder);
+    if (index >= 0) {
+        struct ping *ping = ping_at(responder, index);
+        ping->to = *to;
+        __atomic_store_n(&ping->asked_bytes, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&ping->pong_bytes, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&ping->absent_ns, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&ping->pong_ns, 0, __ATOMIC_RELAXED);
+        ping->token = 1ull << 63 | (random & ~(uint64_t)INDEX_MASK) | (uint32_t)index;
+    }
+    pthread_mutex_unlock(&responder->lock);
+    return index;
+}
+
+void rawe_responder_unwatch(struct rawe_responder *responder, int index)
+{
+    pthread_mutex_lock(&responder->lock);
+    struct ping *ping = ping_at(responder, index);
+    ping->token = 0;
+    ping->next_free = responder->free_ping;
+    responder->free_ping = index;
+    pthread_mutex_unlock(&responder->lock);
+}
+
+/** An answer came: note it if it matches a PING. Returns whether it does. */
+static bool note_answer(struct rawe_responder *responder, uint64_t token,
+                        const struct rawe_header *pong)
+{
+    const uint32_t index = (uint32_t)token & INDEX_MASK;
+    bool matched = false;
+
+    pthread_mutex_lock(&responder->lock);
+    if (token != 0 && index < responder->pings_used) {
+        struct ping *ping = ping_at(responder, (int)index);
+        /* An answer longer than all that was asked is made up. */
+        matched = ping->token == token &&
+                  pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
+        if (matched) {
+            const uint64_t now = now_ns();
+            if (pong->payload_bytes > ping->pong_bytes) {
+                __atomic_store_n(&ping->pong_bytes, pong->payload_bytes, __ATOMIC_RELEASE);
+            }
+            if ((pong->flags & RAWE_FLAG_SERVICED) == 0) {
+                __atomic_store_n(&ping->absent_ns, now, __ATOMIC_RELEASE);
+            }
+            __atomic_store_n(&ping->pong_ns, now, __ATOMIC_RELEASE);
+        }
+    }
+    pthread_mutex_unlock(&responder->lock);
+    return matched;
+}
+
+uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int index)
+{
+    return __atomic_load_n(&ping_at(responder, index)->pong_ns, __ATOMIC_ACQUIRE);
+}
+
+uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int index)
+{
+    return __atomic_load_n(&ping_at(responder, index)->absent_ns, __ATOMIC_ACQUIRE);
+}
+
+/* ---- frames ---- */
+
 /** Write Ethernet and rawe header of a PING or PONG. */
 static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
                           const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
@@ -96,24 +241,31 @@ static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t hea
 /** Send a PING of this payload. What becomes of it only an answer can say. */
 static void send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes)
 {
-    const struct rawe_ping_entry *entry = rawe_ping_table_at(&responder->pings, index);
+    struct ping *under_way = ping_at(responder, index);
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
-        .port = entry->to.port,
-        .key = entry->to.key,
+        .port = under_way->to.port,
+        .key = under_way->to.key,
         .payload_bytes = (uint16_t)payload_bytes,
     };
     const struct rawe_ping ping = {
         .key = responder->key,
         .port = responder->port,
-        .token = entry->token,
+        .token = under_way->token,
     };
     uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
 
-    rawe_ping_table_asked(&responder->pings, index, payload_bytes);
-    write_headers(responder, head, entry->to.mac, &header);
+    if (payload_bytes > __atomic_load_n(&under_way->asked_bytes, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&under_way->asked_bytes, payload_bytes, __ATOMIC_RELAXED);
+    }
+    write_headers(responder, head, under_way->to.mac, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
     (void)transmit(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
+}
+
+void rawe_responder_ping(struct rawe_responder *responder, int index)
+{
+    send_ping(responder, index, RAWE_PING_BYTES);
 }
 
 /** Turn the PING's head around where it lies, in the ring, and send it back as long as it was. */
@@ -168,153 +320,132 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     responder->reads -= responder->reads > 0;
-    if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
-                               (header.flags & RAWE_FLAG_SERVICED) != 0, now_ns())) {
-        count(&responder->counters.pongs_matched);
-    } else {
-        count(&responder->counters.pongs_unknown);
-    }
+    count(note_answer(responder, ping.token, &header) ? &responder->counters.pongs_matched
+                                                      : &responder->counters.pongs_unknown);
 }
 
 /* ---- path discovery: moves PINGs, PONGs and the time between here and rawe_path.h ---- */
 
-/** A path's entry in the ping table of the responder that asks. */
+/** A path's ping, of the responder that asks. */
 struct line {
     struct rawe_responder *through;
     int ping;            /**< -1: no memory for it */
     uint32_t seen_bytes; /**< the longest answer that was passed on */
 };
 
-static struct line line_open(struct rawe_responder *responder,
-                             const struct rawe_path_target *target)
-{
-    struct line line = {.through = target->through != NULL ? target->through : responder};
+/** A search for the paths of a call, or the validation of one path. */
+struct rawe_validation {
+    struct rawe_validation *next;
+    struct rawe_path path; /**< that is validated */
+    struct rawe_path_search search;
+    bool indirect; /**< answers come to other responders, too */
+    bool over;     /**< atomic: the results are final */
+    struct line lines[];
+};
 
-    line.ping = rawe_ping_table_add(&line.through->pings, &target->to);
-    return line;
-}
-
-static void line_close(struct line *line)
+static void take_answers(struct rawe_validation *one)
 {
-    if (line->ping >= 0) {
-        rawe_ping_table_remove(&line->through->pings, line->ping);
-    }
-}
-
-static void take_answers(struct rawe_path_search *search, struct line *lines)
-{
-    for (unsigned i = 0; i < search->count; i++) {
-        struct line *line = &lines[i];
+    for (unsigned i = 0; i < one->search.count; i++) {
+        struct line *line = &one->lines[i];
         if (line->ping < 0) {
             continue;
         }
-        const uint32_t pong_bytes = rawe_ping_table_pong_bytes(&line->through->pings, line->ping);
+        const uint32_t pong_bytes =
+            __atomic_load_n(&ping_at(line->through, line->ping)->pong_bytes, __ATOMIC_ACQUIRE);
         if (pong_bytes > line->seen_bytes) {
             line->seen_bytes = pong_bytes;
-            rawe_path_search_answered(search, i, pong_bytes + RAWE_HEADER_BYTES);
+            rawe_path_search_answered(&one->search, i, pong_bytes + RAWE_HEADER_BYTES);
         }
     }
 }
 
-/** One pass of a search. False: it is over. */
-static bool step(struct rawe_path_search *search, struct line *lines)
+/** Take a step. Returns the milliseconds until the next, -1: it is over. */
+static int step(struct rawe_validation *one)
 {
     struct rawe_path_ping ping;
 
-    take_answers(search, lines);
-    if (!rawe_path_search_advance(search, now_ns())) {
-        return false;
+    take_answers(one);
+    if (!rawe_path_search_advance(&one->search, now_ns())) {
+        return -1;
     }
-    while (rawe_path_search_next(search, &ping)) {
-        const struct line *line = &lines[ping.path];
+    while (rawe_path_search_next(&one->search, &ping)) {
+        const struct line *line = &one->lines[ping.path];
         if (line->ping >= 0) {
             send_ping(line->through, line->ping, ping.mtu_bytes - RAWE_HEADER_BYTES);
         }
     }
-    return true;
+    const uint64_t now = now_ns(), wake_ns = one->search.wake_ns;
+    const int rest_ms = wake_ns > now ? (int)((wake_ns - now) / NS_PER_MS) + 1 : 0;
+    return one->indirect && rest_ms > INDIRECT_POLL_MS ? INDIRECT_POLL_MS : rest_ms;
 }
 
-/** PINGs that may leave per pace interval: what comes back fits ring and rate. */
-static unsigned paced_pings(const struct rawe_responder *responder)
+/** Returns the milliseconds until the first search is due, -1: none is. */
+static int step_searches(struct rawe_responder *responder)
 {
-    return rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S);
+    int next_ms = -1;
+
+    pthread_mutex_lock(&responder->lock);
+    for (struct rawe_validation *one = responder->searches; one != NULL; one = one->next) {
+        const int one_ms = one->over ? -1 : step(one);
+        if (one_ms >= 0) {
+            next_ms = next_ms < 0 || one_ms < next_ms ? one_ms : next_ms;
+        } else if (!one->over) {
+            __atomic_store_n(&one->over, true, __ATOMIC_RELEASE);
+            pthread_cond_broadcast(&responder->search_over);
+        }
+    }
+    pthread_mutex_unlock(&responder->lock);
+    return next_ms;
+}
+
+/** `paths` NULL: the search's own, of this MTU. NULL without memory. */
+static struct rawe_validation *begin_search(struct rawe_responder *responder,
+                                            struct rawe_path *paths, uint32_t mtu_bytes,
+                                            const struct rawe_path_target *targets, unsigned count,
+                                            uint64_t timeout_ns)
+{
+    struct rawe_validation *one = calloc(1, sizeof *one + count * sizeof one->lines[0]);
+
+    if (one == NULL) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct line *line = &one->lines[i];
+        line->through = targets[i].through != NULL ? targets[i].through : responder;
+        line->ping = rawe_responder_watch(line->through, &targets[i].to);
+        one->indirect = one->indirect || line->through != responder;
+    }
+    one->path.mtu_bytes = mtu_bytes;
+    /* What comes back to the PINGs of a pace interval fits ring and rate. */
+    rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
+                           rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
+                           now_ns(), timeout_ns);
+    pthread_mutex_lock(&responder->lock);
+    one->next = responder->searches;
+    responder->searches = one;
+    pthread_mutex_unlock(&responder->lock);
+    rawe_responder_wake(responder);
+    return one;
 }
 
 void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path *paths,
                              const struct rawe_path_target *targets, unsigned count,
                              uint64_t timeout_ns)
 {
-    struct rawe_ping_table *table = &responder->pings;
-    struct line *lines = calloc(count + 1, sizeof *lines);
-    struct rawe_path_search search;
-    bool indirect = false;
+    struct rawe_validation *one = begin_search(responder, paths, 0, targets, count, timeout_ns);
 
-    /* Without memory nothing can be asked, and no path is found. */
-    rawe_path_search_begin(&search, paths, count, paced_pings(responder), now_ns(),
-                           lines != NULL ? timeout_ns : 0);
-    for (unsigned i = 0; i < count && lines != NULL; i++) {
-        lines[i] = line_open(responder, &targets[i]);
-        indirect = indirect || lines[i].through != responder;
+    if (one == NULL) {
+        /* Without memory nothing can be asked, and no path is found. */
+        struct rawe_path_search none;
+        rawe_path_search_begin(&none, paths, count, 1, 0, 0);
+        return;
     }
-    while (lines != NULL) {
-        const uint64_t seen = rawe_ping_table_answers(table);
-        if (!step(&search, lines)) {
-            break;
-        }
-        uint64_t wake_ns = search.wake_ns;
-        if (indirect && search.now_ns + INDIRECT_POLL_NS < wake_ns) {
-            wake_ns = search.now_ns + INDIRECT_POLL_NS;
-        }
-        rawe_ping_table_wait(table, seen, wake_ns);
+    pthread_mutex_lock(&responder->lock);
+    while (!one->over) {
+        pthread_cond_wait(&responder->search_over, &responder->lock);
     }
-    for (unsigned i = 0; i < count && lines != NULL; i++) {
-        line_close(&lines[i]);
-    }
-    free(lines);
-}
-
-struct rawe_validation {
-    struct rawe_validation *next;
-    struct rawe_path path;
-    struct rawe_path_search search;
-    struct line line;
-    bool over; /**< atomic: `path` holds the result */
-};
-
-/** Returns the milliseconds until it is to be seen to again, -1: no need. */
-static int validation_service(struct rawe_validation *validation)
-{
-    if (validation->over) {
-        return -1;
-    }
-    if (!step(&validation->search, &validation->line)) {
-        __atomic_store_n(&validation->over, true, __ATOMIC_RELEASE);
-        return -1;
-    }
-    const uint64_t now = now_ns(), wake_ns = validation->search.wake_ns;
-    return wake_ns > now ? (int)((wake_ns - now) / NS_PER_MS) + 1 : 0;
-}
-
-/** Returns the milliseconds until the first is due, -1: none is. */
-static int service_validations(struct rawe_responder *responder)
-{
-    int next_ms = -1;
-
-    pthread_mutex_lock(&responder->validations_lock);
-    for (struct rawe_validation *one = responder->validations; one != NULL; one = one->next) {
-        const int one_ms = validation_service(one);
-        if (one_ms >= 0 && (next_ms < 0 || one_ms < next_ms)) {
-            next_ms = one_ms;
-        }
-    }
-    pthread_mutex_unlock(&responder->validations_lock);
-    return next_ms;
-}
-
-static void validation_free(struct rawe_validation *validation)
-{
-    line_close(&validation->line);
-    free(validation);
+    pthread_mutex_unlock(&responder->lock);
+    rawe_validation_end(responder, one);
 }
 
 struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
@@ -322,21 +453,8 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
                                                 uint32_t mtu_bytes, uint64_t timeout_ns)
 {
     const struct rawe_path_target target = {.to = *to};
-    struct rawe_validation *validation = calloc(1, sizeof *validation);
 
-    if (validation == NULL) {
-        return NULL;
-    }
-    validation->path.mtu_bytes = mtu_bytes;
-    validation->line = line_open(responder, &target);
-    rawe_path_search_begin(&validation->search, &validation->path, 1, paced_pings(responder),
-                           now_ns(), timeout_ns);
-    pthread_mutex_lock(&responder->validations_lock);
-    validation->next = responder->validations;
-    responder->validations = validation;
-    pthread_mutex_unlock(&responder->validations_lock);
-    rawe_responder_wake(responder);
-    return validation;
+    return begin_search(responder, NULL, mtu_bytes, &target, 1, timeout_ns);
 }
 
 bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path)
@@ -350,16 +468,22 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
 {
-    if (validation != NULL) {
-        pthread_mutex_lock(&responder->validations_lock);
-        struct rawe_validation **link = &responder->validations;
-        while (*link != validation) {
-            link = &(*link)->next;
-        }
-        *link = validation->next;
-        pthread_mutex_unlock(&responder->validations_lock);
-        validation_free(validation);
+    if (validation == NULL) {
+        return;
     }
+    pthread_mutex_lock(&responder->lock);
+    struct rawe_validation **link = &responder->searches;
+    while (*link != validation) {
+        link = &(*link)->next;
+    }
+    *link = validation->next;
+    pthread_mutex_unlock(&responder->lock);
+    for (unsigned i = 0; i < validation->search.count; i++) {
+        if (validation->lines[i].ping >= 0) {
+            rawe_responder_unwatch(validation->lines[i].through, validation->lines[i].ping);
+        }
+    }
+    free(validation);
 }
 
 /* ---- the service thread ---- */
@@ -368,7 +492,7 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
 static int see_to_duties(struct rawe_responder *responder)
 {
     const bool asked = responder->asked;
-    const int task_ms = service_validations(responder);
+    const int task_ms = step_searches(responder);
     int duty_ms = -1;
 
     responder->asked = false;
@@ -437,11 +561,10 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
 {
     struct rawe_port_config own = *config;
     struct rawe_responder *r = calloc(1, sizeof *r);
-    int code;
 
     *responder = NULL;
+    *error = (struct rawe_port_error){"malloc", ENOMEM};
     if (r == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
     if (duty != NULL) {
@@ -451,53 +574,32 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
     r->ethertype = config->ethertype;
     r->port = config->ping_port;
     r->key = config->ping_key;
-    r->zeros = calloc(1, UINT16_MAX);
-    if (r->zeros == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        goto no_zeros;
-    }
-    code = rawe_ping_table_init(&r->pings);
-    if (code != 0) {
-        *error = (struct rawe_port_error){"pthread_cond_init", code};
-        goto no_table;
-    }
-    code = pthread_mutex_init(&r->validations_lock, NULL);
-    if (code != 0) {
-        *error = (struct rawe_port_error){"pthread_mutex_init", code};
-        goto no_lock;
-    }
-    own.use = RAWE_PORT_RESPONDER;
-    if (rawe_port_open(&r->wire, &own, error) != 0) {
-        goto no_port;
-    }
+    r->free_ping = -1;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = now_ns();
+    own.use = RAWE_PORT_RESPONDER;
+    r->zeros = calloc(1, UINT16_MAX);
+    if (r->zeros == NULL || rawe_port_open(&r->wire, &own, error) != 0) {
+        goto failed;
+    }
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
     if (service == NULL) {
         if (rawe_service_start(&r->own_service, error) != 0) {
-            goto no_service;
+            goto failed;
         }
         service = r->own_service;
     }
     if (rawe_service_add(service, &r->source) != 0) {
         *error = (struct rawe_port_error){"epoll_ctl", errno};
-        goto no_source;
+        goto failed;
     }
     *responder = r;
     return 0;
 
-no_source:
-    rawe_service_stop(r->own_service);
-no_service:
-    rawe_port_close(r->wire);
-no_port:
-    pthread_mutex_destroy(&r->validations_lock);
-no_lock:
-    rawe_ping_table_destroy(&r->pings);
-no_table:
-    free(r->zeros);
-no_zeros:
-    free(r);
+failed:
+    rawe_responder_stop(r);
     return -1;
 }
 
@@ -530,41 +632,17 @@ void rawe_responder_stop(struct rawe_responder *responder)
     }
     rawe_responder_detach(responder);
     rawe_service_stop(responder->own_service);
-    while (responder->validations != NULL) {
-        struct rawe_validation *validation = responder->validations;
-        responder->validations = validation->next;
-        validation_free(validation);
+    while (responder->searches != NULL) {
+        rawe_validation_end(responder, responder->searches);
     }
-    pthread_mutex_destroy(&responder->validations_lock);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        free(responder->blocks[i]);
+    }
+    pthread_cond_destroy(&responder->search_over);
+    pthread_mutex_destroy(&responder->lock);
     rawe_port_close(responder->wire);
-    rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);
     free(responder);
-}
-
-int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
-{
-    return rawe_ping_table_add(&responder->pings, to);
-}
-
-void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
-{
-    rawe_ping_table_remove(&responder->pings, slot);
-}
-
-void rawe_responder_ping(struct rawe_responder *responder, int slot)
-{
-    send_ping(responder, slot, RAWE_PING_BYTES);
-}
-
-uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
-{
-    return rawe_ping_table_pong_ns(&responder->pings, slot);
-}
-
-uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
-{
-    return rawe_ping_table_absent_ns(&responder->pings, slot);
 }
 
 void rawe_responder_read_counters(const struct rawe_responder *responder,

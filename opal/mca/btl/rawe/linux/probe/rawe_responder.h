@@ -14,9 +14,15 @@
 #include "../port/rawe_port.h"
 #include "../sys/rawe_service.h"
 #include "rawe_path.h"
-#include "rawe_ping_table.h"
 
 struct rawe_responder;
+
+/** Where a responder is reached. */
+struct rawe_ping_address {
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+};
 
 /** Where the PINGs of a path go, and through which interface. */
 struct rawe_path_target {
