@@ -27,10 +27,11 @@ static const struct rawe_interface_address addresses[] = {
 static void add(unsigned index, const char *name, const char *kind, const char *slave_kind)
 {
     struct rawe_interface *interface = &host[index];
-    const struct rawe_interface_kind what = {kind, slave_kind, slave_kind[0] != '\0'};
-
     memset(interface, 0, sizeof *interface);
     strcpy(interface->name, name);
+    strcpy(interface->kind, kind);
+    strcpy(interface->slave_kind, slave_kind);
+    interface->has_master = slave_kind[0] != '\0';
     interface->index = (int)index;
     interface->up = index != ETH2;
     interface->loopback = index == LO;
@@ -39,7 +40,7 @@ static void add(unsigned index, const char *name, const char *kind, const char *
     if (index != LO) {
         memcpy(interface->mac, (uint8_t[6]){2, 0xAB, 0, 0, 0, (uint8_t)index}, 6);
     }
-    rawe_interface_classify(interface, &what, true);
+    rawe_interface_classify(interface, true);
 }
 
 /**
@@ -83,13 +84,13 @@ static void expect(const char *include, const char *exclude, const char *names)
 static void classify_one(struct rawe_interface *interface, const char *name, const char *kind,
                          const char *slave_kind, bool host_has_physical)
 {
-    const struct rawe_interface_kind what = {kind, slave_kind, slave_kind[0] != '\0'};
-
     memset(interface, 0, sizeof *interface);
     strcpy(interface->name, name);
+    strcpy(interface->kind, kind);
+    strcpy(interface->slave_kind, slave_kind);
+    interface->has_master = slave_kind[0] != '\0';
     interface->ethernet = true;
-    rawe_interface_classify(interface, &what, host_has_physical);
-    assert_int_equal(interface->excluded_by_default, interface->excluded_why != NULL);
+    rawe_interface_classify(interface, host_has_physical);
 }
 
 FIXTURE(set_up, NULL);
@@ -102,15 +103,15 @@ TEST(rawe_interface_classify__virtual_kinds_are_excluded)
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         classify_one(&interface, "x0", kinds[i], "", false);
-        assert_true(interface.excluded_by_default);
+        assert_non_null(interface.excluded_why);
         assert_false(interface.enslaved);
     }
     classify_one(&interface, "docker0", "", "", false);
-    assert_true(interface.excluded_by_default);
+    assert_non_null(interface.excluded_why);
     classify_one(&interface, "bond0", "bond", "", true);
-    assert_false(interface.excluded_by_default);
+    assert_null(interface.excluded_why);
     classify_one(&interface, "eth0.7", "vlan", "", true);
-    assert_false(interface.excluded_by_default);
+    assert_null(interface.excluded_why);
 }
 
 TEST(rawe_interface_classify__veth_depends_on_the_host)
@@ -118,11 +119,11 @@ TEST(rawe_interface_classify__veth_depends_on_the_host)
     struct rawe_interface interface;
 
     classify_one(&interface, "eth0", "veth", "", true);
-    assert_true(interface.excluded_by_default);
+    assert_non_null(interface.excluded_why);
     classify_one(&interface, "eth0", "veth", "", false);
-    assert_false(interface.excluded_by_default);
+    assert_null(interface.excluded_why);
     classify_one(&interface, "eth0", "macvlan", "", false);
-    assert_false(interface.excluded_by_default);
+    assert_null(interface.excluded_why);
 }
 
 TEST(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf)
@@ -130,18 +131,18 @@ TEST(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf)
     struct rawe_interface interface;
 
     classify_one(&interface, "eth0", "", "bridge", true);
-    assert_true(interface.excluded_by_default);
+    assert_non_null(interface.excluded_why);
     assert_true(interface.enslaved);
     classify_one(&interface, "eth0", "", "vrf", true);
-    assert_false(interface.excluded_by_default);
+    assert_null(interface.excluded_why);
     assert_false(interface.enslaved);
 }
 
 TEST(rawe_interface_classify__loopback_and_other_media_are_excluded)
 {
-    assert_true(host[LO].excluded_by_default);
-    assert_true(host[IB0].excluded_by_default);
-    assert_false(host[ETH0].excluded_by_default);
+    assert_non_null(host[LO].excluded_why);
+    assert_non_null(host[IB0].excluded_why);
+    assert_null(host[ETH0].excluded_why);
 }
 
 TEST(rawe_interface_select__default)
@@ -309,7 +310,7 @@ TEST(rawe_interface_list__tells_loopback)
         assert_true(!interfaces[i].up || (interfaces[i].enabled && interfaces[i].carrier));
         loopbacks += interfaces[i].loopback;
         if (interfaces[i].loopback) {
-            assert_true(interfaces[i].excluded_by_default);
+            assert_non_null(interfaces[i].excluded_why);
             assert_false(interfaces[i].physical);
         }
     }

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

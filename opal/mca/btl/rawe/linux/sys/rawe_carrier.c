@@ -8,16 +8,10 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/** IFF_LOWER_UP, which <net/if.h> does not have. */
-#define FLAG_LOWER_UP 0x10000u
 
 /** A message about one link has a few kilobytes (statistics, virtual functions). */
 #define MESSAGE_BYTES 32768u
@@ -54,32 +48,6 @@ static void report_all(struct rawe_carrier *carrier)
     free(interfaces);
 }
 
-static void report_message(struct rawe_carrier *carrier, const struct nlmsghdr *message)
-{
-    const struct ifinfomsg *info = NLMSG_DATA(message);
-    const unsigned wanted = IFF_UP | IFF_RUNNING | FLAG_LOWER_UP;
-    struct rawe_interface interface = {
-        .index = info->ifi_index,
-        .up = message->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & wanted) == wanted,
-    };
-    int left = (int)IFLA_PAYLOAD(message);
-
-    /* A bridge sends RTM_NEWLINK and RTM_DELLINK for its ports, which are about the bridge. */
-    if (info->ifi_family != AF_UNSPEC ||
-        (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK)) {
-        return;
-    }
-    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-        if (a->rta_type == IFLA_IFNAME) {
-            snprintf(interface.name, sizeof interface.name, "%.*s", (int)RTA_PAYLOAD(a),
-                     (const char *)RTA_DATA(a));
-        } else if (a->rta_type == IFLA_ADDRESS && RTA_PAYLOAD(a) == RAWE_MAC_BYTES) {
-            memcpy(interface.mac, RTA_DATA(a), RAWE_MAC_BYTES);
-        }
-    }
-    report(carrier, &interface);
-}
-
 /** rawe_service_source.serve */
 static int serve(struct rawe_service_source *source, short events)
 {
@@ -106,8 +74,10 @@ static int serve(struct rawe_service_source *source, short events)
         int left = (int)got; /* NLMSG_NEXT may take it below 0 */
         for (const struct nlmsghdr *m = (const void *)carrier->message; NLMSG_OK(m, left);
              m = NLMSG_NEXT(m, left)) {
-            if (m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))) {
-                report_message(carrier, m);
+            struct rawe_interface interface;
+            /* A bridge's messages about its ports say nothing of the port itself. */
+            if (rawe_interface_read(&interface, m)) {
+                report(carrier, &interface);
             }
         }
     }

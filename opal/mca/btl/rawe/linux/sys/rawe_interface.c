@@ -34,18 +34,8 @@
 /** IFF_LOWER_UP of linux/if.h, which cannot stand beside net/if.h. */
 #define FLAG_LOWER_UP (1u << 16)
 
-#define KIND_BYTES 24u
-
-/** An interface and the texts that only classifying needs. */
-struct found {
-    struct rawe_interface interface;
-    char kind[KIND_BYTES];
-    char slave_kind[KIND_BYTES];
-    bool has_master;
-};
-
-struct found_list {
-    struct found *items;
+struct list {
+    struct rawe_interface *items;
     unsigned count;
     unsigned room;
 };
@@ -81,23 +71,21 @@ static const struct rtattr *next_attribute(const struct rtattr *attribute, int *
     return (const void *)((const char *)attribute + step);
 }
 
-static void read_link_info(struct found *found, const struct rtattr *info)
+static void read_link_info(struct rawe_interface *interface, const struct rtattr *info)
 {
     int left = (int)RTA_PAYLOAD(info);
 
     for (const struct rtattr *a = RTA_DATA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
         if (a->rta_type == IFLA_INFO_KIND) {
-            copy_text(found->kind, sizeof found->kind, a);
+            copy_text(interface->kind, sizeof interface->kind, a);
         } else if (a->rta_type == IFLA_INFO_SLAVE_KIND) {
-            copy_text(found->slave_kind, sizeof found->slave_kind, a);
+            copy_text(interface->slave_kind, sizeof interface->slave_kind, a);
         }
     }
 }
 
-static void read_attribute(struct found *found, const struct rtattr *attribute)
+static void read_attribute(struct rawe_interface *interface, const struct rtattr *attribute)
 {
-    struct rawe_interface *interface = &found->interface;
-
     switch (attribute->rta_type & NLA_TYPE_MASK) {
     case IFLA_IFNAME:
         copy_text(interface->name, sizeof interface->name, attribute);
@@ -111,10 +99,10 @@ static void read_attribute(struct found *found, const struct rtattr *attribute)
         interface->mtu_bytes = read_u32(attribute);
         break;
     case IFLA_MASTER:
-        found->has_master = read_u32(attribute) != 0;
+        interface->has_master = read_u32(attribute) != 0;
         break;
     case IFLA_LINKINFO:
-        read_link_info(found, attribute);
+        read_link_info(interface, attribute);
         break;
     case ATTRIBUTE_PARENT_DEVICE:
         interface->physical = true;
@@ -124,40 +112,49 @@ static void read_attribute(struct found *found, const struct rtattr *attribute)
     }
 }
 
-/** Add the interface that an RTM_NEWLINK message describes. Returns 0, or -1 and errno. */
-static int add_link(struct found_list *list, const struct nlmsghdr *message)
+bool rawe_interface_read(struct rawe_interface *interface, const struct nlmsghdr *message)
 {
     const struct ifinfomsg *info = NLMSG_DATA(message);
-    int left = (int)IFLA_PAYLOAD(message);
 
+    memset(interface, 0, sizeof *interface);
+    if ((message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK) ||
+        message->nlmsg_len < NLMSG_LENGTH(sizeof *info) || info->ifi_family != AF_UNSPEC) {
+        return false;
+    }
+    int left = (int)IFLA_PAYLOAD(message);
+    interface->index = info->ifi_index;
+    interface->loopback = (info->ifi_flags & IFF_LOOPBACK) != 0;
+    interface->ethernet = info->ifi_type == ARPHRD_ETHER || interface->loopback;
+    interface->enabled = (info->ifi_flags & IFF_UP) != 0;
+    interface->carrier = (info->ifi_flags & FLAG_LOWER_UP) != 0;
+    interface->up = message->nlmsg_type == RTM_NEWLINK && interface->enabled &&
+                    interface->carrier && (info->ifi_flags & IFF_RUNNING) != 0;
+    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
+        read_attribute(interface, a);
+    }
+    return true;
+}
+
+/** Add the interface that a message describes. Returns 0, or -1 and errno. */
+static int add(struct list *list, const struct nlmsghdr *message)
+{
     if (list->count == list->room) {
         const unsigned room = list->room == 0 ? 16 : 2 * list->room;
-        struct found *items = realloc(list->items, room * sizeof items[0]);
+        struct rawe_interface *items = realloc(list->items, room * sizeof items[0]);
         if (items == NULL) {
             return -1;
         }
         list->items = items;
         list->room = room;
     }
-    struct found *found = &list->items[list->count++];
-    memset(found, 0, sizeof *found);
-    found->interface.index = info->ifi_index;
-    found->interface.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0;
-    found->interface.ethernet = info->ifi_type == ARPHRD_ETHER || found->interface.loopback;
-    found->interface.enabled = (info->ifi_flags & IFF_UP) != 0;
-    found->interface.carrier = (info->ifi_flags & FLAG_LOWER_UP) != 0;
-    found->interface.up = found->interface.enabled && found->interface.carrier &&
-                          (info->ifi_flags & IFF_RUNNING) != 0;
-    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
-        read_attribute(found, a);
-    }
+    list->count += rawe_interface_read(&list->items[list->count], message);
     return 0;
 }
 
 /**
  * Read the answers to one dump. Returns 1 when complete, 0 when it must be repeated, -1 and errno.
  */
-static int read_dump(int fd, struct found_list *list, char *answer)
+static int read_dump(int fd, struct list *list, char *answer)
 {
     bool changed = false;
 
@@ -185,14 +182,14 @@ static int read_dump(int fd, struct found_list *list, char *answer)
                 errno = failure->error != 0 ? -failure->error : EPROTO;
                 return -1;
             }
-            if (m->nlmsg_type == RTM_NEWLINK && add_link(list, m) != 0) {
+            if (add(list, m) != 0) {
                 return -1;
             }
         }
     }
 }
 
-static int dump_links(int fd, struct found_list *list)
+static int dump_links(int fd, struct list *list)
 {
     struct {
         struct nlmsghdr header;
@@ -250,81 +247,55 @@ static bool sysfs_has_device(const char *name)
     return access(path, F_OK) == 0;
 }
 
-static int complete(const struct found_list *list, struct rawe_interface **interfaces)
+/** What is not in the kernel's answers. */
+static void complete(struct rawe_interface *interfaces, unsigned count)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct rawe_interface *out = calloc(list->count + 1, sizeof *out);
     bool host_has_physical = false;
 
-    if (out == NULL) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        errno = ENOMEM;
-        return -1;
-    }
-    for (unsigned i = 0; i < list->count; i++) {
-        out[i] = list->items[i].interface;
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_interface *one = &interfaces[i];
         /* What the kernel names a kind for is software, whatever /sys of another namespace has. */
-        if (!out[i].physical && list->items[i].kind[0] == '\0' && !out[i].loopback) {
-            out[i].physical = sysfs_has_device(out[i].name);
-        }
+        one->physical = one->physical ||
+                        (one->kind[0] == '\0' && !one->loopback && sysfs_has_device(one->name));
         /* A machine without IPv4 has no such socket; speeds are then unknown. */
-        out[i].speed_mbps = fd >= 0 ? ask_speed_mbps(fd, out[i].name) : 0;
-        host_has_physical = host_has_physical || (out[i].physical && out[i].ethernet);
+        one->speed_mbps = fd >= 0 ? ask_speed_mbps(fd, one->name) : 0;
+        host_has_physical = host_has_physical || (one->physical && one->ethernet);
     }
-    for (unsigned i = 0; i < list->count; i++) {
-        const struct found *found = &list->items[i];
-        const struct rawe_interface_kind kind = {found->kind, found->slave_kind, found->has_master};
-        rawe_interface_classify(&out[i], &kind, host_has_physical);
+    for (unsigned i = 0; i < count; i++) {
+        rawe_interface_classify(&interfaces[i], host_has_physical);
     }
     if (fd >= 0) {
         close(fd);
     }
-    *interfaces = out;
-    return 0;
 }
 
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    struct found_list list = {0};
+    struct list list = {0};
 
     *interfaces = NULL;
     *count = 0;
     if (fd < 0) {
         return -1;
     }
-    int result = dump_links(fd, &list);
-    if (result == 0) {
-        result = complete(&list, interfaces);
-    }
-    if (result == 0) {
-        *count = list.count;
-    }
+    const int result = dump_links(fd, &list);
     const int code = errno;
-    free(list.items);
     close(fd);
-    errno = code;
-    return result;
-}
-
-/** The index of the interface of that name; an old-style alias "eth0:1" is eth0's. */
-static int index_of(const struct rawe_interface *interfaces, unsigned count, const char *name)
-{
-    const size_t len = strcspn(name, ":");
-
-    for (unsigned i = 0; i < count; i++) {
-        if (strlen(interfaces[i].name) == len && memcmp(interfaces[i].name, name, len) == 0) {
-            return interfaces[i].index;
-        }
+    if (result != 0) {
+        free(list.items);
+        errno = code;
+        return -1;
     }
+    complete(list.items, list.count);
+    *interfaces = list.items;
+    *count = list.count;
     return 0;
 }
 
-/** All addresses of the given interfaces, malloc'ed; none when the kernel does not tell. */
-static struct rawe_interface_address *list_addresses(const struct rawe_interface *interfaces,
-                                                     unsigned count, unsigned *address_count)
+/** All addresses of this network namespace; NULL: none are known. */
+static struct rawe_interface_address *list_addresses(unsigned *address_count)
 {
     struct ifaddrs *all = NULL;
     unsigned room = 0;
@@ -343,7 +314,8 @@ static struct rawe_interface_address *list_addresses(const struct rawe_interface
         if (a->ifa_addr == NULL) {
             continue;
         }
-        address->interface_index = index_of(interfaces, count, a->ifa_name);
+        /* Also of an old-style alias: "eth0:1" is eth0's. */
+        address->interface_index = (int)if_nametoindex(a->ifa_name);
         if (a->ifa_addr->sa_family == AF_INET) {
             const struct sockaddr_in *in = (const void *)a->ifa_addr;
             memcpy(address->bytes, &in->sin_addr, 4);
@@ -365,7 +337,7 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
                                size_t unknown_bytes)
 {
     unsigned address_count;
-    struct rawe_interface_address *addresses = list_addresses(interfaces, count, &address_count);
+    struct rawe_interface_address *addresses = list_addresses(&address_count);
     const unsigned chosen = rawe_interface_select_from(interfaces, count, addresses, address_count,
                                                        include, exclude, unknown, unknown_bytes);
 
@@ -382,65 +354,17 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
            if_indextoname((unsigned)lost->index, renamed) == NULL;
 }
 
-/** Index of a feature in the device's list, or -1. */
-static int feature_index(int fd, struct ifreq *request, const char *name, uint32_t *features)
-{
-    struct {
-        struct ethtool_sset_info info;
-        uint32_t count;
-    } set = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_FEATURES}};
-    int index = -1;
-
-    request->ifr_data = (char *)&set;
-    if (ioctl(fd, SIOCETHTOOL, request) != 0 || set.info.sset_mask == 0 || set.count > 1024) {
-        return -1;
-    }
-    memcpy(features, (char *)&set + offsetof(struct ethtool_sset_info, data), sizeof *features);
-    struct ethtool_gstrings *strings =
-        calloc(1, sizeof *strings + (size_t)*features * ETH_GSTRING_LEN);
-    if (strings == NULL) {
-        return -1;
-    }
-    strings->cmd = ETHTOOL_GSTRINGS;
-    strings->string_set = ETH_SS_FEATURES;
-    strings->len = *features;
-    request->ifr_data = (char *)strings;
-    if (ioctl(fd, SIOCETHTOOL, request) == 0) {
-        for (uint32_t i = 0; i < *features && index < 0; i++) {
-            if (strncmp((char *)strings->data + i * ETH_GSTRING_LEN, name, ETH_GSTRING_LEN) == 0) {
-                index = (int)i;
-            }
-        }
-    }
-    free(strings);
-    return index;
-}
-
 bool rawe_interface_cuts_batches(const char *interface)
 {
+    struct ethtool_value tso = {.cmd = ETHTOOL_GTSO};
+    struct ifreq request = {.ifr_data = (void *)&tso};
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq request = {0};
-    uint32_t features = 0;
-    bool active = false;
 
     if (fd < 0) {
         return false;
     }
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
-    int index = feature_index(fd, &request, "tx-tcp-segmentation", &features);
-    if (index >= 0) {
-        size_t blocks = (features + 31) / 32;
-        struct ethtool_gfeatures *state =
-            calloc(1, sizeof *state + blocks * sizeof state->features[0]);
-        if (state != NULL) {
-            state->cmd = ETHTOOL_GFEATURES;
-            state->size = (uint32_t)blocks;
-            request.ifr_data = (char *)state;
-            active = ioctl(fd, SIOCETHTOOL, &request) == 0 &&
-                     (state->features[index / 32].active >> (index % 32) & 1) != 0;
-            free(state);
-        }
-    }
+    const bool known = ioctl(fd, SIOCETHTOOL, &request) == 0;
     close(fd);
-    return active;
+    return known && tso.data != 0;
 }

@@ -6,6 +6,7 @@
 #ifndef RAWE_INTERFACE_H
 #define RAWE_INTERFACE_H
 
+#include <linux/netlink.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #include "../../core/base/rawe_wire.h"
 
 #define RAWE_INTERFACE_NAME_BYTES 16u
+#define RAWE_INTERFACE_KIND_BYTES 24u
 
 struct rawe_interface {
     char name[RAWE_INTERFACE_NAME_BYTES];
@@ -24,12 +26,17 @@ struct rawe_interface {
     bool carrier;        /**< IFF_LOWER_UP; never without `enabled` */
     bool up;             /**< both, and IFF_RUNNING */
     bool loopback;
-    bool ethernet;            /**< ARPHRD_ETHER (or loopback) */
-    bool physical;            /**< has a device behind it, not only software */
-    bool enslaved;            /**< a bridge, bond or team takes its frames away */
-    bool excluded_by_default; /**< not used unless asked for; excluded_why says why */
-    const char *excluded_why; /**< static text for messages; NULL when not excluded */
-    bool chosen;              /**< result of the last selection */
+    bool ethernet; /**< ARPHRD_ETHER (or loopback) */
+    bool physical; /**< has a device behind it, not only software */
+    bool enslaved; /**< a bridge, bond or team takes its frames away */
+    /** Why it is not used unless asked for: static text for messages; NULL when it is. */
+    const char *excluded_why;
+    bool chosen; /**< result of the last selection */
+    /* The kernel's texts (IFLA_LINKINFO), or empty. */
+    char kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "veth", "tun", ... */
+    char
+        slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": of the master it belongs to */
+    bool has_master;
 };
 
 /** An address of an interface, as subnets are matched against. */
@@ -39,21 +46,17 @@ struct rawe_interface_address {
     uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
 };
 
-/**
- * What is known about an interface for deciding whether to use it by default, beside struct
- * rawe_interface: the texts are the kernel's (IFLA_LINKINFO), or empty.
- */
-struct rawe_interface_kind {
-    const char *kind;       /**< "bridge", "veth", "tun", ... */
-    const char *slave_kind; /**< "bridge", "bond", ...: what kind of master it belongs to */
-    bool has_master;
-};
-
-/** Does the device cut batches, or pass them whole (ethtool's tx-tcp-segmentation)? */
+/** Does the device cut batches, or pass them whole (ethtool's tcp-segmentation-offload)? */
 bool rawe_interface_cuts_batches(const char *interface);
 
 /** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
+
+/**
+ * Read a message of rtnetlink about an interface: all but what ethtool and rawe_interface_classify
+ * say; one that is gone is not up. Returns false when it is about something else.
+ */
+bool rawe_interface_read(struct rawe_interface *interface, const struct nlmsghdr *message);
 
 /**
  * Has the interface `lost` come back as `now`, under another index? So it is when its driver was
@@ -62,12 +65,10 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
 
 /**
- * Set enslaved, excluded_by_default and excluded_why of an interface whose name, flags and
- * `physical` are set. `host_has_physical`: some Ethernet interface of this namespace is physical;
+ * Set enslaved and excluded_why of an interface, of which the rest is known. `host_has_physical`: some Ethernet interface of this namespace is physical;
  * where none is (a container, the lab), virtual interfaces are what there is. Pure.
  */
-void rawe_interface_classify(struct rawe_interface *interface,
-                             const struct rawe_interface_kind *kind, bool host_has_physical);
+void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical);
 
 /**
  * Choose: `include` and `exclude` are comma-separated lists (either may be NULL or empty; what both

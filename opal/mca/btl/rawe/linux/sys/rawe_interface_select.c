@@ -49,8 +49,7 @@ static const struct {
  */
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
-static const char *reason_to_exclude(const struct rawe_interface *interface,
-                                     const struct rawe_interface_kind *kind, bool host_has_physical)
+static const char *reason_to_exclude(const struct rawe_interface *interface, bool host_has_physical)
 {
     if (interface->loopback) {
         return "it is the loopback interface";
@@ -62,7 +61,7 @@ static const char *reason_to_exclude(const struct rawe_interface *interface,
         return "it belongs to a bridge, bond or team";
     }
     for (size_t i = 0; i < sizeof excluded_kinds / sizeof excluded_kinds[0]; i++) {
-        if (strcmp(kind->kind, excluded_kinds[i].kind) == 0) {
+        if (strcmp(interface->kind, excluded_kinds[i].kind) == 0) {
             return excluded_kinds[i].why;
         }
     }
@@ -70,20 +69,18 @@ static const char *reason_to_exclude(const struct rawe_interface *interface,
         return "it belongs to Docker";
     }
     for (size_t i = 0; i < sizeof container_kinds / sizeof container_kinds[0]; i++) {
-        if (host_has_physical && strcmp(kind->kind, container_kinds[i]) == 0) {
+        if (host_has_physical && strcmp(interface->kind, container_kinds[i]) == 0) {
             return "it is virtual and this host has physical ports";
         }
     }
     return NULL;
 }
 
-void rawe_interface_classify(struct rawe_interface *interface,
-                             const struct rawe_interface_kind *kind, bool host_has_physical)
+void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical)
 {
     /* Members of a VRF keep their frames; every other master takes them. */
-    interface->enslaved = kind->has_master && strcmp(kind->slave_kind, "vrf") != 0;
-    interface->excluded_why = reason_to_exclude(interface, kind, host_has_physical);
-    interface->excluded_by_default = interface->excluded_why != NULL;
+    interface->enslaved = interface->has_master && strcmp(interface->slave_kind, "vrf") != 0;
+    interface->excluded_why = reason_to_exclude(interface, host_has_physical);
 }
 
 /** Six pairs of hexadecimal digits, separated by ':' or '-' throughout. */
@@ -264,8 +261,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
     }
     for (unsigned i = 0; i < count; i++) {
         struct rawe_interface *interface = &interfaces[i];
-        interface->chosen = by_default && interface->up && interface->ethernet &&
-                            !interface->loopback && !interface->excluded_by_default;
+        interface->chosen = by_default && interface->up && interface->excluded_why == NULL;
     }
     for (unsigned pass = 0; pass < 2; pass++) {
         const char *list = passes[pass].list;
