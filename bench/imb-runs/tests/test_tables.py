@@ -152,17 +152,6 @@ def test_reading__in_words(ratios, changes, words):
     assert report.reading(table_of(ratios, **changes), "rawe").endswith(words)
 
 
-def test_wide__half_the_interval_is_more_than_5_percent():
-    table = table_of({1: 0.5, 64: 0.4, 1024: 2.0}, doubt=0.024)
-    assert report.wide_texts([table]) == ["PingPong: half the round trip, 2 ranks: rawe at 64 B"]
-    assert report.wide_texts([table_of({1: 0.5})]) == []
-    barrier = table_of({0: 0.5}, benchmark="Barrier", doubt=0.2)
-    assert report.wide_texts([barrier]) == ["Barrier, 2 ranks: rawe"]
-    table.rows[2].found["rawe"].interval = None
-    (text,) = report.wide_texts([table])
-    assert text.endswith("64 B to 1 KiB")
-
-
 def test_spans__neighbours_are_joined():
     rows = table_of(dict.fromkeys((1, 2, 4, 1024, 2048), 1.0)).rows
     found = summary.spans(rows, lambda row: row.size in (1, 2, 1024))
@@ -209,13 +198,6 @@ def test_terminal_table__one_line_a_size_with_ratio_and_baseline(found):
     *_, row, last = report.terminal_table(barrier).splitlines()
     assert row.split() == ["8", "8", "~1.00", "(1.00-1.00)"]
     assert last.strip() == "rawe/tcp: no difference shown"
-
-
-def test_plots__first_table_of_times_with_its_intervals(found):
-    (plot,) = report.plots(found)
-    assert plot.title == "PingPong: half the round trip, 2 ranks: rawe/tcp, below 1 is faster"
-    assert [(label, ratio) for label, ratio, _ in plot.lines] == [("1 B", 0.5), ("64 KiB", 0.5)]
-    assert plot.lines[0][2] == pytest.approx((0.375, 2 / 3))
 
 
 def rows_of(path):

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command `compare` of every driver: from arguments to the report."""
 
-import contextlib
 import datetime
 import os
 import shlex
-import shutil
 import sys
 import time
 from pathlib import Path
 
 from rawelab import LabError, interrupts
 
-from . import chart, facts, plot, prepare, report, session, stats
+from . import chart, facts, prepare, report, session, stats
 from . import options as command_line
 from .error import BenchError
 from .journal import Journal
@@ -52,72 +50,20 @@ def _open(driver, argv):
 
 
 def _measure(driver, options, journal, record):
-    """Make the runs that are missing: all rounds; with --minutes, a round after the other."""
-    least, interface = options.rounds, place_of(options, options.cases[0].hosts).interface
-    if options.minutes:
-        options.rounds = 1
-    runs = driver.plan(options, interface)
+    """Make the runs that are missing, those on the same number of hosts in one go."""
+    runs = driver.plan(options, place_of(options, options.cases[0].hosts).interface)
     journal.pin(runs)
-    done_before = journal.entries()
-    while options.minutes and max(done_before, default=0) >= len(runs):
-        _add_round(driver, options, runs, interface)
     progress = Progress(runs)
     work = session.Session(driver, options, runs, journal, record)
     left = work.replay(progress)
-    began = time.monotonic() - sum(one.seconds for one in record.done)
-    if options.minutes:
-        progress.until = began + 60 * options.minutes
     try:
-        with KeptPlace(options) as kept:
-            _execute(work, left, kept, progress)
-            while options.minutes and _goes_on(driver, options, record, began, least):
-                left = _add_round(driver, options, runs, interface)
-                progress.more(left)
-                record.planned = len(runs)
-                _execute(work, left, kept, progress)
+        for hosts in dict.fromkeys(runs[index].case.hosts for index in left):
+            mine = [index for index in left if runs[index].case.hosts == hosts]
+            with place_of(options, hosts) as place:
+                work.execute(mine, place, progress)
     except interrupts.Interrupted:
         record.interrupted = True
     progress.clear()
-
-
-def _add_round(driver, options, runs, interface):
-    """Append the runs of one more round; their indices."""
-    options.rounds += 1
-    more = [run for run in driver.plan(options, interface) if run.round == options.rounds]
-    runs += more
-    return range(len(runs) - len(more), len(runs))
-
-
-def _goes_on(driver, options, record, began, least):
-    """Whether another round is needed, and would end within --minutes."""
-    spent = time.monotonic() - began
-    if spent + spent / options.rounds > 60 * options.minutes:
-        return False
-    about = {"transports": options.transports, "base": base_of(options.transports)}
-    return options.rounds < least or bool(driver.wide(record.done, about))
-
-
-def _execute(work, indices, kept, progress):
-    """Make these runs, those on the same number of hosts in one go."""
-    for hosts in dict.fromkeys(work.runs[index].case.hosts for index in indices):
-        mine = [index for index in indices if work.runs[index].case.hosts == hosts]
-        work.execute(mine, kept.enter(hosts), progress)
-
-
-class KeptPlace(contextlib.ExitStack):
-    """The place where runs are made, kept as long as the number of hosts stays the same."""
-
-    def __init__(self, options):
-        super().__init__()
-        self.options, self.hosts, self.place = options, None, None
-
-    def enter(self, hosts):
-        """The place with that number of hosts."""
-        if hosts != self.hosts:
-            self.close()
-            self.place = self.enter_context(place_of(self.options, hosts))
-            self.hosts = hosts
-        return self.place
 
 
 def _about(driver, options, record, setup):
@@ -147,8 +93,6 @@ def _report(driver, directory, record, about):
     for text in driver.texts(tables, about):
         print(text)
     print(stats.DOUBT)
-    for one in report.plots(tables) if sys.stdout.isatty() else ():
-        print("\n" + plot.text(one, shutil.get_terminal_size().columns, plot.is_utf8()))
     spread = report.spread_of(tables)
     if spread is not None:
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
@@ -158,14 +102,6 @@ def _report(driver, directory, record, about):
     if len(names) < 2 or not chart.available():
         print("pages or plots are missing: test/install-deps bench installs what makes them")
     print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")
-
-
-def width_text(wide, rounds):
-    """What --minutes reached; `wide` as driver.wide() has it."""
-    if not wide:
-        return f"{rounds} rounds: every interval is within {stats.NARROW:.0%} of its ratio"
-    heading = f"{rounds} rounds: intervals wider than {stats.NARROW:.0%} of the ratio:"
-    return "\n  ".join([heading, *wide])
 
 
 def _how_to_continue(driver, journal):
@@ -209,8 +145,6 @@ def _conclude(driver, options, journal, record, setup, begun):
         return 130 if record.interrupted else 2
     about = _about(driver, options, record, setup)
     _report(driver, journal.directory, record, about)
-    if options.minutes:
-        print(width_text(driver.wide(record.done, about), options.rounds))
     if record.interrupted:
         print(f"interrupted after {len(record.done)} of {record.planned} runs; continue with:")
         print(_how_to_continue(driver, journal))

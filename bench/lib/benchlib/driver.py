@@ -9,8 +9,7 @@ class Driver:
 
     The order of calls: add_options(), finish(), prepare(), plan(); read() and line_of() for each
     run; write_csv(), load(); then texts() for the terminal, and title(), lead(), body() and
-    ending() for the page. A report is made of what load() returns alone, so that one can be made
-    again from medians.csv.
+    ending() for the page. A report is made of what load() returns alone.
     """
 
     name = ""  # of the folder
@@ -78,11 +77,6 @@ class Driver:
     def load(self, directory, about):
         """The Tables of the CSV files."""
         return self.tables(summary.read_medians(directory / "medians.csv"), about)
-
-    def wide(self, done, about):
-        """The ratios whose interval is not narrow, a text for each table of them; `about` needs
-        transports and base only."""
-        return report.wide_texts(self.tables(self.medians(done, about["transports"]), about))
 
     def texts(self, tables, about):
         """Tables and sentences for the terminal."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rawelab.spec import NIC_KINDS
 
-from . import prepare, stats
+from . import prepare
 from .transports import COMPONENT, OLD, SHARED_MEMORY, TRANSPORTS
 
 SHAPE = ("mtu", "topology", "nic", "rate", "loss")
@@ -25,20 +25,15 @@ def counts(text):
     return list(dict.fromkeys(count(word.strip()) for word in text.split(",")))
 
 
-def seconds(text, unit="seconds"):
+def seconds(text):
     """A time above 0."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return value
-
-
-def minutes(text):
-    """A time above 0."""
-    return seconds(text, "minutes")
 
 
 def list_of(names, what):
@@ -70,8 +65,6 @@ def parser(driver):
     driver.add_options(made)
     add("--np", type=counts, metavar="N,M", help="numbers of ranks, each measured separately")
     add("--rounds", type=count, help="rounds; the transports alternate (default 5)")
-    text = f"rounds until each ratio's interval is within {stats.NARROW:.0%}% or M minutes are over"
-    add("--minutes", type=minutes, metavar="M", help=text)
     add(
         "--transports",
         type=list_of(tuple(TRANSPORTS), "transport"),
@@ -151,8 +144,6 @@ def parse(driver, argv):
         made.error(f"{SHARED_MEMORY} reaches ranks of the same host only; use --hosts 1")
     options.shape = {name: getattr(options, name) for name in SHAPE}
     options.rounds = options.rounds or (2 if options.quick else 5)
-    if options.minutes:
-        options.rounds = max(options.rounds, stats.ROUNDS_LEAST)
     options.build = (options.build or prepare.SOURCE / "build").resolve()
     driver.finish(made, options)
     return options

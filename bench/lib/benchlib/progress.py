@@ -27,7 +27,6 @@ class Progress:
         self.open = set(range(len(runs)))
         self.current = None
         self.started = 0.0
-        self.until = None  # as now(): when no more rounds begin; None when the runs are all known
 
     def _kind(self, index):
         return self.runs[index].transport, self.runs[index].case
@@ -42,9 +41,7 @@ class Progress:
         return sum(known) / len(known) if known else GUESS_SECONDS
 
     def left(self):
-        """Seconds until all runs are done, or at most until the time is over."""
-        if self.until is not None:
-            return self.until - self.now()
+        """Seconds until all runs are done."""
         total = sum(self.expected(index) for index in self.open)
         if self.current is not None:
             elapsed = self.now() - self.started
@@ -52,13 +49,8 @@ class Progress:
         return total
 
     def _text(self, index):
-        if self.until is not None:
-            return f"[{index + 1}] {describe(self.runs[index])}"
         count = len(self.runs)
         return f"[{index + 1:>{len(str(count))}}/{count}] {describe(self.runs[index])}"
-
-    def _left_text(self):
-        return f"{'at most ' if self.until is not None else ''}{clock(self.left())} left"
 
     def _say(self, text):
         print(("\r\033[K" if self.live else "") + text, file=self.stream, flush=True)
@@ -68,22 +60,18 @@ class Progress:
         self.current, self.started = index, self.now()
         self.tick()
         if not self.live:
-            self._say(f"{self._text(index)} ({self._left_text()})")
+            self._say(f"{self._text(index)} ({clock(self.left())} left)")
 
     def tick(self):
         """Renew the line on a terminal."""
         if self.live and self.current is not None:
-            text = f"{self._text(self.current)} ... {self._left_text()}"
+            text = f"{self._text(self.current)} ... {clock(self.left())} left"
             print(f"\r\033[K{text}", end="", file=self.stream, flush=True)
 
     def clear(self):
         """Remove the line."""
         if self.live:
             print("\r\033[K", end="", file=self.stream, flush=True)
-
-    def more(self, indices):
-        """Runs were added to the list."""
-        self.open |= set(indices)
 
     def known(self, index, seconds):
         """A run was made before this program started."""

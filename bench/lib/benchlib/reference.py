@@ -4,7 +4,7 @@
 results/<date>-<maker>/reference.json        date, machine, commit; command and facts of each part
 results/<date>-<maker>/<part>/*.csv, *.svg   the part's values, and its plot where one is shown
 
-The maker is that of the processor. bench/report makes the report pages from these.
+The maker is that of the processor.
 """
 
 import csv

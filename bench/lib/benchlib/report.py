@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report of a comparison: tables and sentences for the terminal, and the page.
 
-It is made of medians.csv and of the facts beside it alone, so that it can be made again.
+It is made of medians.csv and of the facts beside it alone.
 """
 
 import json
@@ -9,7 +9,7 @@ import statistics
 import textwrap
 from pathlib import Path
 
-from . import chart, plot, stats, summary
+from . import chart, stats, summary
 from .chart import BarChart, Line, LineChart
 from .error import BenchError
 from .page import NO_HTML, Page, anchor, html_available
@@ -34,10 +34,7 @@ def load_about(directory):
     try:
         return json.loads((Path(directory) / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BenchError(
-            f"{directory} holds no finished comparison ({error}); name a folder that a compare "
-            "wrote, or a reference run below results/"
-        ) from error
+        raise BenchError(f"{directory} holds no finished comparison ({error})") from error
 
 
 def number(value):
@@ -76,17 +73,6 @@ def spread_of(tables):
 def spread_text(spread):
     """The spread in words."""
     return f"a typical value differs by {spread:.0%} between rounds"
-
-
-def wide_texts(tables):
-    """The ratios whose interval is not narrow, a text for each table and transport."""
-    found = []
-    for table in tables:
-        for name in table.others:
-            where = summary.sizes_where(table, name, lambda row, n=name: row.is_wide(n))
-            if where is not None:
-                found.append(f"{table.title}: {name}{where and ' at '}{where}")
-    return found
 
 
 # Tables
@@ -137,26 +123,6 @@ def terminal_table(table):
         text += f"\n  {name}/{table.base}: {none}" if none else ""
     unit = f", {table.unit}" if table.unit else ""
     return f"{table.title}{unit} (ratios: {sense_of(table)})\n{text}"
-
-
-def plots(tables):
-    """For the terminal: the ratios of the first table of each metric that has several sizes."""
-    first = {}
-    for table in tables:
-        if table.over_sizes and len(table.rows) > 1 and table.unit != "messages/s":
-            first.setdefault(table.unit, table)
-    return [
-        plot.Plot(f"{table.title}: {name}/{table.base}, {sense_of(table)}", lines)
-        for table in first.values()
-        for name in table.others
-        if (
-            lines := [
-                (row.labels[0], row.ratio(name), row.interval(name))
-                for row in shown_rows(table)
-                if row.ratio(name)
-            ]
-        )
-    ]
 
 
 # Sentences

@@ -162,10 +162,6 @@ def results_page(runs):
     page.table(heads, _rows(runs, LOSS), texts=5)
     if runs:
         page.heading("All parts")
-        page.text(
-            "`bench/report results/<run>` makes a page of each, with tables, plots, and a sentence "
-            "on every benchmark."
-        )
         for run in runs:
             page.table(
                 ["part", "files", "command"],

@@ -14,7 +14,6 @@ DOUBT = (
     "Behind a ratio stands its 95 % interval: bootstrap over the rounds, or with fewer than "
     f"{ROUNDS_LEAST} rounds the widest that they allow. ~: no difference shown, as it contains 1."
 )
-NARROW = 0.05  # half width of an interval, as a share of the ratio, that --minutes works for
 
 
 def ratio_of_medians(values, base):
@@ -63,11 +62,6 @@ def interval(values, base):
 def differs(doubt):
     """Whether an interval shows a difference: it does not contain 1. A single round shows none."""
     return doubt is not None and not doubt[0] <= 1 <= doubt[1]
-
-
-def is_narrow(doubt, ratio):
-    """Whether an interval is within NARROW of its ratio."""
-    return doubt is not None and (doubt[1] - doubt[0]) / 2 <= NARROW * ratio
 
 
 def doubt_text(text, doubt):

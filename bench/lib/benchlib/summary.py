@@ -202,10 +202,6 @@ class Row:
         """Whether the ratio shows a difference."""
         return stats.differs(self.interval(name))
 
-    def is_wide(self, name):
-        """Whether there is a ratio that matters whose interval is not narrow."""
-        return bool(self.gain(name)) and not stats.is_narrow(self.interval(name), self.ratio(name))
-
 
 @dataclass
 class Table:
@@ -289,16 +285,11 @@ def listed(texts):
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-def sizes_where(table, name, is_member):
-    """The sizes with a ratio where `is_member` holds, in words: empty for a row without a label,
-    None where there are no such sizes."""
-    found = spans([row for row in table.rows if row.ratio(name)], is_member)
-    return listed(found) if found else None
-
-
 def without_difference(table, name):
     """Where no difference is shown, as a sentence's end; empty when there is no such size."""
-    where = sizes_where(table, name, lambda row: not row.differs(name))
-    if where is None:
+    rows = [row for row in table.rows if row.ratio(name)]
+    found = spans(rows, lambda row: not row.differs(name))
+    if not found:
         return ""
+    where = listed(found)  # empty: a row without a label
     return f"no difference shown at {where}" if where else "no difference shown"

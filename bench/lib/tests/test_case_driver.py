@@ -234,15 +234,6 @@ def test_reading__in_words(tmp_path, tcp, rawe, words):
     assert words in report.reading(table_of(tmp_path, tcp, rawe), "rawe")
 
 
-def test_wide__names_what_has_a_better_and_no_narrow_interval(tmp_path):
-    record = session(tmp_path, [100.0, 100.5], [150.0, 151.0])
-    assert ToyDriver().wide(record.done, about_of(record)) == []
-    record = session(tmp_path / "b", [100.0, 150.0], [150.0, 151.0])
-    assert ToyDriver().wide(record.done, about_of(record)) == [
-        "Toy: rawe at Toy, 2 ranks on 2 hosts, speed to Toy, 2 ranks on 2 hosts, time"
-    ]
-
-
 @pytest.mark.parametrize("rawe", [[150.0, 170.0], [None, None]])
 def test_report__is_made_of_the_files_alone(tmp_path, rawe):
     driver, record = ToyDriver(), session(tmp_path / "run", [100.0, 100.0], rawe)

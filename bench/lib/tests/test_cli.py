@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of cli.py's rounds with a made-up driver, places without mpirun, and a made-up clock."""
+"""Tests of cli.py with a made-up driver and places without mpirun."""
 
 import contextlib
 import errno
 import os
-from types import SimpleNamespace
 
 import pytest
 from fakes import Place, options_of, transport_of
@@ -17,15 +16,9 @@ from benchlib.plan import Case, Run
 from benchlib.transports import arguments, order
 from rawelab import LabError
 
-RUN_SECONDS = 10.0
-ORDER = (("tcp", "rawe"), ("rawe", "tcp"))
-
 
 class Toy(Driver):
-    """Reads a number on two hosts and on four; narrow once there are `enough` rounds."""
-
-    def __init__(self, enough):
-        self.enough = enough
+    """Reads a number on two hosts and on four."""
 
     def plan(self, options, interface):
         return [
@@ -38,23 +31,18 @@ class Toy(Driver):
     def read(self, run, outcome, earlier):
         return float(outcome.output)
 
-    def wide(self, done, about):
-        assert (about["transports"], about["base"]) == (["tcp", "rawe"], "tcp")
-        return [] if max(one.run.round for one in done) >= self.enough else ["Toy at 1 KiB"]
-
 
 class World:
-    """Runs take RUN_SECONDS; notes which hosts were brought up, and what ran."""
+    """Notes which hosts were brought up, and what ran."""
 
     def __init__(self, stop_at=0):
-        self.now, self.entered, self.asked, self.stop_at = 0.0, [], [], stop_at
+        self.entered, self.asked, self.stop_at = [], [], stop_at
 
     def answer(self, words):
         if self.stop_at == len(self.asked) + 1:
             raise cli.interrupts.Interrupted(2)
         self.asked.append(transport_of(words))
-        self.now += RUN_SECONDS
-        return Outcome(0, "1\n", "", RUN_SECONDS)
+        return Outcome(0, "1\n", "", 10.0)
 
     def place_of(self, _, hosts):
         world = self
@@ -72,66 +60,29 @@ class World:
         return Hosts()
 
 
-def measure(monkeypatch, directory, world, enough, hosts=(2,), **changes):
-    """cli._measure() in a directory; options and Record."""
+def measure(monkeypatch, directory, world, hosts=(2,)):
+    """cli._measure() in a directory; the Record of three rounds."""
     cases = [Case("toy", "", number, number, "Toy") for number in hosts]
-    options = options_of(**{"cases": cases, "minutes": None, **changes})
+    options = options_of(cases=cases, rounds=3)
     monkeypatch.setattr(cli, "place_of", world.place_of)
-    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: world.now))
     journal, record = Journal(directory), session.Record()
-    if not (directory / "setup.json").exists():
-        journal.create({})
-    cli._measure(Toy(enough), options, journal, record)
-    return options, record
+    journal.create({})
+    cli._measure(Toy(), options, journal, record)
+    return record
 
 
-def test_measure__without_minutes_makes_all_rounds(monkeypatch, tmp_path):
-    options, record = measure(monkeypatch, tmp_path, World(), 9, rounds=3)
-    assert options.rounds == 3 and [one.run.round for one in record.done] == [1, 1, 2, 2, 3, 3]
-
-
-def test_measure__on_other_hosts_after_all_rounds_on_the_first(monkeypatch, tmp_path):
+@pytest.mark.parametrize("hosts", [(2,), (2, 4)])
+def test_measure__brings_hosts_up_once_for_all_rounds_on_them(monkeypatch, tmp_path, hosts):
     world = World()
-    measure(monkeypatch, tmp_path, world, 9, hosts=(2, 4), rounds=3)
-    assert world.entered == [2, 4]
+    record = measure(monkeypatch, tmp_path, world, hosts)
+    assert [one.run.round for one in record.done] == [1, 1, 2, 2, 3, 3] * len(hosts)
+    assert world.entered == list(hosts)
+    assert world.asked == ["tcp", "rawe", "rawe", "tcp", "tcp", "rawe"] * len(hosts)
 
 
-@pytest.mark.parametrize(
-    "enough, minutes, least, rounds",
-    [
-        (7, 100, 5, 7),  # until intervals are narrow
-        (1, 100, 5, 5),  # but not before there are rounds enough for an interval
-        (99, 2, 5, 6),  # six rounds of 20 s in 2 min
-        (99, 2.2, 5, 6),  # a seventh would not end in time
-        (99, 0.1, 5, 1),  # one round at least
-    ],
-)
-def test_measure__minutes_end_when_narrow_or_over(
-    monkeypatch, tmp_path, enough, minutes, least, rounds
-):
-    world = World()
-    changes = {"rounds": least, "minutes": minutes}
-    options, record = measure(monkeypatch, tmp_path, world, enough, **changes)
-    assert options.rounds == rounds == max(one.run.round for one in record.done)
-    assert len(record.done) == record.planned == 2 * rounds
-    assert world.entered == [2], "hosts are brought up once"
-    assert world.asked == [name for one in range(rounds) for name in ORDER[one % 2]]
-
-
-def test_measure__minutes_continue_where_they_were_interrupted(monkeypatch, tmp_path):
-    changes = {"rounds": 5, "minutes": 100}
-    _, record = measure(monkeypatch, tmp_path, World(stop_at=10), 6, **changes)
-    assert record.interrupted and len(record.done) == 9
-    world = World()
-    options, record = measure(monkeypatch, tmp_path, world, 6, **changes)
-    assert options.rounds == 6 and len(record.done) == 12 and len(world.asked) == 3
-
-
-def test_measure__minutes_count_what_was_measured_before(monkeypatch, tmp_path):
-    changes = {"rounds": 5, "minutes": 2}
-    measure(monkeypatch, tmp_path, World(stop_at=10), 99, **changes)
-    options, _ = measure(monkeypatch, tmp_path, World(), 99, **changes)
-    assert options.rounds == 6
+def test_measure__an_interruption_keeps_what_was_measured(monkeypatch, tmp_path):
+    record = measure(monkeypatch, tmp_path, World(stop_at=4))
+    assert record.interrupted and len(record.done) == 3
 
 
 class Ready(Toy):
@@ -158,7 +109,7 @@ def _compare(monkeypatch, tmp_path, capsys):
         monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
         monkeypatch.setattr(cli, "_about", lambda *_: None)
         monkeypatch.setattr(cli, "_report", reports)
-        status = cli.main(Ready(9), list(argv) or ["--output", str(tmp_path / "out")])
+        status = cli.main(Ready(), list(argv) or ["--output", str(tmp_path / "out")])
         return status, capsys.readouterr()
 
     return call
@@ -213,11 +164,5 @@ def test_main__virtual_hosts_need_root_before_anything_is_built(monkeypatch, tmp
     monkeypatch.setattr(cli.interrupts, "install", lambda: None)
     monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(cli.prepare, "make_ready", fails(AssertionError("it builds")))
-    assert cli.main(Ready(9), ["--output", str(tmp_path / "out")]) == 2
+    assert cli.main(Ready(), ["--output", str(tmp_path / "out")]) == 2
     assert "need root" in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
-def test_width_text__names_what_is_not_narrow():
-    assert "every interval is within 5%" in cli.width_text([], 7)
-    lines = cli.width_text(["Toy: 1 KiB", "Toy: 4 KiB"], 7).splitlines()
-    assert lines[1:] == ["  Toy: 1 KiB", "  Toy: 4 KiB"]

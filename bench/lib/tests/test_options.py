@@ -33,12 +33,6 @@ def test_parse__defaults():
     assert parse("--quick").rounds == 2
 
 
-def test_parse__minutes_need_rounds_enough_for_an_interval():
-    assert parse("--quick", "--minutes", "0.5").rounds == 5
-    found = parse("--minutes", "2", "--rounds", "7")
-    assert (found.rounds, found.minutes) == (7, 2.0)
-
-
 def test_parse__a_shape_of_virtual_hosts():
     found = parse("--mtu", "9000", "--nic", "cut", "--transports", "TCP,rawe")
     assert found.shape["mtu"] == 9000 and found.shape["nic"] == "cut"
@@ -60,7 +54,6 @@ def test_parse__shared_memory_on_one_host():
         (["--np", "0"], "whole number"),
         (["--np", "2;4"], "whole number"),
         (["--timeout", "0"], "seconds above 0"),
-        (["--minutes", "0"], "minutes above 0"),
         (["--hostfile", "/nonexistent"], "there is no such file"),
         (["--interface", "eth0"], "go with --hostfile"),
         (["--starter", "x"], "go with --hostfile"),
@@ -145,19 +138,6 @@ def test_progress__what_an_earlier_program_measured_counts_as_known():
     progress = Progress(runs_of("a", 3), stream=io.StringIO(), now=lambda: 0.0)
     progress.known(0, 7.0)
     assert progress.left() == pytest.approx(14.0)
-
-
-def test_progress__of_open_ended_runs_the_time_bounds_what_is_left():
-    runs, stream, now = runs_of("a", 1), io.StringIO(), [0.0]
-    progress = Progress(runs, stream=stream, now=lambda: now[0])
-    progress.until = 60.0
-    progress.begin(0)
-    progress.end(0, done_in(runs[0], 3.0), "")
-    runs.extend(runs_of("a", 2)[1:])
-    progress.more([1])
-    now[0] = 20.0
-    progress.begin(1)
-    assert "[2] Toy, 2 ranks on 2 hosts, round 2, a (at most 0:40 left)" in stream.getvalue()
 
 
 def test_progress__a_terminal_has_one_line_that_changes():

@@ -78,11 +78,6 @@ def test_differs__only_what_does_not_contain_1():
     assert not stats.differs(None)
 
 
-def test_is_narrow__half_the_width_against_the_ratio():
-    assert stats.is_narrow((1.95, 2.05), 2.0) and stats.is_narrow((0.476, 0.524), 0.5)
-    assert not stats.is_narrow((0.45, 0.55), 0.5) and not stats.is_narrow(None, 0.5)
-
-
 def test_doubt_text__a_tilde_where_there_is_no_difference():
     assert stats.doubt_text("0.50", (0.45, 0.56)) == "0.50 (0.45-0.56)"
     assert stats.doubt_text("0.98", (0.9, 1.1)) == "~0.98 (0.90-1.10)"
