@@ -48,6 +48,7 @@ QUICK = (
     ("several-nics/compare", "--quick", "--seconds", "1"),
 )
 WITHOUT_UNIT_TESTS = 'S["RAWE_BUILD_UNIT_TESTS_TRUE"]="#"'  # in config.status
+NO_CACHE = ("-p", "no:cacheprovider")
 TESTS_FAILED = 1  # pytest's exit status
 REPEATED_AT_MOST = 5  # failures of a part; more of them are no matter of chance
 SANITIZERS = ("address,undefined", "thread")
@@ -156,12 +157,7 @@ def run_lint(part, options):
             part.failed += 1
         else:
             part.passed += 1
-    report = BUILD / "lint" / "tests-report.xml"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.unlink(missing_ok=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
-    argv += [f"--junitxml={report}", TEST / "lint" / "tests"]
-    count_pytest(part, report, call(argv, env=options.env))
+    count_pytest(part, BUILD / "lint", ["-q", *NO_CACHE, TEST / "lint" / "tests"], options)
 
 
 def install_and_uninstall(part):
@@ -227,8 +223,29 @@ def run_sanitize(part, options):
             check(part, directory / "test" / name, launcher, env=env)
 
 
-def count_pytest(part, report, status):
-    """Add the counts in a report of pytest's."""
+def is_root(part):
+    """Virtual hosts, chroots and containers want root; without it that is the part's trouble."""
+    if os.geteuid() != 0:
+        part.trouble("this needs root: run test/run as root")
+    return os.geteuid() == 0
+
+
+def is_ready(part, *commands):
+    """Run what makes a part possible; what fails is the part's trouble."""
+    for command in commands:
+        if call(command) != 0:
+            part.trouble(f"{shlex.join(map(str, command))} failed, see above")
+            return False
+    return True
+
+
+def count_pytest(part, folder, words, options):
+    """Run pytest, its report in a folder, and add the counts in there; its exit status."""
+    report = folder / "tests-report.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "--tb=short", f"--junitxml={report}", *words]
+    status = call(argv, env=options.env)
     failed_before = part.failed
     if report.exists():
         for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
@@ -239,20 +256,16 @@ def count_pytest(part, report, status):
             part.passed += int(suite.get("tests")) - bad - skipped
     if status != 0 and part.failed == failed_before:
         part.trouble(f"pytest ended with status {status}, see above")
+    return status
 
 
 def run_bench(part, options):
     """Tests of the benchmarks' drivers, and a quick form of each benchmark."""
-    if call([TEST / "install-deps", "bench"]) != 0:
-        part.trouble("packages of the benchmarks are missing, see above")
+    if not is_ready(part, [TEST / "install-deps", "bench"]):
         return
-    report = BUILD / "bench" / "tests-report.xml"
-    report.unlink(missing_ok=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
     folders = sorted(BENCH.glob("*/tests"))
-    count_pytest(part, report, call([*argv, f"--junitxml={report}", *folders], env=options.env))
-    if os.geteuid() != 0:
-        part.trouble("the benchmarks' virtual hosts need root: run test/run as root")
+    count_pytest(part, BUILD / "bench", ["-q", *NO_CACHE, *folders], options)
+    if not is_root(part):
         return
     for program, *words in QUICK:
         if not (BENCH / program).exists():
@@ -267,36 +280,26 @@ def run_bench(part, options):
 
 
 def run_pytest(part, options, name, more=()):
-    """The tests of one folder, with pytest's report."""
-    report = options.build / "test" / f"{name}-report.xml"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.unlink(missing_ok=True)
-    cache = report.with_name(f"{name}-cache")
+    """The tests of one folder; with --repeat those that failed once more."""
+    folder = options.build / "test" / f"{name}-report"
+    cache = folder / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-o", f"cache_dir={cache}"]
-    argv += [f"--junitxml={report}", f"--build={options.build}", *more]
-    argv += ["-k", options.k] if options.k else []
-    argv += [TEST / name / "tests"]
-    status = call(argv, env=options.env)
-    first = Part(name)
-    count_pytest(first, report, status)
-    part.passed, part.failed, part.skipped = first.passed, first.failed, first.skipped
-    part.troubles += first.troubles
-    if not options.repeat or status != TESTS_FAILED or first.failed > REPEATED_AT_MOST:
+    words = ["-v", "-o", f"cache_dir={cache}", f"--build={options.build}", *more]
+    words += ["-k", options.k] if options.k else []
+    words += [TEST / name / "tests"]
+    status = count_pytest(part, folder, words, options)
+    if not options.repeat or status != TESTS_FAILED or part.failed > REPEATED_AT_MOST:
         return
     say(f"{name}: what failed is run once more")
-    report.unlink()
-    again = Part(name)
-    count_pytest(again, report, call([*argv, "--last-failed"], env=options.env))
-    part.passed += again.passed
-    part.failed = again.failed
-    part.troubles.append(f"{again.passed} of {first.failed} passed when repeated, see above")
+    failed, passed = part.failed, part.passed
+    part.failed = 0
+    count_pytest(part, folder, [*words, "--last-failed"], options)
+    part.troubles.append(f"{part.passed - passed} of {failed} passed when repeated, see above")
 
 
 def run_lab(part, options):
     """pytest over the virtual hosts."""
-    if os.geteuid() != 0:
-        part.trouble("the lab needs root (network namespaces): run test/run as root")
+    if not is_root(part):
         return
     before = set(record.names())
     more = ["--long"] * options.long + ["--brief"] * options.brief
@@ -310,8 +313,7 @@ def run_lab(part, options):
 
 def run_threads(part, options):
     """Jobs over virtual hosts, with the component under the thread sanitizer."""
-    if os.geteuid() != 0:
-        part.trouble("the lab needs root (network namespaces): run test/run as root")
+    if not is_root(part):
         return
     directory = BUILD / "sanitize" / "component"
     directory.mkdir(parents=True, exist_ok=True)
@@ -328,50 +330,20 @@ def run_threads(part, options):
 
 def run_vm(part, options):
     """pytest over virtual machines."""
-    if call([TEST / "install-deps", "vm"]) != 0:
-        part.trouble("packages of the virtual machines are missing, see above")
-        return
-    if call([TEST / "vm" / "vm", "fetch"]) != 0:
-        part.trouble("QEMU or a kernel is missing, see above")
-        return
-    run_pytest(part, options, "vm")
+    if is_ready(part, [TEST / "install-deps", "vm"], [TEST / "vm" / "vm", "fetch"]):
+        run_pytest(part, options, "vm")
 
 
 def run_deb(part, options):
     """The packages for Debian 12 and 13: built, installed and purged on clean systems."""
-    if call([TEST / "install-deps", "deb"]) != 0:
-        part.trouble("packages for building packages are missing, see above")
-        return
-    if os.geteuid() != 0:
-        part.trouble("clean systems of Debian's need root: run test/run as root")
-        return
-    run_pytest(part, options, "deb")
+    if is_root(part) and is_ready(part, [TEST / "install-deps", "deb"]):
+        run_pytest(part, options, "deb")
 
 
 def run_containers(part, options):
     """Jobs over two containers of Podman's, made by the recipes of doc/cluster/containers.md."""
-    if call([TEST / "install-deps", "deb", "containers"]) != 0:
-        part.trouble("packages for building packages, or Podman, are missing, see above")
-        return
-    if os.geteuid() != 0:
-        part.trouble("the image and the virtual hosts need root: run test/run as root")
-        return
-    run_pytest(part, options, "deb", ["--containers"])
-
-
-RUNNERS = {
-    "lint": run_lint,
-    "unit": run_unit,
-    "sim": run_sim,
-    "fuzz": run_fuzz,
-    "lab": run_lab,
-    "sanitize": run_sanitize,
-    "threads": run_threads,
-    "bench": run_bench,
-    "vm": run_vm,
-    "deb": run_deb,
-    "containers": run_containers,
-}
+    if is_root(part) and is_ready(part, [TEST / "install-deps", "deb", "containers"]):
+        run_pytest(part, options, "deb", ["--containers"])
 
 
 def generate():
@@ -501,9 +473,10 @@ def main():
     for name in options.parts:
         part = Part(name)
         done.append(part)
-        say(f"{name}: {RUNNERS[name].__doc__}")
+        run = globals()[f"run_{name}"]
+        say(f"{name}: {run.__doc__}")
         start = time.monotonic()
-        RUNNERS[name](part, options)
+        run(part, options)
         part.seconds = time.monotonic() - start
     return summary(done)
 
