@@ -107,7 +107,7 @@ static void print_violation(struct sim *sim, const char *text)
 {
     char command[512];
 
-    sim_shrink_command(&sim->options, command, sizeof(command));
+    sim_campaign_command(&sim->options, command, sizeof(command));
     fflush(stdout);
     fprintf(stderr, "FAILED seed %llu: %s\n  replay:  %s --trace\n",
             (unsigned long long)sim->options.seed, text, command);
@@ -133,37 +133,14 @@ static int run_one(const struct sim_options *options)
     return 0;
 }
 
-enum option_value {
-    OPTION_SEED = 256,
-    OPTION_SEEDS,
-    OPTION_TRACE,
-    OPTION_DEADLINE,
-    OPTION_JOBS,
-    OPTION_FAILURES,
-    OPTION_NO_SHRINK,
-    OPTION_NODES,
-    OPTION_NICS,
-    OPTION_MESSAGES,
-    OPTION_FAULTS,
-    OPTION_INCIDENTS,
-    OPTION_HELP,
-};
-
 static const struct option options_known[] = {
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"seeds", required_argument, NULL, OPTION_SEEDS},
-    {"trace", no_argument, NULL, OPTION_TRACE},
-    {"deadline", required_argument, NULL, OPTION_DEADLINE},
-    {"jobs", required_argument, NULL, OPTION_JOBS},
-    {"failures", required_argument, NULL, OPTION_FAILURES},
-    {"no-shrink", no_argument, NULL, OPTION_NO_SHRINK},
-    {"nodes", required_argument, NULL, OPTION_NODES},
-    {"nics", required_argument, NULL, OPTION_NICS},
-    {"messages", required_argument, NULL, OPTION_MESSAGES},
-    {"faults", required_argument, NULL, OPTION_FAULTS},
-    {"incidents", required_argument, NULL, OPTION_INCIDENTS},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {NULL, 0, NULL, 0},
+    {"seed", required_argument, NULL, 's'},   {"seeds", required_argument, NULL, 'S'},
+    {"trace", no_argument, NULL, 't'},        {"deadline", required_argument, NULL, 'd'},
+    {"jobs", required_argument, NULL, 'j'},   {"failures", required_argument, NULL, 'e'},
+    {"no-shrink", no_argument, NULL, 'k'},    {"nodes", required_argument, NULL, 'n'},
+    {"nics", required_argument, NULL, 'i'},   {"messages", required_argument, NULL, 'm'},
+    {"faults", required_argument, NULL, 'f'}, {"incidents", required_argument, NULL, 'c'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 static void parse_seeds(struct sim_campaign *campaign, const char *value)
@@ -192,43 +169,43 @@ static bool parse_option(struct sim_campaign *campaign, int option)
     struct sim_options *options = &campaign->options;
 
     switch (option) {
-    case OPTION_SEED:
+    case 's':
         options->seed = parse_number("--seed", optarg, 0, UINT64_MAX, "");
         return true;
-    case OPTION_SEEDS:
+    case 'S':
         parse_seeds(campaign, optarg);
         break;
-    case OPTION_TRACE:
+    case 't':
         options->trace = true;
         break;
-    case OPTION_DEADLINE:
+    case 'd':
         campaign->deadline_s = (unsigned)parse_number("--deadline", optarg, 1, 1u << 24, "");
         break;
-    case OPTION_JOBS:
+    case 'j':
         campaign->jobs = (unsigned)parse_number("--jobs", optarg, 1, 1024, "");
         break;
-    case OPTION_FAILURES:
+    case 'e':
         campaign->failures_most = (unsigned)parse_number("--failures", optarg, 1, 1u << 20, "");
         break;
-    case OPTION_NO_SHRINK:
+    case 'k':
         campaign->shrink = false;
         break;
-    case OPTION_NODES:
+    case 'n':
         options->nodes = (unsigned)parse_number("--nodes", optarg, 2, SIM_NODES_MAX, "");
         break;
-    case OPTION_NICS:
+    case 'i':
         options->nics = (unsigned)parse_number("--nics", optarg, 1, SIM_NICS_MAX, "");
         break;
-    case OPTION_MESSAGES:
+    case 'm':
         options->operations = (unsigned)parse_number("--messages", optarg, 1, 1u << 24, "");
         break;
-    case OPTION_FAULTS:
+    case 'f':
         parse_faults(options, optarg);
         break;
-    case OPTION_INCIDENTS:
+    case 'c':
         parse_incidents(options, optarg);
         break;
-    case OPTION_HELP:
+    case 'h':
         usage(stdout);
         exit(0);
     default:

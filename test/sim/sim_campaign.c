@@ -6,16 +6,19 @@
  */
 #include "sim_campaign.h"
 
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sim.h"
-#include "sim_worker.h"
 
 #define PROGRESS_SECONDS 10
 
@@ -28,15 +31,62 @@
 /** Fewer frames than that say nothing about it. */
 #define CALM_FRAMES_LEAST 10000u
 
+/**
+ * A run takes milliseconds, one of a thousand some seconds, and ten times that under the thread
+ * sanitizer; one that takes more of a processor than this hangs.
+ */
+#define RUN_SECONDS_MOST 120u
+
+/** Runs spent on shrinking one failure. */
+#define SHRINKING_RUNS_MOST 400u
+
+/** More incidents than any run has, where their number is not known. */
+#define INCIDENTS_MOST (1ull << 24)
+
+/** How a run has failed; in memory that the process which runs it shares. */
+struct failure {
+    uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
+    char text[512];     /**< of the violation; empty: it crashed or did not end */
+};
+
 /** What a worker reports to its parent; shared memory. */
 struct report {
     uint64_t seed; /**< being run */
     uint64_t runs;
     struct sim_result sum; /**< over the runs */
-    struct sim_failure failure;
+    struct failure failure;
 };
 
-static struct sim_failure *failure_of_worker;
+static struct failure *failure_of_worker;
+
+void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes)
+{
+    char faults[256];
+    size_t used =
+        (size_t)snprintf(out, out_bytes, "rawe-sim --seed %llu", (unsigned long long)options->seed);
+
+    if (options->faults_exact || options->faults == 0) {
+        sim_faults_format(options->faults, faults, sizeof(faults));
+        used += (size_t)snprintf(out + used, out_bytes - used, " --faults %s", faults);
+    } else if (options->faults == SIM_FAULTS_MILD) {
+        used += (size_t)snprintf(out + used, out_bytes - used, " --faults mild");
+    }
+    if (options->nodes != 0) {
+        used += (size_t)snprintf(out + used, out_bytes - used, " --nodes %u", options->nodes);
+    }
+    if (options->nics != 0) {
+        used += (size_t)snprintf(out + used, out_bytes - used, " --nics %u", options->nics);
+    }
+    if (options->operations != 0) {
+        used +=
+            (size_t)snprintf(out + used, out_bytes - used, " --messages %u", options->operations);
+    }
+    if (options->incident_first != 0 || options->incident_end != UINT64_MAX) {
+        snprintf(out + used, out_bytes - used, " --incidents %llu:%llu",
+                 (unsigned long long)options->incident_first,
+                 (unsigned long long)(options->incident_end - options->incident_first));
+    }
+}
 
 static double seconds_now(void)
 {
@@ -61,6 +111,185 @@ static void report_violation(struct sim *sim, const char *text)
     failure_of_worker->incidents = sim->incident_count;
     snprintf(failure_of_worker->text, sizeof(failure_of_worker->text), "%s", text);
     _exit(1);
+}
+
+/**
+ * A process in which runs happen: what goes wrong there is its parent's to report. Returns its id,
+ * and 0 in that process: it is killed when its parent ends, and its standard error goes nowhere.
+ */
+static pid_t fork_worker(void)
+{
+    const pid_t parent = getpid();
+
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid < 0) {
+        perror("rawe-sim: fork");
+        exit(2);
+    }
+    /* The engine's assertions would be heard out of place; they are reported as crashes. */
+    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
+                     freopen("/dev/null", "w", stderr) == NULL)) {
+        _exit(2);
+    }
+    return pid;
+}
+
+/** Have the process ended by SIGPROF when it has used so much of a processor from now on. */
+static void limit_run(void)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = RUN_SECONDS_MOST}};
+
+    if (setitimer(ITIMER_PROF, &limit, NULL) != 0) {
+        _exit(2);
+    }
+}
+
+/** The run that has been found to be the least up to now. */
+struct search {
+    struct sim_options best;
+    struct failure *shared;
+    unsigned runs;
+};
+
+/** Run in a child. True when it fails; `failure` then says how. */
+static bool fails(const struct sim_options *options, struct failure *failure)
+{
+    int status;
+    struct sim_result result;
+
+    *failure = (struct failure){.incidents = UINT64_MAX};
+    pid_t child = fork_worker();
+    if (child == 0) {
+        failure_of_worker = failure;
+        limit_run();
+        sim_run(options, report_violation, &result);
+        _exit(0);
+    }
+    if (waitpid(child, &status, 0) < 0) {
+        perror("rawe-sim: waitpid");
+        exit(2);
+    }
+    return status != 0;
+}
+
+/** Take `options` over when the run still fails with them. */
+static bool keep_if_fails(struct search *search, const struct sim_options *options)
+{
+    if (search->runs >= SHRINKING_RUNS_MOST) {
+        return false;
+    }
+    search->runs++;
+    if (!fails(options, search->shared)) {
+        return false;
+    }
+    search->best = *options;
+    return true;
+}
+
+static bool shrink_faults(struct search *search)
+{
+    bool smaller = false;
+
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        struct sim_options less = search->best;
+        less.faults &= ~(1u << fault);
+        if (less.faults != search->best.faults) {
+            smaller |= keep_if_fails(search, &less);
+        }
+    }
+    return smaller;
+}
+
+/** Smaller numbers worth trying instead of one: half, three quarters, one less. */
+#define TRIES 3u
+
+static uint64_t try_number(uint64_t number, unsigned which)
+{
+    return which == 0 ? number / 2 : which == 1 ? number - number / 4 : number - 1;
+}
+
+/** `offset`: of the number in the options. */
+static bool shrink_number(struct search *search, size_t offset, unsigned least)
+{
+    for (unsigned i = 0; i < TRIES; i++) {
+        struct sim_options less = search->best;
+        unsigned *number = (unsigned *)((char *)&less + offset);
+        unsigned fewer = (unsigned)try_number(*number, i);
+        if (fewer >= least && fewer != *number) {
+            *number = fewer;
+            if (keep_if_fails(search, &less)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/** Leave out incidents at the end, then at the beginning. */
+static bool shrink_incidents(struct search *search)
+{
+    for (unsigned i = 0; i < 2 * TRIES; i++) {
+        struct sim_options less = search->best;
+        uint64_t count = less.incident_end - less.incident_first;
+        if (count == 0) {
+            return false;
+        }
+        uint64_t fewer = try_number(count, i % TRIES);
+        if (i < TRIES) {
+            less.incident_end = less.incident_first + fewer;
+        } else {
+            less.incident_first = less.incident_end - fewer;
+        }
+        if (fewer != count && keep_if_fails(search, &less)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Everything that the seed decides, written out, so that it can be changed. */
+static void spell_out(struct sim_options *options, uint64_t incidents)
+{
+    struct sim_plan plan;
+
+    sim_plan_make(&plan, options);
+    options->faults = plan.faults;
+    options->faults_exact = true;
+    options->nodes = plan.nodes;
+    options->nics = plan.nics;
+    options->operations = plan.operations;
+    if (options->incident_end == UINT64_MAX) {
+        options->incident_end = incidents < INCIDENTS_MOST ? incidents : INCIDENTS_MOST;
+    }
+}
+
+/**
+ * Find the least run that still fails, whatever the invariant, and print it: fewer operations,
+ * faults, nodes, interfaces, and of the faults only those few incidents without which it does not
+ * fail. `incidents`: as in the failure of the first run; `shared` is used for those that follow.
+ */
+static void shrink(const struct sim_options *failing, uint64_t incidents, struct failure *shared)
+{
+    struct search search = {.best = *failing, .shared = shared};
+    char command[512];
+    bool smaller = true;
+
+    spell_out(&search.best, incidents);
+    while (smaller && search.runs < SHRINKING_RUNS_MOST) {
+        smaller = shrink_number(&search, offsetof(struct sim_options, operations), 1);
+        smaller |= shrink_faults(&search);
+        smaller |= shrink_number(&search, offsetof(struct sim_options, nodes), 2);
+        smaller |= shrink_number(&search, offsetof(struct sim_options, nics), 1);
+        while (shrink_incidents(&search)) {
+            smaller = true;
+        }
+    }
+    sim_campaign_command(&search.best, command, sizeof(command));
+    if (fails(&search.best, shared)) {
+        printf("  shrunk:  %s --trace\n           %s\n", command,
+               shared->text[0] != '\0' ? shared->text : "the run crashes or hangs");
+    }
 }
 
 static void add(struct sim_result *sum, const struct sim_result *result)
@@ -111,7 +340,7 @@ static void work(const struct state *state, unsigned index)
          seed += campaign->jobs) {
         struct sim_result result;
         report->seed = options.seed = seed;
-        sim_worker_limit(SIM_RUN_SECONDS_MOST);
+        limit_run();
         sim_run(&options, report_violation, &result);
         report->runs++;
         add(&report->sum, &result);
@@ -121,8 +350,8 @@ static void work(const struct state *state, unsigned index)
 
 static void start_worker(struct state *state, unsigned index)
 {
-    state->reports[index].failure = (struct sim_failure){.incidents = UINT64_MAX};
-    pid_t pid = sim_worker_fork();
+    state->reports[index].failure = (struct failure){.incidents = UINT64_MAX};
+    pid_t pid = fork_worker();
     if (pid == 0) {
         work(state, index);
     }
@@ -144,7 +373,7 @@ static void reap(struct state *state, unsigned index, int status)
     state->failures++;
     report->runs++;
     options.seed = report->seed;
-    sim_shrink_command(&options, command, sizeof(command));
+    sim_campaign_command(&options, command, sizeof(command));
     printf("FAILED seed %llu: ", (unsigned long long)report->seed);
     if (report->failure.text[0] != '\0') {
         printf("%s\n", report->failure.text);
@@ -156,7 +385,7 @@ static void reap(struct state *state, unsigned index, int status)
     }
     printf("  replay:  %s --trace\n", command);
     if (campaign->shrink) {
-        sim_shrink(&options, report->failure.incidents, &state->reports[campaign->jobs].failure);
+        shrink(&options, report->failure.incidents, &state->reports[campaign->jobs].failure);
     }
     fflush(stdout);
     if (state->failures < campaign->failures_most) {
