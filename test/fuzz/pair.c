@@ -74,30 +74,11 @@ static void put_on_wire(void *context, struct net_frame *frame)
     pair_put(node->pair, frame);
 }
 
-static struct net_link link_of(struct pair_node *node)
-{
-    return (struct net_link){
-        .engine = &node->engine,
-        .room = &node->link_room,
-        .batch_number = &node->pair->batch_number,
-        .put = put_on_wire,
-    };
-}
-
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    struct net_link link = link_of(context);
-    return net_link_transmit(&link, frames, count);
-}
-
 static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    struct pair_node *node = context;
-    struct net_link link = link_of(node);
-    if (segment_bytes != 0 && node->loses_batches) {
-        return true;
-    }
-    return net_link_transmit_batch(&link, packet, segment_bytes);
+    const struct pair_node *node = context;
+    return (segment_bytes != 0 && node->loses_batches) ||
+           net_link_transmit_batch(context, packet, segment_bytes);
 }
 
 /** As the component does: a known process may connect, under the key it has now. */
@@ -163,7 +144,13 @@ static void start_node(struct pair *pair, unsigned index)
         .stalled = stalled,
         .failed = failed,
     };
-    net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
+    node->link = (struct net_link){
+        .engine = &node->engine,
+        .room = &node->link_room,
+        .batch_number = &pair->batch_number,
+        .put = put_on_wire,
+    };
+    net_engine_start(&node->engine, &node->handles, &config, &callbacks, net_link_transmit, node,
                      pair->now_ns);
     node->ending = false;
     struct rawe_peer_config peer = net_peer_config(1 - index);

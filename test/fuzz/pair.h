@@ -45,6 +45,7 @@ struct pair_entry {
 };
 
 struct pair_node {
+    struct net_link link;      /**< first: it is the engine's output */
     struct rawe_engine engine; /**< context of its callbacks is the node */
     struct rawe_handle_table handles;
     struct pair *pair;

@@ -48,9 +48,9 @@ static void put(const struct net_link *link, struct net_frame *frame)
     link->put(link->engine->context, frame);
 }
 
-unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame *frames,
-                           unsigned count)
+unsigned net_link_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
+    const struct net_link *link = context;
     unsigned taken = 0;
 
     if (count == 0) {
@@ -64,9 +64,9 @@ unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame 
     return taken;
 }
 
-bool net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *packet,
-                             uint32_t segment_bytes)
+bool net_link_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
+    const struct net_link *link = context;
     uint8_t *bytes = net_new(packet->len_bytes);
     struct net_batch batch = net_batch_linearize(link->engine, packet, segment_bytes, bytes);
     uint32_t count = net_batch_frames(&batch);
@@ -82,6 +82,43 @@ bool net_link_transmit_batch(const struct net_link *link, const struct rawe_fram
     }
     net_delete(bytes);
     return room;
+}
+
+void net_queue_put(struct net_queue *queue, struct net_frame *frame)
+{
+    struct net_frame **end = queue->first != NULL ? queue->end : &queue->first;
+
+    frame->next = NULL;
+    *end = frame;
+    queue->end = &frame->next;
+}
+
+struct net_frame *net_queue_take(struct net_queue *queue)
+{
+    struct net_frame *frame = queue->first;
+
+    if (frame != NULL) {
+        queue->first = frame->next;
+        frame->next = NULL;
+    }
+    return frame;
+}
+
+void net_queue_clear(struct net_queue *queue)
+{
+    while (queue->first != NULL) {
+        net_frame_free(net_queue_take(queue));
+    }
+}
+
+unsigned net_queue_count(const struct net_queue *queue)
+{
+    unsigned count = 0;
+
+    for (const struct net_frame *frame = queue->first; frame != NULL; frame = frame->next) {
+        count++;
+    }
+    return count;
 }
 
 unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,

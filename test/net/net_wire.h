@@ -25,6 +25,7 @@ struct net_frame *net_frame_new(size_t len_bytes);
 struct net_frame *net_frame_copy(const struct net_frame *frame);
 void net_frame_free(struct net_frame *frame);
 
+/** First in what an engine has as its context: its functions are the engine's output. */
 struct net_link {
     struct rawe_engine *engine; /**< that sends */
     unsigned *room;             /**< frames it takes before it is full; UINT_MAX: never */
@@ -34,11 +35,20 @@ struct net_link {
 };
 
 /** Send frames as long as there is room. `put` gets the engine's context. */
-unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame *frames,
-                           unsigned count);
+unsigned net_link_transmit(void *link, const struct rawe_frame *frames, unsigned count);
 /** Send a batch as a whole or not at all. */
-bool net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *packet,
-                             uint32_t segment_bytes);
+bool net_link_transmit_batch(void *link, const struct rawe_frame *packet, uint32_t segment_bytes);
+
+/** Frames in their order; `end` is NULL before the first put. */
+struct net_queue {
+    struct net_frame *first, **end;
+};
+
+void net_queue_put(struct net_queue *queue, struct net_frame *frame);
+/** The first frame; NULL when there is none. */
+struct net_frame *net_queue_take(struct net_queue *queue);
+void net_queue_clear(struct net_queue *queue);
+unsigned net_queue_count(const struct net_queue *queue);
 /**
  * Merge frames as GRO would, from the first on, and receive them as one packet; `placed` says
  * whether that was straight into place. Returns how many they were.

@@ -604,7 +604,7 @@ TEST(rawe_conn_batch_conclude__tried_again_after_three_lost_ones)
 /** A link that drops packets of several frames. */
 static bool transmit_single(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    return segment_bytes != 0 || unit_transmit_batch(context, packet, segment_bytes);
+    return segment_bytes != 0 || net_link_transmit_batch(context, packet, segment_bytes);
 }
 
 TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
@@ -635,7 +635,7 @@ static bool transmit_hesitant(void *context, const struct rawe_frame *packet,
         refusals--;
         return false;
     }
-    return unit_transmit_batch(context, packet, segment_bytes);
+    return net_link_transmit_batch(context, packet, segment_bytes);
 }
 
 TEST(rawe_conn_batch_transmit__a_full_link_is_no_further_loss)

@@ -47,34 +47,11 @@ static void put_on_wire(void *context, struct net_frame *frame)
     unit_wire_put(net, frame);
 }
 
-static struct net_link link_of(struct unit_node *node)
-{
-    return (struct net_link){
-        .engine = &node->engine,
-        .room = &node->link_room,
-        .batch_number = &node->net->batch_number,
-        .put = put_on_wire,
-    };
-}
-
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    struct net_link link = link_of(context);
-    return net_link_transmit(&link, frames, count);
-}
-
-bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
-{
-    struct net_link link = link_of(context);
-    return net_link_transmit_batch(&link, packet, segment_bytes);
-}
-
 /* Nodes. */
 
 void unit_init(struct unit_net *net)
 {
     memset(net, 0, sizeof(*net));
-    net->wire_tail = &net->wire;
     net->now_ns = 5 * UNIT_S;
     net->config = (struct rawe_engine_config){
         .ethertype = RAWE_ETHERTYPE_DEFAULT,
@@ -99,19 +76,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 {
     struct unit_node *node = context;
     assert_false(node->engine.deferral.active);
-    if ((node->message_count & (node->message_count - 1)) == 0) {
-        size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
-        node->messages = realloc(node->messages, room * sizeof(*node->messages));
-        assert_non_null(node->messages);
-    }
-    struct unit_message *message = &node->messages[node->message_count++];
-    message->tag = tag;
-    message->len_bytes = len_bytes;
-    message->data = malloc(len_bytes != 0 ? len_bytes : 1);
-    assert_non_null(message->data);
-    if (len_bytes != 0) {
-        memcpy(message->data, data, len_bytes);
-    }
+    unit_note_message(node, tag, data, len_bytes);
     if (node->on_deliver != NULL) {
         node->on_deliver(node, conn, tag);
     }
@@ -170,7 +135,13 @@ static void start_node(struct unit_net *net, unsigned index)
         .failed = failed,
         .lost = lost,
     };
-    net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
+    node->link = (struct net_link){
+        .engine = &node->engine,
+        .room = &node->link_room,
+        .batch_number = &net->batch_number,
+        .put = put_on_wire,
+    };
+    net_engine_start(&node->engine, &node->handles, &config, &callbacks, net_link_transmit, node,
                      net->now_ns);
 }
 
@@ -205,12 +176,7 @@ void unit_stop(struct unit_net *net)
         if (node->started) {
             stop_node(node);
         }
-        for (unsigned m = 0; m < node->message_count; m++) {
-            free(node->messages[m].data);
-        }
-        free(node->messages);
-        node->messages = NULL;
-        node->message_count = 0;
+        unit_forget_messages(node);
     }
     unit_wire_clear(net);
 }
@@ -231,7 +197,8 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
     uint32_t bytes_max = frames_max * segment_bytes;
     bytes_max = bytes_max < RAWE_BATCH_BYTES_MAX ? bytes_max : RAWE_BATCH_BYTES_MAX;
     for (unsigned i = 0; i < UNIT_NODES; i++) {
-        assert_true(net_engine_use_batches(&net->node[i].engine, bytes_max, unit_transmit_batch));
+        assert_true(
+            net_engine_use_batches(&net->node[i].engine, bytes_max, net_link_transmit_batch));
     }
 }
 
@@ -313,7 +280,6 @@ unsigned unit_step(struct unit_net *net)
     struct net_frame *round = net->wire;
     unsigned count = 0;
     net->wire = NULL;
-    net->wire_tail = &net->wire;
     unsigned received = 0; /* frames of a batch that were received with the first of them */
     while (round != NULL) {
         struct net_frame *next = round->next;
@@ -372,39 +338,22 @@ void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns)
 
 struct net_frame *unit_wire_take(struct unit_net *net)
 {
-    struct net_frame *frame = net->wire;
-    if (frame != NULL) {
-        net->wire = frame->next;
-        if (net->wire == NULL) {
-            net->wire_tail = &net->wire;
-        }
-        frame->next = NULL;
-    }
-    return frame;
+    return net_queue_take(&net->queue);
 }
 
 void unit_wire_put(struct unit_net *net, struct net_frame *frame)
 {
-    frame->next = NULL;
-    *net->wire_tail = frame;
-    net->wire_tail = &frame->next;
+    net_queue_put(&net->queue, frame);
 }
 
 unsigned unit_wire_count(const struct unit_net *net)
 {
-    unsigned count = 0;
-    for (const struct net_frame *frame = net->wire; frame != NULL; frame = frame->next) {
-        count++;
-    }
-    return count;
+    return net_queue_count(&net->queue);
 }
 
 void unit_wire_clear(struct unit_net *net)
 {
-    struct net_frame *frame;
-    while ((frame = unit_wire_take(net)) != NULL) {
-        net_frame_free(frame);
-    }
+    net_queue_clear(&net->queue);
 }
 
 void unit_receive(struct unit_net *net, const struct net_frame *frame)
@@ -548,4 +497,29 @@ void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t t
     assert_int_equal(message->len_bytes, len_bytes);
     assert_int_equal(net_content_compare(message->data, net_content_seed(0, seed), 0, len_bytes),
                      len_bytes);
+}
+
+void unit_note_message(struct unit_node *node, uint8_t tag, const uint8_t *data, size_t len_bytes)
+{
+    if ((node->message_count & (node->message_count - 1)) == 0) {
+        size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
+        node->messages = realloc(node->messages, room * sizeof(*node->messages));
+        assert_non_null(node->messages);
+    }
+    struct unit_message *message = &node->messages[node->message_count++];
+    *message = (struct unit_message){tag, len_bytes, malloc(len_bytes != 0 ? len_bytes : 1)};
+    assert_non_null(message->data);
+    if (len_bytes != 0) {
+        memcpy(message->data, data, len_bytes);
+    }
+}
+
+void unit_forget_messages(struct unit_node *node)
+{
+    for (unsigned i = 0; i < node->message_count; i++) {
+        free(node->messages[i].data);
+    }
+    free(node->messages);
+    node->messages = NULL;
+    node->message_count = 0;
 }

@@ -36,6 +36,7 @@ struct unit_message {
 };
 
 struct unit_node {
+    struct net_link link;      /**< first: it is the engine's output */
     struct rawe_engine engine; /**< context of its callbacks is the node */
     struct rawe_handle_table handles;
     struct unit_net *net;
@@ -60,7 +61,10 @@ struct unit_net {
     uint64_t now_ns;
     struct rawe_engine_config config; /**< for both; what differs is filled in by unit_start */
     struct unit_node node[UNIT_NODES];
-    struct net_frame *wire, **wire_tail;
+    union {
+        struct net_queue queue; /**< what lies on the wire */
+        struct net_frame *wire; /**< the first frame of that */
+    };
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
     unsigned filter_count;       /**< the filter's own */
@@ -84,8 +88,6 @@ void unit_restart(struct unit_net *net, unsigned node);
 /** Give both nodes a link that moves batches, of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
-/** Transmit of batches of a rawe_output whose context is the node. */
-bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
 /** Have a node advertise so much credit, until it is shared out again. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
@@ -162,8 +164,12 @@ void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, s
                    uint32_t index, uint64_t key, uint64_t offset);
 /** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
+/** Note a message that a node gets. */
+void unit_note_message(struct unit_node *node, uint8_t tag, const uint8_t *data, size_t len_bytes);
 /** Message `index` that `node` got is as unit_fill(seed) made it. */
 void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
                          size_t len_bytes, unsigned seed);
+/** Forget all that were noted. */
+void unit_forget_messages(struct unit_node *node);
 
 #endif

@@ -32,62 +32,25 @@ static void put(void *context, struct net_frame *frame)
         frame->to = index_of(1 - nic->host->index, nic->rail); /* the rail says so */
     }
     assert_int_equal(frame->to, index_of(1 - nic->host->index, nic->rail));
+    const size_t most = rails.mtu_payload_bytes[nic->rail];
+    const size_t more = frame->batch != 0 ? NET_BATCH_OVERHEAD_BYTES : 0;
+    assert_true(most == 0 || frame->len_bytes + more <= RAWE_PAYLOAD_OFFSET + most);
     if (rails.cut[nic->rail] || (frame->batch != 0 && rails.batches_cut[nic->rail])) {
         net_frame_free(frame);
         return;
     }
-    frame->next = NULL;
-    *rails.wire_tail = frame;
-    rails.wire_tail = &frame->next;
-}
-
-static struct net_link link_of(struct rails_nic *nic)
-{
-    return (struct net_link){
-        .engine = &nic->engine,
-        .room = &nic->room,
-        .batch_number = &rails.batch_number,
-        .put = put,
-    };
-}
-
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    struct rails_nic *nic = context;
-    struct net_link link = link_of(nic);
-    uint32_t most = rails.mtu_payload_bytes[nic->rail];
-    for (unsigned i = 0; i < count && most != 0; i++) {
-        assert_true(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET + most);
-    }
-    return net_link_transmit(&link, frames, count);
-}
-
-static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
-{
-    struct rails_nic *nic = context;
-    struct net_link link = link_of(nic);
-    uint32_t most = rails.mtu_payload_bytes[nic->rail];
-    assert_true(most == 0 || segment_bytes + RAWE_BATCH_HEADER_BYTES + NET_BATCH_OVERHEAD_BYTES <=
-                                 most + RAWE_HEADER_BYTES);
-    return net_link_transmit_batch(&link, packet, segment_bytes);
+    net_queue_put(&rails.queue, frame);
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes)
 {
     const struct rails_nic *nic = context;
-    struct unit_node *inbox = &nic->host->inbox;
     assert_ptr_equal(conn->engine, &nic->engine);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_false(nic->host->nic[rail].engine.deferral.active);
     }
-    inbox->messages =
-        realloc(inbox->messages, (inbox->message_count + 1) * sizeof(*inbox->messages));
-    assert_non_null(inbox->messages);
-    struct unit_message *message = &inbox->messages[inbox->message_count++];
-    *message = (struct unit_message){tag, len_bytes, malloc(len_bytes != 0 ? len_bytes : 1)};
-    assert_non_null(message->data);
-    memcpy(message->data, data, len_bytes);
+    unit_note_message(&nic->host->inbox, tag, data, len_bytes);
 }
 
 static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
@@ -164,13 +127,19 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     if (rails.one_mac) {
         memcpy(host->index == 0 ? config.mac : peer.mac, net_peer_config(0).mac, RAWE_MAC_BYTES);
     }
-    net_engine_start(&nic->engine, &host->handles, &config, &callbacks, transmit, nic,
+    nic->link = (struct net_link){
+        .engine = &nic->engine,
+        .room = &nic->room,
+        .batch_number = &rails.batch_number,
+        .put = put,
+    };
+    net_engine_start(&nic->engine, &host->handles, &config, &callbacks, net_link_transmit, nic,
                      rails.now_ns);
     if (batch_frames != 0) {
         uint32_t segment_bytes = config.payload_max_bytes + RAWE_HEADER_BYTES -
                                  RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
-        assert_true(
-            net_engine_use_batches(&nic->engine, batch_frames * segment_bytes, transmit_batch));
+        assert_true(net_engine_use_batches(&nic->engine, batch_frames * segment_bytes,
+                                           net_link_transmit_batch));
     }
     peer.payload_max_bytes = rails.mtu_payload_bytes[rail] != 0 ? rails.mtu_payload_bytes[rail]
                                                                 : config.payload_max_bytes;
@@ -187,7 +156,6 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
 void rails_init(void)
 {
     memset(&rails, 0, sizeof(rails));
-    rails.wire_tail = &rails.wire;
     unit_init(&rails.clock);
     rails.now_ns = rails.clock.now_ns;
     rails.config = rails.clock.config;
@@ -214,16 +182,9 @@ void rails_stop(void)
             net_engine_stop(&host->nic[rail].engine);
         }
         rawe_conn_table_free(&host->table);
-        for (unsigned j = 0; j < host->inbox.message_count; j++) {
-            free(host->inbox.messages[j].data);
-        }
-        free(host->inbox.messages);
+        unit_forget_messages(&host->inbox);
     }
-    while (rails.wire != NULL) {
-        struct net_frame *frame = rails.wire;
-        rails.wire = frame->next;
-        net_frame_free(frame);
-    }
+    net_queue_clear(&rails.queue);
 }
 
 void rails_set_up(void)
@@ -274,18 +235,17 @@ uint64_t rails_migrations(unsigned host)
 
 void rails_cut(unsigned rail)
 {
-    struct net_frame **link = &rails.wire;
+    struct net_queue left = {NULL};
+    struct net_frame *frame;
     rails.cut[rail] = true;
-    rails.wire_tail = &rails.wire;
-    while (*link != NULL) {
-        struct net_frame *frame = *link;
+    while ((frame = net_queue_take(&rails.queue)) != NULL) {
         if (frame->to % RAILS == rail) {
-            *link = frame->next;
             net_frame_free(frame);
         } else {
-            link = rails.wire_tail = &frame->next;
+            net_queue_put(&left, frame);
         }
     }
+    rails.queue = left;
 }
 
 static struct rails_nic *nic_of(unsigned index)
@@ -304,23 +264,17 @@ static unsigned take(struct net_frame **frames)
 {
     unsigned count = 0;
     do {
-        frames[count++] = rails.wire;
-        rails.wire = rails.wire->next;
+        frames[count++] = net_queue_take(&rails.queue);
     } while (frames[0]->batch != 0 && rails.wire != NULL && rails.wire->batch == frames[0]->batch &&
              count < RAWE_BATCH_FRAMES_MAX);
-    if (rails.wire == NULL) {
-        rails.wire_tail = &rails.wire;
-    }
     return count;
 }
 
 /** Hand over what is on the wire now; returns how many frames that were. */
 static unsigned step(void)
 {
-    unsigned handed = 0, waiting = 0;
-    for (const struct net_frame *frame = rails.wire; frame != NULL; frame = frame->next) {
-        waiting++;
-    }
+    const unsigned waiting = net_queue_count(&rails.queue);
+    unsigned handed = 0;
     while (handed < waiting && rails.wire != NULL) {
         struct net_frame *frames[RAWE_BATCH_FRAMES_MAX];
         unsigned count = take(frames);

@@ -17,6 +17,7 @@ struct rails_host;
 
 /** An interface of a process. */
 struct rails_nic {
+    struct net_link link; /**< first: it is the engine's output */
     struct rails_host *host;
     unsigned rail;
     struct rawe_engine engine; /**< its callbacks' context is the interface */
@@ -49,7 +50,10 @@ struct rails {
     bool batches_cut[RAILS];           /**< the same, of batches only */
     unsigned carried[RAILS];           /**< frames handed over, by rail */
     unsigned batch_number;
-    struct net_frame *wire, **wire_tail;
+    union {
+        struct net_queue queue; /**< what lies on the rails */
+        struct net_frame *wire; /**< the first frame of that */
+    };
     /** Looks at each frame before it is handed over; may be NULL. */
     void (*on_frame)(struct net_frame *frame, unsigned rail);
 };
