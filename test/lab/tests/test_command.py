@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HERE, TCP, wait_until
+from conftest import HERE, wait_until
 
 from rawelab import record, wiring
 
@@ -79,15 +79,6 @@ def test_mpirun_passes_the_exit_status_on(tmp_path):
     assert_gone(name)
 
 
-def test_mpi_runs_over_the_lab(verify):
-    run("mpirun", "--hosts", 2, "--", "-np", 2, *TCP, verify, "--quick", "--only", "pt2pt")
-
-
-def test_the_verification_program_notices_a_wrong_byte(verify):
-    arguments = ["--quick", "--only", "pt2pt", "--plant", 3]
-    run("mpirun", "--", "-np", 2, *TCP, verify, *arguments, status=1)
-
-
 def affinities(*options):
     """The affinity of each rank of a job of as many ranks as there are cores, at most four."""
     ranks = min(4, len(os.sched_getaffinity(0)))
@@ -126,37 +117,12 @@ def test_the_users_parameters_win_over_the_labs():
     assert "tcp= rawe=eth1." in run(*command, *chosen, "sh", "-c", script)
 
 
-def test_parallel_labs_do_not_see_each_other(tmp_path):
-    names = [f"{lab_name(tmp_path)}{letter}" for letter in "abc"]
-    script = 'echo "$(uname -n) $(ip -o link | wc -l) $(ls /run/rawe-lab)."'
-    jobs = [
-        start("mpirun", "--hosts", 3, "--name", name, "--", "-np", 3, "sh", "-c", script)
-        for name in names
-    ]
-    for name, job in zip(names, jobs):
-        output, errors = job.communicate(timeout=END_SECONDS)
-        assert job.returncode == 0, errors
-        for host in range(3):
-            assert f"{name}-h{host} 3 " in output
-    for name in names:
-        assert_gone(name)
-
-
-def test_a_name_is_taken_once(tmp_path):
-    name = lab_name(tmp_path)
-    run("up", "--name", name)
-    try:
-        assert name in run("up", "--name", name, status=1)
-        assert name in run("status")
-    finally:
-        run("down", name)
-    assert_gone(name)
-
-
 def test_a_lab_that_is_up_can_be_used_hurt_and_removed(tmp_path):
     name = lab_name(tmp_path)
     run("up", "--name", name, "--hosts", 3, "--mtu", 9000)
     try:
+        assert name in run("up", "--name", name, status=1), "a name is taken once"
+        assert name in run("status")
         assert f"{name}-h2" in run("exec", name, "h2", "--", "uname", "-n")
         run("exec", name, "h1", "--", "sh", "-c", "exit 5", status=5)
         job = run("mpirun", "--on", name, "--", "-np", 3, "uname", "-n")
@@ -227,42 +193,27 @@ def test_ctrl_c_at_a_terminal_leaves_nothing_behind(tmp_path):
     assert_gone(name)
 
 
-def test_timeout_ends_the_job_with_124_and_says_so(tmp_path):
-    name = lab_name(tmp_path)
-    command = ["mpirun", "--name", name, "--timeout", 2, "--", "-np", 2, "sleep", 1000]
-    output = run(*command, status=124)
-    assert "did not end within 2 seconds" in output
-    assert_gone(name)
-
-
-def test_a_job_that_ignores_signals_is_ended_all_the_same(tmp_path):
+def test_timeout_ends_a_job_that_ignores_signals_with_124_and_says_so(tmp_path):
     name = lab_name(tmp_path)
     script = "trap '' TERM INT HUP; setsid sleep 1000 & sleep 1000"
-    run("mpirun", "--name", name, "--timeout", 2, "--", "-np", 2, "sh", "-c", script, status=124)
+    command = ["mpirun", "--name", name, "--timeout", 2, "--", "-np", 2, "sh", "-c", script]
+    assert "did not end within 2 seconds" in run(*command, status=124)
     assert_gone(name)
 
 
-def test_a_lab_whose_owner_was_killed_is_found_and_removed(tmp_path):
-    name = lab_name(tmp_path)
-    process = start_endless_job(name, tmp_path)
-    assert re.search(rf"running, owner process {process.pid}.*\nlab {name}:", run("status"))
-    assert "which is running" in run("down", name, status=1)
-    process.kill()
-    process.communicate(timeout=END_SECONDS)
-    assert re.search(rf"\[stale.*\nlab {name}:", run("status"))
-    assert f"lab {name} removed" in run("down", name)
-    assert_gone(name)
-
-
-def test_down_stale_removes_stale_labs_only(tmp_path):
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_lab_whose_owner_was_killed_is_found_and_removed(tmp_path, by_name):
     name = lab_name(tmp_path)
     kept = f"{name}kept"
     run("up", "--name", kept)
     try:
         process = start_endless_job(name, tmp_path)
+        assert re.search(rf"running, owner process {process.pid}.*\nlab {name}:", run("status"))
+        assert "which is running" in run("down", name, status=1)
         process.kill()
         process.communicate(timeout=END_SECONDS)
-        assert f"lab {name} removed" in run("down", "--stale")
+        assert re.search(rf"\[stale.*\nlab {name}:", run("status"))
+        assert f"lab {name} removed" in run("down", name if by_name else "--stale")
         assert_gone(name)
         assert kept in record.names()
     finally:

@@ -26,7 +26,7 @@ VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]
 GROUP_SECONDS = 180
 LATER = 3  # in this group all ranks know each other: first contact has less patience
 JOB_SECONDS = 600
-SLOW = "collectives,unexpected,flood,random"
+SLOW = "unexpected,flood,random"
 
 
 def start(lab, build, verify, effort=(), options=()):

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.thorough
 HANG_SECONDS = 120
 TABLE = Path(__file__).resolve().parents[1] / "verify" / "verify_options.c"
 GROUPS = re.findall(r'^    \{"(\w+)", "', TABLE.read_text(), re.MULTILINE)
-# Groups that check contents only, and one that checks values only.
-WITHOUT = {("collectives", "value"), ("windows", "byte"), ("windows", "guard")}
+# It checks values only.
+WITHOUT = {("windows", "byte"), ("windows", "guard")}
 FAULTS = [
     (group, kind)
     for group in GROUPS

@@ -8,6 +8,8 @@ import re
 import struct
 import subprocess
 import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show, wait_until
@@ -171,14 +173,31 @@ def test_full_frames_pass(wired, mtu):
     assert_all_good(frames)
 
 
-def test_loss_takes_about_its_share_and_is_counted(wired):
-    lab = wired("loss=10%")
+@pytest.mark.parametrize(
+    "faults, counter, least, most, more",
+    [
+        # Binomial: 500 on average, standard deviation 21.
+        ("loss=10%", "lost", 350, 650, -1),
+        ("duplicate=10%", "duplicated", 350, 650, 1),
+        ("reorder=10%:50ms", "reordered", 350, 650, 0),
+        ("burst=100%:3600s", "burst_lost", 5000, 5000, -1),
+        ("blackout=3600s", "blackout_lost", 5000, 5000, -1),
+        ("mtu=99", "too_long", 5000, 5000, -1),
+        ("mtu=100", "too_long", 0, 0, 0),
+    ],
+)
+def test_a_fault_takes_about_its_share_and_is_counted(wired, faults, counter, least, most, more):
+    lab = wired(faults)
     frames = transfer(lab, 5000)
-    # Binomial: 500 on average, standard deviation 21.
-    assert 350 < 5000 - len(frames) < 650
-    assert lab.wire_total("lost") == 5000 - len(frames)
-    assert lab.wire_total("delivered", 1) == len(frames)
-    assert numbers(frames) == sorted(set(numbers(frames)))
+    count = lab.wire_total(counter)
+    assert least <= count <= most
+    assert len(frames) == lab.wire_total("delivered", 1) == 5000 + more * count
+    received = numbers(frames)
+    assert (received == sorted(received)) == (counter != "reordered")
+    times = Counter(received)
+    assert len(times) == 5000 - (count if more < 0 else 0)
+    assert set(times.values()) <= {1, 1 + max(more, 0)}
+    assert_all_good(frames)
 
 
 def test_one_seed_makes_the_same_losses_again_and_another_does_not(wired):
@@ -205,21 +224,6 @@ def test_bursts_take_frames_in_a_row(wired):
     assert all(run % 20 == 0 for run in runs[:-1])
 
 
-def test_a_burst_in_time_takes_everything_for_that_long(wired):
-    lab = wired("burst=100%:5s")
-    assert transfer(lab, 50) == []
-    assert lab.wire_total("burst_lost") == 50
-
-
-def test_duplicates_arrive_twice(wired):
-    lab = wired("duplicate=5%")
-    received = numbers(transfer(lab, 5000))
-    assert set(received) == set(range(5000))
-    assert max(received.count(number) for number in set(received)) == 2
-    assert len(received) - 5000 == lab.wire_total("duplicated")
-    assert 150 < lab.wire_total("duplicated") < 350
-
-
 def test_corruption_flips_one_to_eight_bits_of_its_share(wired):
     lab = wired("corrupt=20%")
     frames = transfer(lab, 2000, size=1000)
@@ -240,26 +244,14 @@ def test_corruption_reaches_one_receiver_of_a_flooded_frame(wired):
     assert lab.wire_total("corrupted") == 50
 
 
-def test_reordering_holds_its_share_back_and_loses_nothing(wired):
-    lab = wired("reorder=20%:50ms")
-    frames = transfer(lab, 1000)
-    assert sorted(numbers(frames)) == list(range(1000))
-    assert numbers(frames) != list(range(1000))
-    assert 100 < lab.wire_total("reordered") < 300
-    assert_all_good(frames)
-
-
 def test_delay_is_never_shorter_than_told_and_keeps_the_order(wired):
     frames = transfer(wired("delay=20ms"), 300)
     assert numbers(frames) == list(range(300))
     assert min(age for _, age, _, _ in frames) >= 20_000_000
 
 
-def test_a_blackout_ends_by_itself_and_no_sooner(wired):
+def test_a_blackout_ends_no_sooner_than_told(wired):
     lab = wired()
-    lab.set_wire("blackout=3600s")
-    assert transfer(lab, 20) == []
-    assert lab.wire_total("blackout_lost") == 20
     began = time.monotonic()
     lab.set_wire("blackout=1s")
     wait_until(lambda: len(transfer(lab, 20)) == 20, "end of the blackout")
@@ -280,13 +272,6 @@ def test_blackouts_come_again_and_again(wired):
     assert len(receiver.frames()) == seen.count(False)
 
 
-def test_an_mtu_black_hole_swallows_long_frames_only(wired):
-    lab = wired("mtu=1400")
-    assert len(transfer(lab, 10, size=1400)) == 10
-    assert transfer(lab, 10, size=1401) == []
-    assert lab.wire_total("too_long") == 10
-
-
 def test_a_rate_takes_its_time_and_its_buffer_drops_the_rest(wired):
     lab = wired("rate=5mbit,buffer=20000")
     # They would take ten seconds.
@@ -303,29 +288,15 @@ def test_a_rate_takes_its_time_and_its_buffer_drops_the_rest(wired):
 
 def test_directions_are_hurt_one_by_one(wired):
     lab = wired()
-    lab.set_wire("loss=100%", 1, direction="in")
-    assert transfer(lab, 10) == []
-    backwards = Receiver(lab, 0)
-    send(lab, 1, 0, 10)
-    assert len(backwards.frames()) == 10
-    lab.set_wire("none")
-    lab.set_wire("loss=100%", 1, direction="out")
-    assert len(transfer(lab, 10)) == 10
-    backwards = Receiver(lab, 0)
-    send(lab, 1, 0, 10)
-    assert backwards.frames() == []
-    lab.set_wire("none", direction="both")
-    backwards = Receiver(lab, 0)
-    send(lab, 1, 0, 10)
-    assert len(backwards.frames()) == 10
-
-
-def test_a_change_leaves_other_faults_as_they_are(wired):
-    lab = wired("loss=100%")
-    lab.set_wire("delay=1ms")
-    assert transfer(lab, 10) == []
-    lab.set_wire("none")
-    assert len(transfer(lab, 10)) == 10
+    for direction, forwards, backwards in (("in", 0, 10), ("out", 10, 0)):
+        lab.set_wire("loss=100%", 1, direction=direction)
+        lab.set_wire("delay=1ms")  # leaves other faults as they are
+        assert len(transfer(lab, 10)) == forwards
+        receiver = Receiver(lab, 0)
+        send(lab, 1, 0, 10)
+        assert len(receiver.frames()) == backwards
+        lab.set_wire("none", direction="both")
+        assert len(transfer(lab, 10)) == 10
 
 
 def send_over_tcp(lab, length):
@@ -383,7 +354,7 @@ def test_batches_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, batches):
     assert tcp_counter(lab, 1, "InErrs") == 0
 
 
-def test_checksums_are_complete_so_that_tcp_notices_what_is_garbled(wired):
+def test_checksums_are_complete_so_that_tcp_notices_corruption(wired):
     lab = wired("corrupt=1%")
     send_over_tcp(lab, 3_000_000)
     assert lab.wire_total("corrupted") > 0
@@ -458,20 +429,10 @@ def test_the_wire_survives_links_that_go_down_and_nics_that_vanish(wired):
     assert len(transfer(lab, 10)) == 10
 
 
-def test_the_wire_ends_with_its_lab_and_is_idle_before(wired):
+def test_the_wire_ends_with_its_lab(wired):
     lab = wired(hosts=3)
     pids = [pid for pid in wiring.processes(lab.namespaces) if pid not in lab.processes()]
     assert len(pids) == 1
-
-    def used():
-        with open(f"/proc/{pids[0]}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
-    before = used()
-    time.sleep(2)
-    assert used() - before <= 2  # hundredths of a second
     lab.down()
     assert not wire.socket_path(lab.directory).exists()
-    with pytest.raises(FileNotFoundError):
-        used()
+    assert not Path(f"/proc/{pids[0]}").exists()

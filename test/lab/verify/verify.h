@@ -222,7 +222,6 @@ void group_outstanding(void);
 void group_order(void);
 void group_unexpected(void);
 void group_datatypes(void);
-void group_collectives(void);
 void group_threads(void);
 const char *group_threads_unfit(void);
 void group_onesided(void);

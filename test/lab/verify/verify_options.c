@@ -18,7 +18,6 @@ const struct verify_group verify_groups[] = {
     {"order", "the order of one sender's messages, on several communicators", 1, group_order, NULL},
     {"unexpected", "thousands of messages before a receive is posted", 1, group_unexpected, NULL},
     {"datatypes", "derived datatypes; holes stay untouched", 1, group_datatypes, NULL},
-    {"collectives", "one to all, all to one, all to all", 1, group_collectives, NULL},
     {"threads", "MPI_THREAD_MULTIPLE", 1, group_threads, group_threads_unfit},
     {"onesided", "windows: put, get, accumulate, locks", 2, group_onesided, group_onesided_unfit},
     {"windows", "windows: every operation, computing target", 2, group_windows,
