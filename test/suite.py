@@ -230,13 +230,12 @@ def is_root(part):
     return os.geteuid() == 0
 
 
-def is_ready(part, *commands):
-    """Run what makes a part possible; what fails is the part's trouble."""
-    for command in commands:
-        if call(command) != 0:
-            part.trouble(f"{shlex.join(map(str, command))} failed, see above")
-            return False
-    return True
+def has_packages(part, *groups):
+    """Install what a part needs; what fails is the part's trouble."""
+    missing = call([TEST / "install-deps", *groups]) != 0
+    if missing:
+        part.trouble(f"packages of {part.name} are missing, see above")
+    return not missing
 
 
 def count_pytest(part, folder, words, options):
@@ -261,7 +260,7 @@ def count_pytest(part, folder, words, options):
 
 def run_bench(part, options):
     """Tests of the benchmarks' drivers, and a quick form of each benchmark."""
-    if not is_ready(part, [TEST / "install-deps", "bench"]):
+    if not has_packages(part, "bench"):
         return
     folders = sorted(BENCH.glob("*/tests"))
     count_pytest(part, BUILD / "bench", ["-q", *NO_CACHE, *folders], options)
@@ -330,19 +329,19 @@ def run_threads(part, options):
 
 def run_vm(part, options):
     """pytest over virtual machines."""
-    if is_ready(part, [TEST / "install-deps", "vm"], [TEST / "vm" / "vm", "fetch"]):
+    if has_packages(part, "vm"):
         run_pytest(part, options, "vm")
 
 
 def run_deb(part, options):
     """The packages for Debian 12 and 13: built, installed and purged on clean systems."""
-    if is_root(part) and is_ready(part, [TEST / "install-deps", "deb"]):
+    if is_root(part) and has_packages(part, "deb"):
         run_pytest(part, options, "deb")
 
 
 def run_containers(part, options):
     """Jobs over two containers of Podman's, made by the recipes of doc/cluster/containers.md."""
-    if is_root(part) and is_ready(part, [TEST / "install-deps", "deb", "containers"]):
+    if is_root(part) and has_packages(part, "deb", "containers"):
         run_pytest(part, options, "deb", ["--containers"])
 
 

@@ -167,11 +167,11 @@ class Cluster:
             ours["OMPI_MCA_mca_base_component_path"] = launch.component_path(build)
         return {**os.environ, **ours, "TMPDIR": "/tmp"}
 
-    def start_mpirun(self, arguments, build=None, devices=None, forward=None, variables=None):
+    def start_mpirun(self, arguments, build=None, devices=None, variables=None):
         """Start mpirun on the first host; its Job. `devices` replace eth0, eth1, ..."""
         environment = {**self.environment(build, devices), **(variables or {})}
         argv = ["mpirun", *map(str, arguments)]
-        return self.hosts[0].spawn(argv, environment, Path.cwd(), forward)
+        return self.hosts[0].spawn(argv, environment, Path.cwd())
 
     def finish(self, job, seconds):
         """The Result of a job; when it has not ended by then, it is stopped: LabError."""

@@ -25,13 +25,12 @@ class Result:
 
 
 class Job:
-    """A command on its way; `forward` gets what it writes as (kind, bytes), if given."""
+    """A command on its way."""
 
-    def __init__(self, agent, number, name, forward=None):
+    def __init__(self, agent, number, name):
         self._agent = agent
         self._number = number
         self._name = name
-        self._forward = forward
         self._pieces = {channel.OUT: [], channel.ERR: []}
         self._end = None
         self._changed = threading.Condition()
@@ -41,8 +40,6 @@ class Job:
         with self._changed:
             if kind in self._pieces:
                 self._pieces[kind].append(payload)
-                if self._forward is not None:
-                    self._forward(kind, payload)
             elif self._end is None:
                 gone = {"error": "the machine has gone"}
                 self._end = json.loads(payload) if kind == channel.EXIT else gone
@@ -121,11 +118,11 @@ class Agent:
             except OSError as error:
                 raise LabError(f"the machine does not answer: {error}") from error
 
-    def start(self, argv, environment, directory, forward=None):
+    def start(self, argv, environment, directory):
         """Start a command; its Job."""
         argv = [str(word) for word in argv]
         number = len(self._jobs) + 1
-        job = self._jobs[number] = Job(self, number, " ".join(argv), forward)
+        job = self._jobs[number] = Job(self, number, " ".join(argv))
         message = {"argv": argv, "env": environment, "cwd": str(directory)}
         self.send(number, channel.START, message)
         return job

@@ -115,9 +115,9 @@ class Machine:
                 lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-CONSOLE_LINES:])
 
-    def spawn(self, argv, environment=None, directory="/", forward=None):
+    def spawn(self, argv, environment=None, directory="/"):
         """Start a command in the machine; its Job."""
-        return self._agent.start(argv, environment or {"PATH": PATH}, directory, forward)
+        return self._agent.start(argv, environment or {"PATH": PATH}, directory)
 
     def run(self, argv, check=True, seconds=COMMAND_SECONDS):
         """Run a command in the machine to its end; its Result. LabError when it fails."""
