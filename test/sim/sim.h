@@ -217,10 +217,8 @@ struct sim_channel {
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
-    bool unsettled; /**< the peer has closed or given up, and we may not know yet */
-    bool
-        called_elsewhere; /**< it asked for the connection by another route than the preferred one */
-    uint32_t stream_id;   /**< peer's connection id that what follows belongs to */
+    bool unsettled;               /**< the peer has closed or given up, and we may not know yet */
+    uint32_t stream_id;           /**< peer's connection id that what follows belongs to */
     uint32_t next_sequence;       /**< of the frames seen to leave */
     uint64_t sent_order;          /**< of the frame or probe sent last */
     uint64_t arrived_order;       /**< of the newest one that the peer has taken */

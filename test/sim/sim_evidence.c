@@ -13,12 +13,23 @@
 
 #include "sim.h"
 
+/** Is it the session key of an interface that frames of the connection may go to? */
+static bool leads_to(const struct rawe_conn *conn, uint32_t key)
+{
+    const struct rawe_route *route = conn->preferred;
+
+    while (route->key != key && rawe_route_next(route) != conn->preferred) {
+        route = rawe_route_next(route);
+    }
+    return route->key == key;
+}
+
 struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct rawe_header *header)
 {
     struct sim_channel *channel = node->channels;
 
     while (channel != NULL && (channel->conn->handshake.peer_id != header->connection_id ||
-                               channel->conn->peer_key != header->key)) {
+                               !leads_to(channel->conn, header->key))) {
         channel = channel->next;
     }
     return channel;

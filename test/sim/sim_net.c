@@ -204,8 +204,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     if (sim->now_ns < node->cut_until_ns || sim->now_ns < from->cut_until_ns) {
         return "cut off";
     }
-    if (sim->now_ns < to->pulled_until_ns ||
-        sim->now_ns < from->nics[packet->source_nic].pulled_until_ns) {
+    const struct sim_nic *out = &from->nics[packet->source_nic];
+    if ((sim->now_ns < to->pulled_until_ns && to->pulled_in) ||
+        (sim->now_ns < out->pulled_until_ns && out->pulled_out)) {
         return "its cable is pulled";
     }
     if (sim->now_ns < net->partition_until_ns &&

@@ -52,9 +52,10 @@ struct sim_nic {
     uint64_t port_free_ns; /**< link from the switch: free again */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
-    uint64_t pulled_until_ns; /**< its cable is pulled */
-    bool carrier;             /**< as the kernel says */
-    uint64_t *newest_ns;      /**< by source interface: when the frame that is due last arrives */
+    uint64_t pulled_until_ns;   /**< its cable is pulled */
+    bool pulled_in, pulled_out; /**< ... for frames of that way */
+    bool carrier;               /**< as the kernel says */
+    uint64_t *newest_ns;        /**< by source interface: when the frame that is due last arrives */
 };
 
 void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index);

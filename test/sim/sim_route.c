@@ -430,18 +430,13 @@ static void check_silent(const struct sim_channel *channel, struct sim_peer *rou
     }
 }
 
-/**
- * Neither end is on the preferred route, although its cables have been there for long. A late CONNECT that came
- * by another route may have led them there: then they stay, as nothing is wrong with that.
- */
+/** The preferred route is not used, although its cables have been there for long. */
 static void check_preferred(const struct sim_channel *channel, const struct sim_peer *route)
 {
     const struct sim_node *node = channel->node;
     const struct sim_peer *preferred = channel->via;
-    const struct sim_channel *back = sim_channel_far_end(channel);
 
-    if (preferred != route && carries(preferred) && back != NULL && !channel->called_elsewhere &&
-        !back->called_elsewhere && back->conn->route != back->conn->preferred) {
+    if (preferred != route && carries(preferred)) {
         net_fail("connections fail back",
                  "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
                  channel->peer, channel->lane, route->nic->index, route->far, preferred->nic->index,
@@ -476,8 +471,6 @@ void sim_route_check_node(const struct sim_node *node)
         const struct rawe_conn *conn = channel->conn;
         const struct sim_node *other = &sim->nodes[channel->peer];
         struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
-        channel->called_elsewhere |=
-            conn->handshake.state == RAWE_CONN_CONNECTING && conn->route != conn->preferred;
         if (conn->route->down) {
             check_down(channel, route);
         }

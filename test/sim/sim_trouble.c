@@ -275,9 +275,15 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
     uint64_t length_ns = lasts && may_last ? long_ns : short_ns;
     sim->incidents.pulled++;
     nic->pulled_until_ns = for_ever ? UINT64_MAX : sim->now_ns + length_ns;
+    /* Of a fibre, one strand may be broken. */
+    unsigned strand = seen ? 0 : sim_random_below(&random, 4);
+    nic->pulled_in = strand != 1;
+    nic->pulled_out = strand != 2;
     disturbed_until(sim, sim->now_ns + (may_last ? FAILOVER_NS : length_ns));
-    sim_trace(sim, "n%u: cable %u is pulled %s%s", node->index, nic->index,
-              for_ever ? "forever" : "", seen ? "" : ", and its carrier stays");
+    sim_trace(sim, "n%u: cable %u is pulled%s%s%s%s", node->index, nic->index,
+              for_ever ? " forever" : "", seen ? "" : ", and its carrier stays",
+              nic->pulled_in ? "" : ", what comes passes",
+              nic->pulled_out ? "" : ", what goes passes");
     if (seen) {
         sim_route_carrier(nic, false);
     }

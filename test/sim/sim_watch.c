@@ -123,7 +123,7 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        if (channel->conn->via == &nic->engine) {
+        if (channel->conn->into == &nic->engine) {
             promised += rawe_credit_of(credit, channel->lane, &channel->conn->credit);
             active += rawe_credit_is_active(credit, &channel->conn->credit);
         }

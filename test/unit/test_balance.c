@@ -290,6 +290,7 @@ TEST(refill__takes_over_from_a_route_that_is_silent)
     /* A window, and less than a grain for each of the three. */
     assert_true(load_bytes(0) <= 5 * GRAIN_BYTES);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_arrived(piece, 0, 36 * GRAIN_BYTES);
 }

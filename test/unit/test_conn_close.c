@@ -381,7 +381,6 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
         rawe_reassembly_place(end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
     end(0)->batch = RAWE_BATCH_INVALID;
     end(0)->queue.awaited = true;
-    end(0)->newest_probe = end(0)->migration = 3;
     end(0)->disowned_since_ns = net.now_ns;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
@@ -391,8 +390,6 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_null(end(0)->reassembly->partial[0].buffer);
     assert_int_equal(end(0)->peer_credit, 0);
     assert_false(end(0)->queue.awaited);
-    assert_int_equal(end(0)->newest_probe, 0);
-    assert_int_equal(end(0)->migration, 0);
     assert_true(end(0)->disowned_since_ns == 0);
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);

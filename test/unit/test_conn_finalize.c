@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "conn/rawe_conn_finalize.h"
-#include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"

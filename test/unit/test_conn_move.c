@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of moving a connection to another route: which end moves, which follows, and a bad day at
- * random.
+ * Tests of moving a connection to another route, of answers to a peer that has moved, and a bad day
+ * at random.
  */
 #include "unit_rails.h"
 
@@ -11,7 +11,6 @@
 
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
-#include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn.h"
 
 static uint8_t data[40000];
@@ -36,7 +35,7 @@ static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down
 
 /* rawe_conn_attach */
 
-TEST(rawe_conn_attach__uses_another_route_while_home_is_down)
+TEST(rawe_conn_attach__uses_another_route_while_the_preferred_one_is_down)
 {
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
@@ -45,13 +44,11 @@ TEST(rawe_conn_attach__uses_another_route_while_home_is_down)
     assert_int_equal(unit_copy_message(conn, 1, 100), RAWE_STATUS_BUSY); /* it connects */
     rails_run(10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-    /* The far end belongs to the same pair of interfaces, and has followed. */
-    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(far->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(rails_used(far), 1);
+    /* The far end belongs to the same pair of interfaces. */
+    assert_non_null(rails_peer(1, 0)->conn[RAWE_LANE_EXPRESS]);
     assert_null(rails_peer(1, 1)->conn[RAWE_LANE_EXPRESS]);
     assert_int_equal(rails_migrations(0), 0);
-    assert_int_equal(rails_migrations(1), 1);
+    assert_int_equal(rails_migrations(1), 0);
 }
 
 /* rawe_conn_move */
@@ -74,9 +71,7 @@ TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
     assert_int_equal(send.status, RAWE_STATUS_DONE);
     assert_last_message(1, 1, 7, sizeof(data));
     assert_int_equal(conn->handshake.local_id, id);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_BULK)), 1);
     assert_int_equal(rails_migrations(0), 1);
-    assert_int_equal(rails_migrations(1), 1);
     /* What is lost with a route says nothing of the congestion of the next. */
     assert_int_equal(conn->engine->counters.congestion_events, 0);
 }
@@ -146,31 +141,13 @@ TEST(rawe_conn_move__takes_operations_along)
     assert_true(rawe_peer_operate(rails_peer(0, 0), &operation));
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(word, 8); /* the reply goes by the other end's own route */
+    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
+    rails_run(5 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(operations_done, 1);
     assert_int_equal(word, 8);
     assert_int_equal(before, 5);
     assert_true(rawe_handle_deregister(handles, index, key));
-}
-
-TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost)
-{
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(far, 1, 100), RAWE_STATUS_DONE);
-    rails_settle();
-    rails_cut(0);
-    /* Nothing is in flight from here; the first questions are lost as well. */
-    rails.cut[1] = true;
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(10 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 0);
-    rails.cut[1] = false;
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 1);
-    /* And then nothing is asked any more. */
-    uint64_t probes = conn->engine->counters.probes_sent;
-    rails_run(UNIT_S, UNIT_MS);
-    assert_int_equal(conn->engine->counters.probes_sent, probes);
 }
 
 TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
@@ -363,6 +340,13 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
     assert_last_message(1, 2, 3, 1000);
 }
 
+/** The rail by which a connection answers. */
+static unsigned rail_back(const struct rawe_conn *conn)
+{
+    const struct rails_nic *nic = conn->into->context;
+    return nic->rail;
+}
+
 /** Frames that peers may have in flight to a ring of host 1. */
 static uint32_t promised(unsigned rail)
 {
@@ -370,7 +354,7 @@ static uint32_t promised(unsigned rail)
     for (unsigned preferred = 0; preferred < RAILS; preferred++) {
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
             const struct rawe_conn *conn = rails_peer(1, preferred)->conn[lane];
-            sum += conn != NULL && rails_used(conn) == rail ? conn->credit.advertised : 0;
+            sum += conn != NULL && rail_back(conn) == rail ? conn->credit.advertised : 0;
         }
     }
     return sum;
@@ -409,15 +393,15 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     assert_true(conns[0]->peer_credit >= 48);
     /* And each of them has some. */
     for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_int_equal(rails_used(rails_conn(1, rail, RAWE_LANE_EXPRESS)), 0);
+        assert_int_equal(rail_back(rails_conn(1, rail, RAWE_LANE_EXPRESS)), 0);
         assert_true(conns[rail]->peer_credit != 0);
     }
     /* Time goes on for that ring, although nothing else comes to it. */
     struct rawe_conn *far = rails_conn(1, 1, RAWE_LANE_EXPRESS);
-    uint32_t epoch = far->via->credit.epoch;
+    uint32_t epoch = far->into->credit.epoch;
     rawe_conn_make_pending(far);
     rawe_engine_flush(far->engine, rails.now_ns + 20 * UNIT_MS);
-    assert_int_equal(far->via->credit.epoch, epoch + 1);
+    assert_int_equal(far->into->credit.epoch, epoch + 1);
     assert_int_equal(rails.host[1].nic[1].engine.credit.advertised[RAWE_LANE_EXPRESS], 0);
     rails.cut[1] = rails.cut[2] = false;
     for (unsigned rail = 1; rail < RAILS; rail++) {
@@ -441,9 +425,11 @@ TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route)
     assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    /* The other end asks by its own route, and acknowledges when that is answered. */
+    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_last_message(1, 1, 7, sizeof(data));
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_BULK)), 1);
 }
 
 /** A job that was suspended learns that a route is down before it has asked any peer. */
@@ -463,324 +449,106 @@ TEST(rawe_conn_move__does_not_count_our_own_absence)
     assert_int_equal(rails.host[1].inbox.message_count, 1);
 }
 
-/* rawe_conn_follow */
+/* rawe_conn_path_asked */
 
-static struct net_frame *recorded;
-
-/** Keep the first PROBE that comes by rail 1. */
-static void record_probe(struct net_frame *frame, unsigned rail)
-{
-    if (rail == 1 && frame->header.type == RAWE_FRAME_PROBE && recorded == NULL) {
-        recorded = net_frame_copy(frame);
-    }
-}
-
-/** Host 0 moves to rail 1 and back again; a PROBE of that is in `recorded`. */
-static struct rawe_conn *move_and_go_home(void)
+TEST(rawe_conn_path_asked__answers_go_where_the_question_came_from)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    recorded = NULL;
-    rails.on_frame = record_probe;
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    rails_cut(0);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
     rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    assert_last_message(1, 1, 3, 100);
+    assert_true(rawe_conn_drained(conn));
+    /* The other end knows nothing of its route, and need not know. */
+    assert_int_equal(rails_used(far), 0);
+    assert_int_equal(rail_back(far), 1);
+    assert_int_equal(rails_migrations(1), 0);
+    /* Its ring by that rail is the one that the peer has its credit of. */
+    assert_int_equal(rails.host[1].nic[0].engine.credit.open[RAWE_LANE_EXPRESS], 0);
+    assert_int_equal(rails.host[1].nic[1].engine.credit.open[RAWE_LANE_EXPRESS], 1);
+    rails.cut[0] = false;
     rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-    assert_non_null(recorded);
-    return conn;
+    assert_int_equal(rail_back(far), 0);
+    assert_ptr_equal(far->predicted, far->engine);
 }
 
-TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated)
-{
-    (void)move_and_go_home();
-    rails_receive(recorded);
-    rails_settle();
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-    net_frame_free(recorded);
-}
-
-TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new)
-{
-    struct rawe_conn *conn = move_and_go_home();
-    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < 2 * 64; i++) { /* half of all the numbers that migrations have */
-        rawe_conn_move(conn, &rails_peer(0, (i + 1) % 2)->route, rails.now_ns);
-        rails_run(UNIT_MS, 100 * UNIT_US);
-        assert_int_equal(rails_used(far), (i + 1) % 2);
-    }
-    rails_receive(recorded);
-    rails_settle();
-    assert_int_equal(rails_used(far), 0);
-    rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 2);
-    net_frame_free(recorded);
-}
-
-TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers)
-{
-    static const uint32_t numbers[] = {0x7FFFFFFF, 0x80000000, 0xC0000000, UINT32_MAX};
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        far->newest_probe = 0; /* its life is new, that of the peer's numbers is not */
-        conn->liveness.probe_number = numbers[i];
-        for (unsigned rail = 2; rail-- > 0;) {
-            rawe_conn_move(conn, &rails_peer(0, rail)->route, rails.now_ns);
-            rails_run(UNIT_MS, 100 * UNIT_US);
-            assert_int_equal(rails_used(far), rail);
-            assert_false(rawe_conn_newest_probe(far, RAWE_PROBE_PLAIN)); /* it has no number */
-        }
-    }
-}
-
-/** What has to be right in a PROBE: its sender is as good as the peer. */
-TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong)
-{
-    (void)move_and_go_home();
-    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    struct rawe_engine *engine = &rails.host[1].nic[1].engine;
-    enum { RIGHT, SOURCE, KEY, ID, PEER_ID, PEER_KEY, PEER_PORT, ACK, CASES };
-    for (unsigned what = CASES; what-- > 0;) {
-        struct net_frame *frame = net_frame_copy(recorded);
-        uint8_t *payload = frame->bytes + RAWE_PAYLOAD_OFFSET;
-        struct rawe_header header = frame->header;
-        struct rawe_connect from;
-        assert_int_equal(rawe_connect_decode(&from, payload, RAWE_CONNECT_BYTES), RAWE_DECODE_OK);
-        header.sequence += 100 + CASES - what; /* newer than all before */
-        header.acknowledgement += what == ACK ? 5 : 0;
-        header.key += what == KEY;
-        header.connection_id += what == ID ? 1u << 20 : 0;
-        from.connection_id += what == PEER_ID;
-        from.key += what == PEER_KEY;
-        from.port = (uint16_t)(from.port + (what == PEER_PORT));
-        from.choice = 100;
-        frame->bytes[RAWE_MAC_BYTES + 5] ^= what == SOURCE ? 0x80 : 0;
-        rawe_connect_encode(payload, &from);
-        rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &header);
-        rails_receive(frame);
-        net_frame_free(frame);
-        assert_int_equal(rails_used(far), what == RIGHT ? 1 : 0);
-    }
-    assert_int_equal(engine->counters.dropped_source, 1);
-    assert_int_equal(engine->counters.dropped_key, 1);
-    assert_int_equal(engine->counters.dropped_connection, 1);
-    assert_int_equal(rails.host[1].nic[0].engine.counters.dropped_ack, 1);
-    net_frame_free(recorded);
-}
-
-TEST(rawe_conn_follow__comes_home_to_an_address_that_is_everywhere)
-{
-    rails_stop();
-    rails_init();
-    rails.one_mac = true;
-    rails_start(0);
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 1);
-    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 0);
-}
-
-TEST(rawe_conn_follow__not_to_a_route_that_is_down)
+TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_peer(1, 1)->route.down = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-    /* It works nevertheless. */
     assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unsigned carried = rails.carried[1];
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
+    assert_int_equal(rails.carried[1], carried + 2); /* PROBE and message */
 }
 
-TEST(rawe_conn_follow__ends_agree_when_both_have_moved)
+TEST(rawe_conn_path_asked__a_reply_goes_where_the_connect_came_from)
 {
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rawe_conn_connect(conn, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    /* The other end asks by its own route until it finds that silent. */
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(far->handshake.state, RAWE_CONN_CONNECTING);
     rawe_conn_move(far, &rails_peer(1, 2)->route, rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(conn), 1);
-    assert_int_equal(rails_used(far), 1);
-    rails_run(UNIT_S, UNIT_MS);
-    assert_int_equal(rails_migrations(0), 1);
-    assert_int_equal(rails_migrations(1), 2);
+    assert_int_equal(far->handshake.state, RAWE_CONN_OPEN);
 }
 
-TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come)
+TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_settle();
+    assert_int_equal(rail_back(far), 1);
+    rawe_peer_close(rails_peer(1, 1));
+    assert_int_equal(rail_back(far), 0);
+}
+
+/* rawe_conn_path_arrival */
+
+/** What the peer sends by a route of its own says nothing of ours. */
+TEST(rawe_conn_path_arrival__a_dead_route_is_silent_although_the_peer_is_heard)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
-    rails_cut(1);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns); /* in vain */
-    rawe_conn_move(far, &rails_peer(1, 2)->route, rails.now_ns);
-    rails_run(60 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rails_used(far), 2);
-    assert_int_equal(rails_used(conn), 2);
-}
-
-/** Ranks do not decide between processes of two jobs that have both moved. */
-TEST(rawe_conn_follow__processes_of_different_jobs_agree)
-{
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_connect from = {.jobid = rails.config.jobid + 1, .vpid = 0};
-    conn->migrated_ns = rails.now_ns;
-    rawe_conn_follow(conn, &rails_peer(0, 1)->route, &from, from.choice, rails.now_ns);
-    assert_int_equal(rails_used(conn), 0);
-    from = (struct rawe_connect){.jobid = rails.config.jobid - 1, .vpid = 1};
-    rawe_conn_follow(conn, &rails_peer(0, 1)->route, &from, from.choice, rails.now_ns);
-    assert_int_equal(rails_used(conn), 1);
-}
-
-/* rawe_conn_follow_connect */
-
-TEST(rawe_conn_follow_connect__not_to_a_route_that_is_down)
-{
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    struct rawe_route *route = &rails_peer(1, 1)->route;
-    route->down = true;
-    rawe_conn_follow_connect(far, route, 1, rails.now_ns);
-    assert_int_equal(rails_used(far), 0);
-    route->down = false;
-    rawe_conn_follow_connect(far, route, 1, rails.now_ns);
-    assert_int_equal(rails_used(far), 1);
-}
-
-/** Its first frame is still missing. */
-TEST(rawe_conn_follow_connect__not_when_data_has_come)
-{
-    static struct unit_send send;
-    static uint8_t message[3000];
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    unit_send_message(conn, &send, 1, message, sizeof(message));
-    rails_receive(rails.wire->next);
-    rawe_conn_follow_connect(far, &rails_peer(1, 1)->route, far->handshake.peer_incarnation,
-                             rails.now_ns);
-    assert_int_equal(rails_used(far), 0);
-    rails_settle();
-    assert_int_equal(rails.host[1].inbox.message_count, 1);
-}
-
-/* rawe_conn_fail_back */
-
-/** A message, which is acknowledged before the peer is asked; 100 ms. */
-static void talk(struct rawe_conn *conn)
-{
-    uint64_t probes = conn->engine->counters.probes_sent;
+    rawe_conn_move(far, &rails_peer(1, 1)->route, rails.now_ns);
     assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
-    rails_run(UNIT_MS, 20 * UNIT_US);
-    rails_run(99 * UNIT_MS, UNIT_MS);
-    assert_true(conn->engine->counters.probes_sent == probes);
-}
-
-TEST(rawe_conn_fail_back__after_a_connect_that_was_late)
-{
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(conn, rails.now_ns);
-    struct net_frame *late = net_frame_copy(rails.wire);
-    rails_cut(1);
-    rails.cut[1] = false;
-    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    rails_settle();
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(rails_used(conn), 0);
-    assert_int_equal(rails_used(far), 0);
-    rails_receive(late);
-    net_frame_free(late);
-    assert_int_equal(rails_used(far), 1); /* for all that it knows the peer is there */
-    for (unsigned i = 0; i < 20; i++) {
-        talk(conn);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(unit_copy_message(far, 3, 100), RAWE_STATUS_DONE);
+        rails_run(UNIT_MS, 100 * UNIT_US);
     }
-    assert_int_equal(rails_used(conn), 0);
-    assert_int_equal(rails_used(far), 0);
-    assert_int_equal(rails.host[1].inbox.message_count, 20);
+    assert_int_equal(rails.host[0].inbox.message_count, 100);
+    assert_true(rawe_conn_drained(far)); /* it is answered */
+    assert_true(rails.host[0].silent_calls != 0);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+    assert_int_equal(conn->liveness.silent_since_ns, 0);
 }
 
-TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life)
-{
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(conn, rails.now_ns);
-    struct net_frame *late = net_frame_copy(rails.wire);
-    rails_cut(1);
-    rails.cut[1] = false;
-    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    rails_settle();
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    far->handshake.peer_incarnation++; /* it has heard of a later one */
-    rails_receive(late);
-    net_frame_free(late);
-    assert_int_equal(rails.host[1].nic[1].engine.counters.dropped_connection +
-                         rails.host[1].nic[0].engine.counters.dropped_connection,
-                     1);
-    assert_int_equal(rails_used(far), 0);
-    assert_int_equal(rails_migrations(1), 0);
-}
-
-/** Host 0 moves back, and the PROBE that would tell the other end is lost. */
-static struct rawe_conn *go_home_unheard(void)
+/** The peer holds our route for dead, and answers by another: then ours is not dead. */
+TEST(rawe_conn_path_arrival__an_answer_ends_silence_by_whatever_route)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(100 * UNIT_MS, UNIT_MS);
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
-    rails.cut[0] = false;
-    /* It has heard something, and asks no more. */
-    talk(rails_conn(1, 0, RAWE_LANE_EXPRESS));
-    assert_int_equal(rails_used(conn), 0);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
-    return conn;
-}
-
-TEST(rawe_conn_fail_back__after_a_probe_that_was_lost)
-{
-    struct rawe_conn *conn = go_home_unheard();
-    for (unsigned i = 0; i < 20; i++) {
-        talk(conn);
-        /* Not at once: it may have been sent before the peer left. */
-        assert_true(i > 5 || rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)) == 1);
-    }
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-    assert_int_equal(rails_used(conn), 0);
-    assert_int_equal(rails.host[1].inbox.message_count, 20);
-}
-
-TEST(rawe_conn_fail_back__not_while_home_is_down)
-{
-    struct rawe_conn *conn = go_home_unheard();
     rails_peer(1, 0)->route.down = true;
-    for (unsigned i = 0; i < 20; i++) {
-        talk(conn);
-    }
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
-    assert_int_equal(rails.host[1].inbox.message_count, 20);
-    rawe_peer_set_up(rails_peer(1, 0), rails.now_ns);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-}
-
-/** It has no connection there, and connects by the route it uses. */
-TEST(rawe_conn_fail_back__not_while_it_connects)
-{
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    rails_cut(0);
-    rails_cut(1);
-    rawe_conn_connect(conn, rails.now_ns);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(2 * UNIT_S, UNIT_MS);
-    rawe_conn_fail_back(conn, conn->preferred, rails.now_ns);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(rails_used(conn), 1);
+    rawe_conn_move(rails_conn(1, 0, RAWE_LANE_EXPRESS), &rails_peer(1, 1)->route, rails.now_ns);
+    rails_settle();
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_true(rawe_conn_drained(conn));
+    assert_int_equal(conn->liveness.silent_since_ns, 0);
+    assert_int_equal(rails.host[0].silent_calls, 0);
 }
 
 #define ROUNDS 400u

@@ -504,8 +504,9 @@ TEST_WITH(with_silence, rawe_engine_defer_begin__no_peer_is_given_up)
 {
     wait_deferring();
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(net.node[0].failed_calls + net.node[0].silent_calls, 0);
-    assert_true(engine(0)->counters.probes_sent > 10); /* it did ask */
+    assert_int_equal(net.node[0].failed_calls, 0);
+    assert_true(net.node[0].silent_calls > 10);  /* another route may be used */
+    assert_true(net.node[0].silent_ns < UNIT_S); /* time does not count */
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     resume(0);
@@ -517,6 +518,7 @@ TEST_WITH(with_silence, rawe_engine_defer_end__the_responder_is_asked_before_a_p
 {
     wait_deferring();
     resume(0);
+    unsigned before = net.node[0].silent_calls;
     for (unsigned i = 0; i < 100; i++) {
         unsigned asked = net.node[0].silent_calls;
         unit_run(&net, net.config.liveness.peer_timeout_ns / 10, 10 * UNIT_MS);
@@ -525,7 +527,7 @@ TEST_WITH(with_silence, rawe_engine_defer_end__the_responder_is_asked_before_a_p
             rawe_conn_alive(end(0), net.now_ns);
         }
     }
-    assert_true(net.node[0].silent_calls > 0);
+    assert_true(net.node[0].silent_calls > before);
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(sending.done, 1);

@@ -9,7 +9,6 @@
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_move.h"
 
 FIXTURE(rails_set_up, rails_tear_down);
 
@@ -175,7 +174,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_connect_by_a_route_that_is_not_kn
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    assert_ptr_equal(rails_conn(1, 0, RAWE_LANE_EXPRESS)->back, &rails_peer(1, 1)->route);
     assert_int_equal(rails.host[1].unknown_calls, 1);
     assert_int_equal(dropped(1), 0);
 }
@@ -188,7 +187,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_probe_by_a_route_that_is_not_know
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
-    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    assert_ptr_equal(rails_conn(1, 0, RAWE_LANE_EXPRESS)->back, &rails_peer(1, 1)->route);
     assert_int_equal(rails.host[1].unknown_calls, 1);
     assert_int_equal(dropped(1), 0);
 }

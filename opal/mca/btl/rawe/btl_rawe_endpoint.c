@@ -440,7 +440,9 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     (void)context;
     watch(endpoint, conn, !is_served(endpoint, conn));
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
-    report_stall(endpoint, "the connection does not answer", silent_ns);
+    if (!conn->engine->deferral.active) { /* the progress thread calls no Open MPI */
+        report_stall(endpoint, "the connection does not answer", silent_ns);
+    }
 }
 
 /** Limit frames to what a path was found to carry, and tell the user. */

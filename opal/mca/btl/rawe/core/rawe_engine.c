@@ -14,7 +14,6 @@
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_finalize.h"
-#include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"
@@ -319,7 +318,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         }
         now_ns = rawe_engine_time(conn->engine, now_ns);
         if (!reply && is_preferred(conn, &from)) {
-            rawe_conn_follow_connect(conn, route, from.incarnation, now_ns);
+            rawe_conn_path_asked(conn, route);
         }
     }
     if (!is_preferred(conn, &from) || from.lane != conn->lane) {
@@ -399,21 +398,6 @@ static inline void receive(struct rawe_conn *conn, const struct rawe_header *hea
     }
 }
 
-/** The newest PROBE has come by this route: has the peer moved? */
-static void heed_probe(struct rawe_conn *conn, const struct rawe_header *header,
-                       const uint8_t *payload, struct rawe_route *route, uint8_t migration,
-                       uint64_t now_ns)
-{
-    struct rawe_connect from;
-    bool taken = conn->handshake.local_id == header->connection_id && conn->recvwin.answer_probe &&
-                 conn->recvwin.answer_number == header->sequence;
-    if (taken && rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK &&
-        from.connection_id == conn->handshake.peer_id && from.key == route->key &&
-        from.port == route->port) {
-        rawe_conn_follow(conn, route, &from, migration, now_ns);
-    }
-}
-
 /**
  * A frame for a connection that has not come from where its own go to: by another route between the
  * same two processes, and perhaps through this engine's link for a connection of another's. That
@@ -441,21 +425,17 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
         }
     }
     bool defers_too = engine->deferral.active && !owner->deferral.active;
-    uint8_t migration = conn->migration;
-    bool newest = rawe_conn_newest_probe(conn, header->sequence);
     now_ns = rawe_engine_time(owner, now_ns);
     if (defers_too) {
         rawe_engine_defer_begin(owner);
     }
-    receive(conn, header, payload, batch, now_ns);
-    if (header->type == RAWE_FRAME_PROBE) {
-        engine->probes_passed_on++;
-        if (newest) {
-            heed_probe(conn, header, payload, route, migration, now_ns);
-        }
-    } else {
-        rawe_conn_fail_back(conn, route, now_ns);
+    engine->probes_passed_on += header->type == RAWE_FRAME_PROBE;
+    if (header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_CLOSE) {
+        rawe_conn_path_asked(conn, route);
     }
+    rawe_conn_path_arrival(conn, route);
+    receive(conn, header, payload, batch, now_ns);
+    rawe_conn_path_arrival(conn, NULL);
     if (defers_too) {
         rawe_engine_defer_end(owner);
     }
@@ -551,7 +531,7 @@ static void update_credit(struct rawe_engine *engine)
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
-        if (conn == NULL || conn->via != engine || conn->handshake.state != RAWE_CONN_OPEN) {
+        if (conn == NULL || conn->into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
         rawe_credit_keep(&engine->credit, conn->lane, &conn->credit);
@@ -578,7 +558,9 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     for (struct rawe_conn *conn = engine->flushing; conn != NULL; conn = conn->next_pending) {
         if (conn->via != engine) {
             conn->via->link_full = conn->via->batches_full = false;
-            advance_credit(conn->via, now_ns); /* its own rounds may be over */
+        }
+        if (conn->into != engine) {
+            advance_credit(conn->into, now_ns); /* its own rounds may be over */
         }
     }
 }

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 6u
+#define RAWE_WIRE_VERSION 7u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -384,7 +384,7 @@ struct rawe_connect {
     uint16_t port;
     /**
      * CONNECT: the receiver's interface that it is meant for, counted from 1 as published; 0: the
-     * one it comes to. PROBE: number of the newest migration (rawe_conn_move.h).
+     * one it comes to, as in a PROBE.
      */
     uint8_t choice;
     uint8_t lane;               /**< which of the connections between the two processes */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "rawe_conn_ack.h"
+#include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
@@ -49,6 +50,45 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     return conn;
 }
 
+/** From now on frames are addressed to the far end of this route. */
+static void use(struct rawe_conn *conn, struct rawe_route *route)
+{
+    rawe_conn_path_use(conn, route);
+    rawe_conn_batch_move(conn);
+}
+
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred)
+{
+    struct rawe_route *best = rawe_route_best(preferred);
+    rawe_conn_path_begin(conn, preferred);
+    use(conn, best != NULL ? best : preferred);
+}
+
+void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    uint8_t state = conn->handshake.state;
+    use(conn, route);
+    engine->counters.migrations++;
+    rawe_liveness_migrate(&conn->liveness, &conn->rtt, &engine->config.liveness,
+                          engine->deferral.active, now_ns);
+    if (state == RAWE_CONN_CONNECTING) {
+        rawe_conn_send_connect(conn);
+    } else if (state == RAWE_CONN_OPEN) {
+        /* What was measured of another route says nothing of this one (RFC 9000 section 9.4). */
+        rawe_conn_forget_path(conn);
+        if (rawe_conn_send_probe(conn)) {
+            rawe_liveness_probe_sent(&conn->liveness, now_ns);
+            engine->counters.probes_sent++;
+        }
+        rawe_conn_make_pending(conn);
+    } else {
+        return;
+    }
+    (void)rawe_liveness_asked(&conn->liveness, &conn->rtt, &engine->config.liveness, now_ns);
+    rawe_conn_arm(conn);
+}
+
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -67,9 +107,9 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_unlink_pending(conn);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
-    engine->table->migrated -= conn->route != conn->preferred;
+    engine->table->migrated -= conn->predicted == NULL;
     engine->connections--;
-    rawe_credit_close(&conn->via->credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
     rawe_sliced_free(&conn->sliced);
     rawe_conn_free_windows(conn);
     free(conn);
@@ -164,8 +204,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         engine->counters.probes_sent++;
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
-    /* A finalizing process may be called: it uses another route, if there is one. */
-    if (doubt && engine->callbacks.silent != NULL && (!deferring || engine->finalizing)) {
+    if (doubt && engine->callbacks.silent != NULL) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
     return true;
@@ -188,10 +227,9 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     bool owed = idle_ns != 0 && now_ns >= idle_ns;
     bool idle_asked = rawe_liveness_ask_idle(&conn->liveness, owed);
     if (probe_ns != 0 && now_ns >= probe_ns) {
-        bool confirms = rawe_conn_confirm(conn); /* also if there are other reasons to ask */
         rawe_liveness_ask_at(&conn->liveness, 0);
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit || idle_asked || confirms;
+               conn->wants_credit || idle_asked;
         if (!owed) {
             rawe_liveness_heard(&conn->liveness); /* without questions there is no silence */
         }

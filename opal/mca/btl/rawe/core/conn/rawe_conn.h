@@ -28,6 +28,18 @@ struct rawe_conn_config {
 struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config);
 
 /**
+ * A connection just opened prefers this route, which outlives it, and uses it unless it is down.
+ */
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
+
+/**
+ * Migration (after RFC 9000 section 9): send by another route of the ring than the one in use. The
+ * connection keeps its ids, its windows and what is not acknowledged, which is sent again when the
+ * answer to a probe by the new route shows that it was lost.
+ */
+void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
+
+/**
  * Send a CLOSE, complete what is left with RAWE_STATUS_FAILED, free all. To lose nothing, wait for
  * rawe_conn_drained first; in an engine that finalizes, for rawe_conn_finalized.
  */

@@ -67,6 +67,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
     engine->counters.frames_acknowledged += ack.arrived;
+    if (ack.arrived != 0 || answers) {
+        rawe_liveness_heard(&conn->liveness); /* by whatever route it has come */
+    }
     if (ack.arrived != 0 || probe_ns != 0) {
         rawe_conn_batch_heard(conn);
     } else if (answers_plain) {

@@ -205,7 +205,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                 .connection_id = conn->handshake.peer_id,
                 .sequence = frame->sequence,
                 .acknowledgement = conn->recvwin.acktr->next,
-                .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
+                .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
             },
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,
@@ -347,7 +347,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         .sequence = frame->sequence + index,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)total_bytes,
-        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };
     struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {

@@ -35,14 +35,13 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_handshake_forget_peer(&conn->handshake);
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
-    rawe_credit_forget(&conn->via->credit, conn->lane, &conn->credit);
+    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit);
     conn->disowned_since_ns = 0;
     rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);
     begin_path(conn);
-    rawe_conn_path_reset(conn);
     rawe_liveness_reset(&conn->liveness);
     if (conn->reassembly != NULL) {
         /* Some may have stayed here, as no more was kept for the owner. */
@@ -103,8 +102,8 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
 bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, conn->via, conn->migration, payload);
-    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0 && conn->confirming == 0) {
+    write_identity(conn, conn->via, 0, payload);
+    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0) {
         /* What comes like batches does not reach the responder, which wakes a peer's thread. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));

@@ -139,7 +139,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -180,25 +180,23 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     struct rawe_header header = {
         .type = type,
         .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
-        .port = conn->peer_port,
-        .key = conn->peer_key,
         .connection_id = peer_id,
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_advertise(&conn->via->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };
     /*
      * The answer to a probe says what arrived before it: it must take the same path as the data.
-     * One that asks for credit must not: the queue there may have no room for it. Nor one that says
-     * that we have moved: batches may not pass there.
+     * One that asks for credit must not: the queue there may have no room for it.
      */
-    bool like_data = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
-                     conn->sendwin.in_flight != 0 && conn->confirming == 0;
+    bool like_data =
+        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
+    bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
+    struct rawe_engine *via = rawe_conn_path_address(conn, answers, buffer, &header);
     if (like_data && conn->batch == RAWE_BATCH_VALID) {
         return transmit_like_data(conn, &header, payload);
     }
-    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
     }
@@ -208,7 +206,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    struct rawe_output *output = &conn->via->output;
+    struct rawe_output *output = &via->output;
     return output->transmit(output->context, &view, 1) == 1;
 }
 

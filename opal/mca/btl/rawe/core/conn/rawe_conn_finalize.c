@@ -135,7 +135,6 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     rawe_sendwin_plan_search(&conn->sendwin, 0);
     rawe_liveness_gone(&conn->liveness);
     rawe_conn_want_no_credit(conn);
-    rawe_conn_path_confirmed(conn);
     rawe_conn_complete_unneeded(conn->engine, abandoned);
     return true;
 }

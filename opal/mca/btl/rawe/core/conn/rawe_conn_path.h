@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The path of a connection: where its frames go, through whose link, and how long they may be. It
- * has a preferred route, and may use another one meanwhile: rawe_conn_move.h decides.
+ * The path of a connection: where its frames go, through whose port, and how long they may be. It
+ * has a preferred route, and uses another one while that is down. Each end decides for itself by
+ * which route it sends. Frames are taken by any; answers go back the way that the question came.
  */
 #ifndef RAWE_CONN_PATH_H
 #define RAWE_CONN_PATH_H
@@ -20,14 +21,20 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
 void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred);
 /** From now on frames are addressed to the far end of this route. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
-/** Another life of the connection begins: no migration has happened in it. */
-void rawe_conn_path_reset(struct rawe_conn *conn);
-/** The connection has moved; `decided`: this end has decided so, and its number is the newest. */
-void rawe_conn_path_migrated(struct rawe_conn *conn, bool decided, uint64_t now_ns);
-/** The peer has to learn of that: the next questions to it say so. */
-void rawe_conn_path_confirm_next(struct rawe_conn *conn);
-/** It has, or needs not. */
-void rawe_conn_path_confirmed(struct rawe_conn *conn);
+/**
+ * The peer has asked by this route: for a connection, or for an acknowledgement, of data or by a
+ * PROBE. Answers go there, as they would not arrive by a route that only this end holds for good.
+ */
+void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
+/** A frame is about to be received that has come by this route; NULL: it has been. */
+static inline void rawe_conn_path_arrival(struct rawe_conn *conn, const struct rawe_route *route)
+{
+    conn->astray = route != NULL && route != conn->route;
+}
+/** Address a control frame; `answers`: to what the peer has asked. Returns through whose port. */
+struct rawe_engine *rawe_conn_path_address(const struct rawe_conn *conn, bool answers,
+                                           uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
+                                           struct rawe_header *header);
 /**
  * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
  * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no
@@ -45,42 +52,6 @@ static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payl
     if (payload_max_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = payload_max_bytes;
     }
-}
-/** Is it a PROBE that has not come before, nor any after it? Not if it has no number. */
-static inline bool rawe_conn_newest_probe(const struct rawe_conn *conn, uint32_t number)
-{
-    return number != RAWE_PROBE_PLAIN && (conn->newest_probe == RAWE_PROBE_PLAIN ||
-                                          rawe_sequence_before(conn->newest_probe, number));
-}
-/**
- * A PROBE carries the number of the newest migration that its sender knows of; our next one has to
- * be newer. The number has 8 bits and wraps, so repeated PROBEs are ignored.
- */
-static inline void rawe_conn_note_migration(struct rawe_conn *conn, uint32_t number,
-                                            const uint8_t *payload, size_t payload_bytes)
-{
-    struct rawe_connect from;
-    if (!rawe_conn_newest_probe(conn, number) ||
-        rawe_connect_decode(&from, payload, payload_bytes) != RAWE_DECODE_OK ||
-        from.connection_id != conn->handshake.peer_id) {
-        return;
-    }
-    conn->newest_probe = number;
-    if ((int8_t)(from.choice - conn->migration) > 0) {
-        conn->migration = from.choice;
-    }
-}
-/** A question is due: does the peer still have to learn that we have moved? */
-static inline bool rawe_conn_confirm(struct rawe_conn *conn)
-{
-    if (conn->liveness.probes_unanswered == 0) {
-        conn->confirming = 0; /* it was heard since */
-    }
-    if (conn->confirming != 0) {
-        conn->confirming--;
-        return true;
-    }
-    return false;
 }
 
 #endif

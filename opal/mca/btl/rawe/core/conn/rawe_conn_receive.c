@@ -140,7 +140,7 @@ static void refuse(struct rawe_conn *conn)
 void rawe_conn_admit(struct rawe_conn *conn)
 {
     if (conn->credit.refused) {
-        rawe_credit_admit(&conn->via->credit, conn->lane, &conn->credit);
+        rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         report_credit(conn);
     }
 }
@@ -197,7 +197,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     }
     engine->counters.frames_received += arrival->frames;
-    rawe_credit_note(&conn->via->credit, conn->lane, &conn->credit);
+    rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
@@ -354,7 +354,9 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     }
     /* A peer that disowns the connection answers no probe: further ones follow at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
-        rawe_liveness_heard(&conn->liveness);
+        if (!conn->astray) {
+            rawe_liveness_heard(&conn->liveness); /* else the route that we use may be dead */
+        }
         rawe_conn_owned(conn); /* or this was sent before: then the next PROBE finds out */
     }
     return true;
@@ -410,12 +412,11 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
-        rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         if (conn->credit.refused && !rawe_deferral_full(&engine->deferral)) {
-            rawe_credit_admit(&conn->via->credit, conn->lane, &conn->credit);
+            rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }
-        rawe_credit_note_probe(&conn->via->credit, conn->lane, &conn->credit);
+        rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

@@ -65,19 +65,17 @@ struct rawe_conn {
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
-    uint32_t payload_max_bytes; /**< what fits both ends and the path */
-    struct rawe_engine *via;    /**< whose port its frames take: see rawe_conn_move.h */
-    struct rawe_engine
-        *predicted; /**< the same on the preferred route; elsewhere NULL: see is_predicted */
+    uint32_t payload_max_bytes;           /**< what fits both ends and the path */
+    struct rawe_engine *via;              /**< whose port its frames take */
+    struct rawe_engine *into;             /**< whose port the peer's frames take */
+    struct rawe_engine *predicted;        /**< both, on the preferred route; elsewhere NULL */
     uint32_t preferred_payload_max_bytes; /**< payload_max_bytes on the preferred route */
     struct rawe_route *preferred;         /**< NULL: there are no others */
     struct rawe_route *route;             /**< the one used */
-    uint64_t migrated_ns;                 /**< when it began to use that, but for CONNECT */
-    uint32_t newest_probe; /**< number of the newest PROBE by any route; 0: none yet */
-    uint8_t migration;     /**< number of the newest one, of either end, wrapping */
+    struct rawe_route *back;              /**< the one that the peer uses: answers go there */
+    bool astray; /**< what is being received has come by another route than the one used */
     uint8_t
         peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
-    uint8_t confirming; /**< questions left by which the peer learns that we have moved */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
     struct rawe_conn *next_pending;

@@ -58,8 +58,8 @@ struct rawe_callbacks {
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
      * Nothing was heard of the peer for `silent_ns` although an answer is overdue: time to ask
-     * whether it lives (then rawe_conn_alive). Called with each probe from the third on; not while
-     * the engine defers, unless it finalizes: then `silent_ns` does not grow.
+     * whether it lives (then rawe_conn_alive). Called with each probe from the third on; while the
+     * engine defers, too: the route may be dead. `silent_ns` does not grow then.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Routes: the ways from a process to another one, each from one of our interfaces to one of the
- * peer's. A connection belongs to one of them, its preferred, and may use any of the others meanwhile
- * (rawe_conn_move.h). The routes to one process form a ring.
+ * peer's. A connection belongs to one of them, its preferred, and uses another one while that is
+ * down (rawe_conn_path.h). The routes to one process form a ring.
  */
 #ifndef RAWE_ROUTE_H
 #define RAWE_ROUTE_H

@@ -6,7 +6,6 @@
 #include "rawe_peer.h"
 #include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_control.h"
-#include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
@@ -78,42 +77,39 @@ static void for_all(struct rawe_peer *peer,
     } while (other != peer);
 }
 
-/** A route cannot be used any more: use another. */
-static void avoid(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+/** A route is down, or up again: use the preferred one where that is up, else stay if possible. */
+static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_route *best = rawe_route_best(conn->preferred);
-    if (conn->route == route && best != NULL) {
+    bool stays = !conn->route->down && conn->preferred->down;
+    (void)route;
+    if (best != NULL && best != conn->route && !stays) {
         rawe_conn_move(conn, best, now_ns);
-    }
-}
-
-/** A route can be used again: connections that prefer it, or have no other, return. */
-static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
-{
-    if (conn->preferred == route || conn->route->down) {
-        rawe_conn_move(conn, route, now_ns);
     }
 }
 
 /** The route is removed: connections that use it move, to the preferred one if there is no other. */
 static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    avoid(conn, route, now_ns);
+    choose(conn, route, now_ns);
     if (conn->route == route && conn->preferred != route) {
         rawe_conn_move(conn, conn->preferred, now_ns);
+    }
+    if (conn->back == route) {
+        rawe_conn_path_asked(conn, conn->route);
     }
 }
 
 void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns)
 {
     peer->route.down = true;
-    for_all(peer, avoid, now_ns);
+    for_all(peer, choose, now_ns);
 }
 
 void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
 {
     peer->route.down = false;
-    for_all(peer, take, now_ns);
+    for_all(peer, choose, now_ns);
 }
 
 /** rawe_conn_config.long_lane */
