@@ -226,14 +226,12 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
 
     received = 0;
     mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
-    mca_btl_rawe_lock_init();
     mca_btl_rawe_lock();
     mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
     struct mca_btl_rawe_message *deferred = mca_btl_rawe_state.deferred;
     mca_btl_rawe_state.deferred = NULL;
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
-    mca_btl_rawe_lock_destroy();
     mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
     assert_int_equal(received, 1);
 }

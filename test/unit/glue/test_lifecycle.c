@@ -126,14 +126,12 @@ static void set_up(void)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
-    mca_btl_rawe_lock_init();
     unmended = lingered = groups_closed = detached = forgotten = 0;
     atomic_store(&closed, 0);
 }
 
 static void tear_down(void)
 {
-    mca_btl_rawe_lock_destroy();
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
 

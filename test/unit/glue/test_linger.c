@@ -134,12 +134,10 @@ static void set_up(void)
         endpoints[i].proc = &procs[i];
         opal_list_append(&modules[i].endpoints, &endpoints[i].super);
     }
-    mca_btl_rawe_lock_init();
 }
 
 static void tear_down(void)
 {
-    mca_btl_rawe_lock_destroy();
     for (unsigned i = 0; i < MODULES; ++i) {
         while (NULL != opal_list_remove_first(&modules[i].endpoints)) {
         }

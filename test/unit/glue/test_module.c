@@ -106,7 +106,6 @@ static void set_up(void)
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     mca_btl_rawe_state.ring_bytes = 12345;
     mca_btl_rawe_params.fanout = true;
-    mca_btl_rawe_lock_init();
     opened = reopened = 0;
     fake_ompi.now_ns = 1000;
     links_are_members = false;
@@ -117,7 +116,6 @@ static void set_up(void)
 static void tear_down(void)
 {
     mca_btl_rawe_failures_report();
-    mca_btl_rawe_lock_destroy();
     OBJ_DESTRUCT(&module.endpoints_lock);
 }
 

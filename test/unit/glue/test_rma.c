@@ -112,7 +112,6 @@ static void set_up(void)
     opal_proc_local_set(proc);
     OBJ_RELEASE(proc);
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
-    mca_btl_rawe_lock_init();
     done = errors = 0;
     btl = mca_btl_rawe_rma_open();
     assert_non_null(btl);
@@ -129,7 +128,6 @@ static void tear_down(void)
     opal_proc_local_set(NULL);
     mca_btl_rawe_rma_close();
     assert_int_equal(fake_ompi_shown("internal_error"), 0);
-    mca_btl_rawe_lock_destroy();
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
 

@@ -22,7 +22,6 @@ static bool leaving;
 void unit_callback_begin(void)
 {
     opal_set_using_threads(true);
-    mca_btl_rawe_lock_init();
     pthread_barrier_init(&inside, NULL, 2);
     leaving = false;
     alarm(HANG_SECONDS);
@@ -32,7 +31,6 @@ void unit_callback_end(void)
 {
     alarm(0);
     pthread_barrier_destroy(&inside);
-    mca_btl_rawe_lock_destroy();
     opal_set_using_threads(false);
 }
 

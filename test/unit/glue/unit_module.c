@@ -101,13 +101,11 @@ void fake_set_up(void)
     unit_engine_start(&module.engine, &handles, &module, fake_ompi.now_ns);
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
-    mca_btl_rawe_lock_init();
 }
 
 void fake_tear_down(void)
 {
     assert_int_equal(fake_ompi_shown("internal_error"), fake.internal_errors);
-    mca_btl_rawe_lock_destroy();
     rawe_engine_free(&module.engine);
     rawe_handle_table_free(&handles);
 }

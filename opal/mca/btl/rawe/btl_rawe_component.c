@@ -91,7 +91,6 @@ static int component_open(void)
 {
     mca_btl_rawe_help_begin();
     mca_btl_rawe_proc_open();
-    mca_btl_rawe_lock_init();
     mca_btl_rawe_state = (struct mca_btl_rawe_state){
         .connections.generation = mca_btl_rawe_state.connections.generation,
     };
@@ -115,7 +114,6 @@ static int component_close(void)
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         rawe_conn_table_free(&mca_btl_rawe_state.connections);
         OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
-        mca_btl_rawe_lock_destroy();
         mca_btl_rawe_state.component = NULL;
     }
     return OPAL_SUCCESS;

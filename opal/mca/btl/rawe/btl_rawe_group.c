@@ -96,7 +96,7 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
         atomic_fetch_or_explicit(&mca_btl_rawe_state.group_repair, which, memory_order_release);
         if (mca_btl_rawe_lock_claim()) {
             mca_btl_rawe_group_repair();
-            mca_btl_rawe_lock_unclaim();
+            mca_btl_rawe_unlock();
         }
     }
     return !is_behind(module, responder, which) && !link_is_behind(module, which);

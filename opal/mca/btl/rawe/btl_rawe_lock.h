@@ -2,24 +2,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The lock of the engines. Every call into an engine is between mca_btl_rawe_lock and _unlock, and
- * so are the engine's callbacks into Open MPI; hence the lock nests.
+ * so are the engine's callbacks into Open MPI; hence the lock nests. It is taken and released as
+ * often as MPI polls, and mostly without a rival: an atomic instruction, then a store.
  *
- * In a program with threads it is a recursive mutex. In others, only MPI's thread and, outside MPI,
- * the progress thread use the engines, and the lock is biased towards MPI: entering costs a store,
- * a load and a compiler barrier. The progress thread, which enters rarely, makes up for that with
- * membarrier(2).
- *
- * Open MPI sets opal_using_threads() while engines are in use (btl/tcp's thread, MPI_Session_init),
- * and clears it (MPI_T_init_thread). The lock does not follow it back: it starts biased and becomes
- * a mutex for good once there are threads, at a moment when it is free. `claimed` is RETIRED then.
- *
- * With threads, a call from Open MPI must not wait for the mutex: the caller may hold a lock of
- * Open MPI's that a callback waits for in the thread that has the mutex (btl/base's am-rdma sends
- * with its mutex held, bml/r2 calls del_procs with its own). So it takes the mutex only if it is
- * free, and otherwise hands its work over to the thread that has it, which does the work before it
- * leaves. Registering memory does wait, and so do accesses to windows, whose results are needed at
- * once: osc/rdma calls them with locks of its windows held (of a peer that is looked up, of memory
- * being attached), which neither its completions nor ob1's callbacks take (4.1.4, 5.0.7).
+ * A call from Open MPI must not wait for another thread of MPI's: the caller may hold a lock of
+ * Open MPI's that a callback waits for in the thread that is inside (btl/base's am-rdma sends with
+ * its mutex held, bml/r2 calls del_procs with its own). So it takes the lock only if it is free,
+ * and otherwise hands its work over to the thread inside, which does the work when it leaves. The
+ * progress thread and tools *claim* the lock instead: they call nothing of Open MPI's, and are
+ * waited for. Registering memory does wait, and so do accesses to windows, whose results are needed
+ * at once: osc/rdma calls them with locks of its windows held (of a peer that is looked up, of
+ * memory being attached), which neither its completions nor ob1's callbacks take (4.1.4, 5.0.7).
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
@@ -33,18 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Who may enter the biased lock. */
-enum {
-    MCA_BTL_RAWE_LOCK_FREE,    /**< MPI's thread */
-    MCA_BTL_RAWE_LOCK_CLAIMED, /**< another thread, once MPI's has left */
-    MCA_BTL_RAWE_LOCK_RETIRED, /**< no thread: the mutex is used */
-};
-
-struct mca_btl_rawe_biased_lock {
-    _Atomic uint32_t inside;  /**< nesting depth of MPI's thread; only that writes it */
-    _Atomic uint32_t claimed; /**< see above; a futex */
-    atomic_uintptr_t owner;   /**< the thread that is inside, or was the last one */
-};
+/** In `owner`, beside the thread: it calls nothing of Open MPI's. */
+#define MCA_BTL_RAWE_CLAIMED ((uintptr_t)1)
 
 /**
  * Work handed over to the thread that has the lock. Any thread may call `perform`: once, with the
@@ -55,17 +38,18 @@ struct mca_btl_rawe_work {
     void (*perform)(struct mca_btl_rawe_work *work);
 };
 
-extern struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
-extern opal_recursive_mutex_t mca_btl_rawe_mutex;
+struct mca_btl_rawe_engines_lock {
+    atomic_uintptr_t owner;                          /**< the thread inside; 0: none */
+    unsigned nested;                                 /**< the owner's further entries */
+    _Atomic(struct mca_btl_rawe_work *) handed_over; /**< the newest first */
+};
 
-void mca_btl_rawe_lock_init(void);
-void mca_btl_rawe_lock_destroy(void);
+extern struct mca_btl_rawe_engines_lock mca_btl_rawe_engines_lock;
 
-/** For the progress thread, or a tool's. False if another thread has the lock. */
+/** For the progress thread. False if another thread has the lock. It is unlocked as usual. */
 bool mca_btl_rawe_lock_claim(void);
-void mca_btl_rawe_lock_unclaim(void);
 
-/** The same, waiting. False if this thread has the lock itself, or MPI keeps it for very long. */
+/** For tools: the same, waiting. False if this thread is inside, or MPI stays for very long. */
 bool mca_btl_rawe_lock_claim_patiently(void);
 
 /** Have work done: now, or by the thread that has the lock. */
@@ -74,13 +58,12 @@ void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work);
 /** Do what was handed over. Lock held. */
 void mca_btl_rawe_lock_do_work(void);
 
-/** The slow paths of the functions below: the lock is taken, or not biased. */
+/** The slow paths of the functions below. */
 void mca_btl_rawe_lock_slowly(void);
 bool mca_btl_rawe_enter_slowly(void);
-bool mca_btl_rawe_trylock_slowly(void);
-void mca_btl_rawe_unlock_slowly(void);
+void mca_btl_rawe_unlocked_with_work(void);
 
-/** Identifies the calling thread. */
+/** Identifies the calling thread. An even number. */
 static inline uintptr_t mca_btl_rawe_lock_self(void)
 {
 #if defined(__GNUC__) && __GNUC__ >= 11
@@ -90,40 +73,32 @@ static inline uintptr_t mca_btl_rawe_lock_self(void)
 #endif
 }
 
-/** MPI's thread takes the biased lock. False if another thread has it. */
-static inline bool mca_btl_rawe_biased_trylock(void)
+static inline bool mca_btl_rawe_lock_has_work(void)
 {
-    struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
-    uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
-
-    if (0 == nesting) {
-        atomic_store_explicit(&lock->owner, mca_btl_rawe_lock_self(), memory_order_relaxed);
-    }
-    atomic_store_explicit(&lock->inside, nesting + 1, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst);
-    /* Nested call: this thread already holds it. */
-    if (OPAL_UNLIKELY(MCA_BTL_RAWE_LOCK_FREE !=
-                      atomic_load_explicit(&lock->claimed, memory_order_acquire)) &&
-        0 == nesting) {
-        atomic_store_explicit(&lock->inside, 0, memory_order_release);
-        return false;
-    }
-    return true;
+    return NULL !=
+           atomic_load_explicit(&mca_btl_rawe_engines_lock.handed_over, memory_order_relaxed);
 }
 
-/** Is the lock biased, and MPI without threads? */
-static inline bool mca_btl_rawe_lock_is_biased(void)
+/** Do not wait. False if another thread has the lock. */
+static inline bool mca_btl_rawe_trylock(void)
 {
-    return OPAL_LIKELY(
-        !opal_using_threads() &&
-        MCA_BTL_RAWE_LOCK_RETIRED !=
-            atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_relaxed));
+    struct mca_btl_rawe_engines_lock *lock = &mca_btl_rawe_engines_lock;
+    uintptr_t thread = mca_btl_rawe_lock_self();
+    uintptr_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+
+    if (owner == thread) {
+        ++lock->nested;
+        return true;
+    }
+    return OPAL_LIKELY(0 == owner && atomic_compare_exchange_strong_explicit(
+                                         &lock->owner, &owner, thread, memory_order_acquire,
+                                         memory_order_relaxed));
 }
 
 /** Wait for the lock. The caller holds no lock of Open MPI's. */
 static inline void mca_btl_rawe_lock(void)
 {
-    if (OPAL_UNLIKELY(!mca_btl_rawe_lock_is_biased() || !mca_btl_rawe_biased_trylock())) {
+    if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
         mca_btl_rawe_lock_slowly();
     }
 }
@@ -131,29 +106,34 @@ static inline void mca_btl_rawe_lock(void)
 /** Do not wait for a thread of MPI's. False if one has the lock: hand the work over. */
 static inline bool mca_btl_rawe_enter(void)
 {
-    return OPAL_LIKELY(mca_btl_rawe_lock_is_biased() && mca_btl_rawe_biased_trylock()) ||
-           mca_btl_rawe_enter_slowly();
-}
-
-/** Do not wait. False if another thread has the lock. */
-static inline bool mca_btl_rawe_trylock(void)
-{
-    return OPAL_LIKELY(mca_btl_rawe_lock_is_biased()) ? mca_btl_rawe_biased_trylock()
-                                                      : mca_btl_rawe_trylock_slowly();
+    if (OPAL_UNLIKELY(!mca_btl_rawe_trylock() && !mca_btl_rawe_enter_slowly())) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work())) {
+        mca_btl_rawe_lock_do_work(); /* this thread may have handed over work before */
+    }
+    return true;
 }
 
 static inline void mca_btl_rawe_unlock(void)
 {
-    struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
+    struct mca_btl_rawe_engines_lock *lock = &mca_btl_rawe_engines_lock;
 
-    /* It does not retire while it is held: this is the lock that was taken. */
-    if (OPAL_UNLIKELY(MCA_BTL_RAWE_LOCK_RETIRED ==
-                      atomic_load_explicit(&lock->claimed, memory_order_relaxed))) {
-        mca_btl_rawe_unlock_slowly();
+    if (0 != lock->nested) {
+        --lock->nested;
         return;
     }
-    uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
-    atomic_store_explicit(&lock->inside, nesting - 1, memory_order_release);
+    atomic_store_explicit(&lock->owner, 0, memory_order_release);
+    /*
+     * A thread hands over before it tries the lock: either it gets that, or we see the work. Only
+     * where there are several threads of MPI's does one hand over.
+     */
+    if (OPAL_UNLIKELY(opal_using_threads())) {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work())) {
+        mca_btl_rawe_unlocked_with_work();
+    }
 }
 
 #endif

@@ -278,7 +278,7 @@ static char *describe(void *context)
             describe_metrics(out, state->modules[i]);
             describe_round_trips(out, &state->modules[i]->engine.round_trips);
         }
-        mca_btl_rawe_lock_unclaim();
+        mca_btl_rawe_unlock();
     } else {
         fprintf(out, "busy\n");
     }
@@ -374,7 +374,7 @@ static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
         out[i] = watched[i].values[index];
     }
     if (claimed) {
-        mca_btl_rawe_lock_unclaim();
+        mca_btl_rawe_unlock();
     }
     pthread_mutex_unlock(&watched_lock);
     return OPAL_SUCCESS;
@@ -396,7 +396,7 @@ static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object
         }
     }
     if (claimed) {
-        mca_btl_rawe_lock_unclaim();
+        mca_btl_rawe_unlock();
     }
     pthread_mutex_unlock(&watched_lock);
     return OPAL_SUCCESS;

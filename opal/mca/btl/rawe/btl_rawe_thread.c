@@ -205,7 +205,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
-    mca_btl_rawe_lock_unclaim();
+    mca_btl_rawe_unlock();
     module->thread_backoff = useful ? 1 : module->thread_backoff * 2;
     if (module->thread_backoff > IDLE_BACKOFF_MAX) {
         module->thread_backoff = IDLE_BACKOFF_MAX;

@@ -17,14 +17,12 @@ AC_DEFUN([MCA_opal_btl_rawe_POST_CONFIG], [
 AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
     AC_CONFIG_FILES([opal/mca/btl/rawe/Makefile])
 
-    # All headers that not every system has, and what was added to them last (Linux 4.14).
+    # All headers that not every system has, and what was added to them last (Linux 4.12).
     AC_MSG_CHECKING([for a 64-bit Linux with all that rawe needs])
     AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
 #include <linux/ethtool.h>
 #include <linux/filter.h>
-#include <linux/futex.h>
 #include <linux/if_packet.h>
-#include <linux/membarrier.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <linux/virtio_net.h>
@@ -37,7 +35,7 @@ AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
 #error a pointer has to have 64 bits
 #endif
 int needed[] = {ETHTOOL_GLINKSETTINGS, IFLA_INFO_SLAVE_KIND, PACKET_FANOUT_FLAG_UNIQUEID,
-                MEMBARRIER_CMD_PRIVATE_EXPEDITED, VIRTIO_NET_HDR_GSO_TCPV4};
+                VIRTIO_NET_HDR_GSO_TCPV4};
 ]])], [opal_btl_rawe_happy=yes], [opal_btl_rawe_happy=no])
     AC_MSG_RESULT([$opal_btl_rawe_happy])
 
