@@ -80,7 +80,6 @@ def test_every_file_has_its_package(suite, built):
     component = contents(built, "openmpi-rawe")
     folder = f"/usr/lib/x86_64-linux-gnu/openmpi/lib/{suite.library.removeprefix('lib')}"
     assert f"{folder}/mca_btl_rawe.so" in component
-    assert "/usr/share/openmpi/help-mpi-btl-rawe.txt" in component
     assert {f"/usr/share/doc/openmpi-rawe/{name}" for name in ("copyright", "README.Debian")} <= {
         path.removesuffix(".gz") for path in component
     }

@@ -33,8 +33,7 @@ def public_place(build, verify):
     try:
         libs = directory / launch.COMPONENT
         libs.mkdir(parents=True)
-        for name in ("mca_btl_rawe.so", "help-mpi-btl-rawe.txt"):
-            shutil.copy(build / launch.COMPONENT / name, libs)
+        shutil.copy(build / launch.COMPONENT / "mca_btl_rawe.so", libs)
         shutil.copy(verify, directory)
         for path in (directory, *directory.rglob("*")):
             path.chmod(0o755)

@@ -71,16 +71,6 @@ bool mca_btl_rawe_compat_verbose(void)
     return false;
 }
 
-/** So that messages take the way of mca_btl_rawe_compat_help_merge. */
-bool mca_btl_rawe_compat_help_file_found(void)
-{
-    return false;
-}
-
-void mca_btl_rawe_compat_help_file_forget(void)
-{
-}
-
 void mca_btl_rawe_compat_say(const char *text, ...)
 {
     va_list arguments;
@@ -90,13 +80,10 @@ void mca_btl_rawe_compat_say(const char *text, ...)
     fake_ompi.said++;
 }
 
-void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
+void mca_btl_rawe_compat_show(const char *topic, const char *message)
 {
-    va_list arguments;
     assert_in_range(fake_ompi.shown, 0, FAKE_OMPI_SHOWN_MAX - 1);
     snprintf(fake_ompi.topic[fake_ompi.shown++], sizeof(fake_ompi.topic[0]), "%s", topic);
-    va_start(arguments, text);
-    vsnprintf(fake_ompi.text, sizeof(fake_ompi.text), text, arguments);
-    va_end(arguments);
+    snprintf(fake_ompi.text, sizeof(fake_ompi.text), "%s", message);
     mca_btl_rawe_help_begin(); /* forgets that it was shown */
 }

@@ -21,16 +21,7 @@ static int level;
 static unsigned shown; /**< messages since the test began */
 static char text[8192];
 
-/* Both ways that lead to the user. */
-int __wrap_opal_show_help(const char *file, const char *topic, int line, ...);
 void __wrap_opal_output(int stream, const char *format, ...);
-
-int __wrap_opal_show_help(const char *file, const char *topic, int line, ...)
-{
-    snprintf(text, sizeof(text), "%s", topic);
-    ++shown;
-    return OPAL_SUCCESS;
-}
 
 void __wrap_opal_output(int stream, const char *format, ...)
 {
@@ -42,8 +33,9 @@ void __wrap_opal_output(int stream, const char *format, ...)
     ++shown;
 }
 
+static bool takes_messages; /**< the runtime does */
+
 #if OPAL_MAJOR_VERSION >= 5
-static bool takes_messages;     /**< PMIx does */
 static pmix_op_cbfunc_t answer; /**< it will be called with ... */
 static void *answer_context;
 static const pmix_info_t *in_transit; /**< read until then */
@@ -78,6 +70,24 @@ pmix_status_t __wrap_PMIx_Log_nb(const pmix_info_t data[], size_t count,
     answer_context = context;
     ++shown;
     return PMIX_SUCCESS;
+}
+#else
+/* Of ORTE. */
+extern bool orte_show_help_is_available(void);
+extern int orte_show_help_norender(const char *file, const char *topic, bool header,
+                                   const char *message);
+
+bool orte_show_help_is_available(void)
+{
+    return takes_messages;
+}
+
+int orte_show_help_norender(const char *file, const char *topic, bool header, const char *message)
+{
+    assert_string_equal(file, "help-mpi-btl-rawe.txt");
+    snprintf(text, sizeof(text), "%s: %s", topic, message);
+    ++shown;
+    return OPAL_SUCCESS;
 }
 #endif
 
@@ -117,12 +127,12 @@ TEST(mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown)
 {
     begin("rawe,self", 0);
     for (unsigned i = 0; i < 3; ++i) {
-        mca_btl_rawe_help_no_capability("eth0", NULL, "why");
-        mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth0", "none", "why");
+        MCA_BTL_RAWE_HELP(internal_error, "testing", "nothing", __func__);
     }
     assert_int_equal(shown, 2);
     begin("rawe,self", 0);
-    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth0", "none", "why");
     assert_int_equal(shown, 1);
 }
 
@@ -130,49 +140,29 @@ TEST(mca_btl_rawe_help_begin__reads_what_the_job_asked_for)
 {
     begin("rawe,self", 0);
     begin("tcp,self", 0);
-    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth0", "none", "why");
     assert_int_equal(shown, 0);
     begin("tcp,rawe", 0);
-    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth0", "none", "why");
     assert_int_equal(shown, 1);
 }
 
-/** All that is shown although the job goes on. */
 static void show_what_ends_nothing(void)
 {
-    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
-    mca_btl_rawe_help_no_usable_interface("eth0 (down)");
-    mca_btl_rawe_help_unknown_interface("if_include", "eth7");
-    mca_btl_rawe_help_include_and_exclude("eth0", "eth1");
-    mca_btl_rawe_help_parameter_out_of_range("ethertype", "1", "2 to 3");
-    mca_btl_rawe_help_interface_down("eth0");
-    mca_btl_rawe_help_not_ethernet("ib0");
-    mca_btl_rawe_help_link_failed("eth0", "bind", 1);
-    mca_btl_rawe_help_ring_not_allocated("eth0", 1, 1);
-    mca_btl_rawe_help_ring_dropped("eth0", 1, 1);
-    mca_btl_rawe_help_mtu_mismatch("eth0", 1500, "host", 9000);
-    mca_btl_rawe_help_full_size_lost("eth0", "host", "mac", 9000, 1500);
-    mca_btl_rawe_help_peer_unreachable("eth0", "rank 1", "host", "mac", 1000);
-    mca_btl_rawe_help_peer_incompatible("rank 1", "host", "wire version", "1", "2");
-    mca_btl_rawe_help_wrong_version("4.1.4", "5.0.0");
-    mca_btl_rawe_help_not_opened("allocating memory", "none", __FILE__, __LINE__);
+    MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, "eth0");
+    MCA_BTL_RAWE_HELP_IF_ASKED(link_failed, "eth0", "bind", "no device");
 }
 
-#define ENDS_NOTHING 16u
+#define ENDS_NOTHING 2u
 
 static void show_what_ends_the_job(void)
 {
-    mca_btl_rawe_help_link_lost("eth0", "bind", 1);
-    mca_btl_rawe_help_peer_lost("eth0", "rank 1", "host", "mac", 1);
-    mca_btl_rawe_help_connection_stalled("eth0", "rank 1", "host", "mac", "nothing", 1, 2);
-    mca_btl_rawe_help_window_unreachable("rank 1");
-    mca_btl_rawe_help_access_refused("rank 1", "host", RAWE_REFUSAL_UNKNOWN);
-    mca_btl_rawe_help_put_refused(RAWE_REFUSAL_UNKNOWN);
-    mca_btl_rawe_help_finalize_incomplete("eth0", "rank 1", "mac");
-    mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
+    MCA_BTL_RAWE_HELP(link_failed, "eth0", "bind", "no device");
+    MCA_BTL_RAWE_HELP(window_unreachable, "rank 1");
+    MCA_BTL_RAWE_HELP(internal_error, "testing", "nothing", __func__);
 }
 
-#define ENDS_THE_JOB 8u
+#define ENDS_THE_JOB 3u
 
 TEST(mca_btl_rawe_help__all_is_shown_if_asked_for)
 {
@@ -207,7 +197,7 @@ TEST(mca_btl_rawe_help__all_is_shown_if_verbose)
     begin("^tcp", 1);
     show_what_ends_nothing();
     assert_int_equal(shown, ENDS_NOTHING);
-    mca_btl_rawe_help_no_capability("eth3", NULL, "why");
+    MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth3", "none", "why");
     assert_non_null(strstr(text, "eth3"));
     assert_non_null(strstr(text, "CAP_NET_RAW"));
 }
@@ -226,18 +216,21 @@ TEST(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion)
     assert_false(mca_btl_rawe_compat_names(NULL, "rawe"));
 }
 
-#if OPAL_MAJOR_VERSION >= 5
-/** The caller may hold the lock of the engines, and the component may be closed meanwhile. */
-TEST(mca_btl_rawe_compat_help_merge__does_not_wait_for_mpirun)
+TEST(mca_btl_rawe_compat_show__by_the_runtime)
 {
     begin("rawe,self", 0);
     takes_messages = true;
-    mca_btl_rawe_help_no_capability("eth3", NULL, "why");
+    MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth3", "none", "why");
     takes_messages = false;
     assert_int_equal(shown, 1);
+#if OPAL_MAJOR_VERSION >= 5
+    /* The caller may hold the lock of the engines, and the component may be closed meanwhile. */
     begin("rawe,self", 0);
     assert_non_null(strstr(in_transit->value.data.string, "eth3"));
     answer(PMIX_SUCCESS, answer_context);
     assert_int_equal(shown, 0);
-}
+#else
+    assert_non_null(strstr(text, "no_capability: ------"));
+    assert_non_null(strstr(text, "eth3"));
 #endif
+}

@@ -6,19 +6,18 @@
 #define _GNU_SOURCE
 #include "btl_rawe_compat.h"
 
-#include "opal/mca/installdirs/installdirs.h"
 #include "opal/runtime/opal.h"
 #include "opal/util/output.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define HELP_LINE "--------------------------------------------------------------------------\n"
-#define HELP_TEXT_BYTES_MAX 4096u
+
+/** What mpirun names when it has merged messages. */
+#define HELP_FILE "help-mpi-btl-rawe.txt"
 
 #define VERSION_STRING(major, minor, release) VERSION_STRING_EXPANDED(major, minor, release)
 #define VERSION_STRING_EXPANDED(major, minor, release) #major "." #minor "." #release
@@ -423,95 +422,13 @@ void mca_btl_rawe_compat_departures_end(void)
 
 void mca_btl_rawe_compat_say(const char *text, ...)
 {
-    char line[HELP_TEXT_BYTES_MAX];
+    char line[4096];
     va_list arguments;
 
     va_start(arguments, text);
     vsnprintf(line, sizeof(line), text, arguments);
     va_end(arguments);
     opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl:rawe: %s", line);
-}
-
-#if OPAL_MAJOR_VERSION >= 6
-/* 6.0 reads no file: it knows the texts that were in its own tree when it was built. */
-static bool help_file_find(void)
-{
-    return false;
-}
-#else
-/** Look in `directory` followed by `below`; when the file is there, let Open MPI know. */
-static bool help_file_in(const char *directory, int directory_len, const char *below)
-{
-    char file[4096];
-    int len = snprintf(file, sizeof(file), "%.*s%s/%s", directory_len, directory, below,
-                       MCA_BTL_RAWE_COMPAT_HELP_FILE);
-
-    if (len < 0 || (size_t)len >= sizeof(file) || 0 != access(file, R_OK)) {
-        return false;
-    }
-    *strrchr(file, '/') = '\0';
-    opal_show_help_add_dir(file);
-    return true;
-}
-
-/*
- * Is there a help file that Open MPI finds, or can be pointed to? Look into Open MPI's own
- * directory, the one this component was configured for, the one relative to the component (the
- * whole installation may have been moved), and the component's own (it may run from its build
- * directory).
- */
-static bool help_file_find(void)
-{
-    const char *known[] = {opal_install_dirs.opaldatadir, MCA_BTL_RAWE_HELP_DIR};
-    Dl_info self;
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
-        if (NULL != known[i] && help_file_in(known[i], (int)strlen(known[i]), "")) {
-            return true;
-        }
-    }
-    if (0 == dladdr((void *)(uintptr_t)&mca_btl_rawe_compat_version_matches, &self) ||
-        NULL == self.dli_fname || NULL == strrchr(self.dli_fname, '/')) {
-        return false;
-    }
-    int directory_len = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-    return help_file_in(self.dli_fname, directory_len, "/../../share/openmpi") ||
-           help_file_in(self.dli_fname, directory_len, "");
-}
-#endif
-
-static atomic_int help_file = -1; /**< 1: found, 0: not, -1: not yet looked for */
-
-bool mca_btl_rawe_compat_help_file_found(void)
-{
-    int found = atomic_load(&help_file);
-
-    if (found < 0) {
-        found = help_file_find();
-        atomic_store(&help_file, found);
-    }
-    return found;
-}
-
-void mca_btl_rawe_compat_help_file_forget(void)
-{
-    atomic_store(&help_file, -1);
-}
-
-static void help_print(const char *message)
-{
-    opal_output(0, "%s%s%s", HELP_LINE, message, HELP_LINE);
-}
-
-void mca_btl_rawe_compat_help_print(const char *text, ...)
-{
-    char message[HELP_TEXT_BYTES_MAX];
-    va_list arguments;
-
-    va_start(arguments, text);
-    vsnprintf(message, sizeof(message), text, arguments);
-    va_end(arguments);
-    help_print(message);
 }
 
 #if OPAL_MAJOR_VERSION >= 5
@@ -544,22 +461,19 @@ static void help_logged(pmix_status_t status, void *context)
  * As opal_show_help() does it, without a file. It does not wait for mpirun's answer: the caller may
  * hold the lock of the engines. Returns false when PMIx does not take the message.
  */
-static bool help_log(const char *topic, const char *message)
+static bool help_merge(const char *topic, const char *shown)
 {
     const bool *wanted = parameter("opal", NULL, "base", "help_aggregate");
     bool merge = NULL == wanted || *wanted;
     struct help_message *log = calloc(1, sizeof(*log));
-    char *shown;
 
-    if (NULL == log || asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
-        free(log);
+    if (NULL == log) {
         return false;
     }
     PMIX_INFO_LOAD(&log->text, PMIX_LOG_STDERR, shown, PMIX_STRING);
     PMIX_INFO_LOAD(&log->merging[0], PMIX_LOG_AGG, &merge, PMIX_BOOL);
-    PMIX_INFO_LOAD(&log->merging[1], PMIX_LOG_KEY, MCA_BTL_RAWE_COMPAT_HELP_FILE, PMIX_STRING);
+    PMIX_INFO_LOAD(&log->merging[1], PMIX_LOG_KEY, HELP_FILE, PMIX_STRING);
     PMIX_INFO_LOAD(&log->merging[2], PMIX_LOG_VAL, topic, PMIX_STRING);
-    free(shown);
     mca_btl_rawe_compat_stay_loaded();
     pmix_status_t status = PMIx_Log_nb(&log->text, 1, log->merging, 3, help_logged, log);
     if (PMIX_SUCCESS != status) {
@@ -568,24 +482,28 @@ static bool help_log(const char *topic, const char *message)
     return PMIX_SUCCESS == status || PMIX_OPERATION_SUCCEEDED == status;
 }
 #else
-static bool help_log(const char *topic, const char *message)
+/* Of ORTE, where it is loaded: orte/util/show_help.h. What opal_show_help() does with a file's text. */
+extern bool orte_show_help_is_available(void) __attribute__((weak));
+extern int orte_show_help_norender(const char *file, const char *topic, bool header,
+                                   const char *shown) __attribute__((weak));
+
+static bool help_merge(const char *topic, const char *shown)
 {
-    (void)topic;
-    (void)message;
-    return false;
+    return NULL != orte_show_help_is_available && orte_show_help_is_available() &&
+           OPAL_SUCCESS == orte_show_help_norender(HELP_FILE, topic, true, shown);
 }
 #endif
 
-void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
+void mca_btl_rawe_compat_show(const char *topic, const char *message)
 {
-    char message[HELP_TEXT_BYTES_MAX];
-    va_list arguments;
+    char *shown;
 
-    va_start(arguments, text);
-    vsnprintf(message, sizeof(message), text, arguments);
-    va_end(arguments);
-    /* In another Open MPI there may be no PMIx to call. */
-    if (!mca_btl_rawe_compat_version_matches() || !help_log(topic, message)) {
-        help_print(message);
+    if (asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
+        return;
     }
+    /* In another Open MPI there may be no runtime to call. */
+    if (NULL == topic || !mca_btl_rawe_compat_version_matches() || !help_merge(topic, shown)) {
+        opal_output(0, "%s", shown);
+    }
+    free(shown);
 }

@@ -16,7 +16,6 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 #if OPAL_MAJOR_VERSION >= 5
 #include "opal/mca/pmix/pmix-internal.h"
@@ -252,39 +251,10 @@ void mca_btl_rawe_compat_departures_end(void);
 /** Write a line for users who set btl_base_verbose; as printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
-/** The file Open MPI takes the texts of messages from. */
-#define MCA_BTL_RAWE_COMPAT_HELP_FILE "help-mpi-btl-rawe.txt"
-
 /**
- * True when Open MPI can read that file, wherever it lies. False when it is not installed, or
- * when this Open MPI reads no such files (6.0 has the texts of its own tree compiled in).
+ * Write a message to the user, between the lines that Open MPI uses. With a topic, mpirun merges
+ * what all processes say of it, as far as it can.
  */
-bool mca_btl_rawe_compat_help_file_found(void);
-
-/** Look for it again: Open MPI may have been finalized, and have forgotten where it is. */
-void mca_btl_rawe_compat_help_file_forget(void);
-
-/** Write a text, which has conversions as in printf, to stderr between the lines Open MPI uses. */
-void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format(printf, 1, 2)));
-
-/**
- * The same, but mpirun merges what all processes say of a topic, as far as it can (since 5.0).
- */
-void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/**
- * Show `topic` of the help file, whose text is also given, as a literal: the compiler then checks
- * the arguments against it. Open MPI merges the messages of all processes into one. A macro, for
- * only the variadic opal_show_help() does so in 4.1; opal_show_vhelp() writes each one out.
- */
-#define MCA_BTL_RAWE_COMPAT_SHOW_HELP(topic, text, ...)                             \
-    do {                                                                            \
-        if (mca_btl_rawe_compat_help_file_found()) {                                \
-            opal_show_help(MCA_BTL_RAWE_COMPAT_HELP_FILE, (topic), 1, __VA_ARGS__); \
-        } else {                                                                    \
-            mca_btl_rawe_compat_help_merge((topic), (text), __VA_ARGS__);           \
-        }                                                                           \
-    } while (0)
+void mca_btl_rawe_compat_show(const char *topic, const char *message);
 
 #endif

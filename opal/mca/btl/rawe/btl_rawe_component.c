@@ -65,8 +65,8 @@ static bool right_version(void)
     if (mca_btl_rawe_compat_version_matches()) {
         return true;
     }
-    mca_btl_rawe_help_wrong_version(mca_btl_rawe_compat_built_version(),
-                                    mca_btl_rawe_compat_running_version());
+    MCA_BTL_RAWE_HELP_IF_ASKED(wrong_version, mca_btl_rawe_compat_built_version(),
+                               mca_btl_rawe_compat_running_version());
     return false;
 }
 
@@ -184,8 +184,8 @@ static void open_modules(void)
     char unknown[128];
 
     if (0 != rawe_interface_list(&interfaces, &count)) {
-        mca_btl_rawe_help_not_opened("listing the network interfaces", strerror(errno), __FILE__,
-                                     __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "listing the network interfaces",
+                                   strerror(errno), __func__);
         return;
     }
     const char *include = mca_btl_rawe_params.if_include;
@@ -194,7 +194,8 @@ static void open_modules(void)
         rawe_interface_select(interfaces, count, include, exclude, unknown, sizeof(unknown));
     if ('\0' != unknown[0]) {
         bool including = NULL != include && '\0' != *include;
-        mca_btl_rawe_help_unknown_interface(including ? "if_include" : "if_exclude", unknown);
+        MCA_BTL_RAWE_HELP_IF_ASKED(unknown_interface, including ? "if_include" : "if_exclude",
+                                   unknown);
         free(interfaces);
         return;
     }
@@ -206,10 +207,10 @@ static void open_modules(void)
         if (interfaces[i].loopback) {
             loopback_chosen = true;
         } else if (!interfaces[i].ethernet) {
-            mca_btl_rawe_help_not_ethernet(interfaces[i].name);
+            MCA_BTL_RAWE_HELP_IF_ASKED(not_ethernet, interfaces[i].name);
             ++tried;
         } else if (!interfaces[i].up) {
-            mca_btl_rawe_help_interface_down(interfaces[i].name);
+            MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interfaces[i].name);
             ++tried;
         } else {
             open_module(&interfaces[i]);
@@ -219,7 +220,7 @@ static void open_modules(void)
     char *text = describe(interfaces, count);
     mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);
     if (0 == tried && !loopback_chosen) {
-        mca_btl_rawe_help_no_usable_interface(text);
+        MCA_BTL_RAWE_HELP_IF_ASKED(no_usable_interface, NULL == text ? "unknown" : text);
     }
     free(text);
     /*
@@ -246,7 +247,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     uint64_t seed;
     if (sizeof(seed) != getrandom(&seed, sizeof(seed), 0)) {
-        mca_btl_rawe_help_not_opened("getting random numbers", strerror(errno), __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "getting random numbers", strerror(errno),
+                                   __func__);
         return NULL;
     }
     mca_btl_rawe_compat_stay_loaded();
@@ -254,7 +256,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_routes_init();
     struct rawe_port_error error;
     if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {
-        mca_btl_rawe_help_not_opened(error.step, strerror(error.code), __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, error.step, strerror(error.code), __func__);
         return NULL;
     }
     open_modules();

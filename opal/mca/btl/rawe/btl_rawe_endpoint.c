@@ -414,11 +414,11 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
         return; /* no answer, or the process computes */
     }
     endpoint->stall_reported = true;
-    mca_btl_rawe_help_connection_stalled(
-        endpoint->module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
-        mca_btl_rawe_compat_hostname(endpoint->proc).text,
-        mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen, stalled_ns / 1000000000u,
-        mca_btl_rawe_params.peer_timeout);
+    MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
+                      mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                      mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen,
+                      stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
 }
 
 /**
@@ -451,9 +451,10 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     char mac[18];
 
     if (may_say()) {
-        mca_btl_rawe_help_full_size_lost(
-            endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-            mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
+        MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
+                                   mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                                   mca_btl_rawe_mac_text(endpoint->address.mac, mac),
+                                   endpoint->path_mtu_bytes, mtu_bytes);
     }
     mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
 }
@@ -554,8 +555,8 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
                                 mca_btl_rawe_peer_text(endpoint->proc, peer),
                                 module->interface.name, (unsigned)(silent_ns / 1000000000u));
     } else if (!endpoint->stall_reported) {
-        mca_btl_rawe_help_peer_lost(
-            module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
+        MCA_BTL_RAWE_HELP(
+            peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
             mca_btl_rawe_compat_hostname(endpoint->proc).text,
             mca_btl_rawe_mac_text(endpoint->address.mac, mac), silent_ns / 1000000000u);
     }
@@ -571,9 +572,8 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
         return;
     }
     if (!mca_btl_rawe_compat_fault_tolerant()) {
-        mca_btl_rawe_help_internal_error("sending",
-                                         "the peer ended the connection, data may be missing there",
-                                         __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP(internal_error, "sending",
+                          "the peer ended the connection, data may be missing there", __func__);
     }
     lose(endpoint, "data in flight was lost");
 }

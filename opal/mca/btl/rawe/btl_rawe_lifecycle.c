@@ -335,7 +335,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     const struct identity *identity = identity_of(interface);
 
     if (NULL == module || NULL == identity) {
-        mca_btl_rawe_help_not_opened("opening a module", strerror(errno), __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "opening a module", strerror(errno), __func__);
         free(module);
         return NULL;
     }
@@ -366,8 +366,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     int status = free_lists_init(module);
     if (OPAL_SUCCESS != status) {
-        mca_btl_rawe_help_not_opened("allocating memory", opal_strerror(status), __FILE__,
-                                     __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", opal_strerror(status),
+                                   __func__);
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }

@@ -58,9 +58,9 @@ static void report(const mca_btl_base_endpoint_t *endpoint)
                                 endpoint->module->interface.name);
         return;
     }
-    mca_btl_rawe_help_finalize_incomplete(endpoint->module->interface.name,
-                                          mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                          mca_btl_rawe_mac_text(endpoint->address.mac, mac));
+    MCA_BTL_RAWE_HELP(finalize_incomplete, endpoint->module->interface.name,
+                      mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_mac_text(endpoint->address.mac, mac));
 }
 
 /**

@@ -212,8 +212,8 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
     }
     if (0 != drops) {
         module->ring_warned = true;
-        mca_btl_rawe_help_ring_dropped(module->interface.name, drops,
-                                       mca_btl_rawe_state.ring_bytes);
+        MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name, drops,
+                                   mca_btl_rawe_state.ring_bytes);
     }
 }
 

@@ -41,17 +41,20 @@ void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *inter
 static void report_open(const struct failure *failure)
 {
     const struct rawe_port_error *error = &failure->error;
+    const char *helper = mca_btl_rawe_params.helper;
 
     if (EPERM == error->code || EACCES == error->code) {
-        mca_btl_rawe_help_no_capability(failure->interface, mca_btl_rawe_params.helper,
-                                        error->step);
+        MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, failure->interface,
+                                   NULL == helper || '\0' == *helper ? "none" : helper,
+                                   error->step);
     } else if (ENETDOWN == error->code) {
-        mca_btl_rawe_help_interface_down(failure->interface);
+        MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, failure->interface);
     } else if (ENOMEM == error->code) {
-        mca_btl_rawe_help_ring_not_allocated(failure->interface, mca_btl_rawe_state.ring_bytes,
-                                             error->code);
+        MCA_BTL_RAWE_HELP_IF_ASKED(ring_not_allocated, failure->interface,
+                                   mca_btl_rawe_state.ring_bytes, strerror(error->code));
     } else {
-        mca_btl_rawe_help_link_failed(failure->interface, error->step, error->code);
+        MCA_BTL_RAWE_HELP_IF_ASKED(link_failed, failure->interface, error->step,
+                                   strerror(error->code));
     }
 }
 
@@ -69,7 +72,8 @@ void mca_btl_rawe_failures_report(void)
     }
     if (now[MCA_BTL_RAWE_FAILURE_LOST].noted) {
         const struct failure *lost = &now[MCA_BTL_RAWE_FAILURE_LOST];
-        mca_btl_rawe_help_link_lost(lost->interface, lost->error.step, lost->error.code);
+        MCA_BTL_RAWE_HELP(link_failed, lost->interface, lost->error.step,
+                          strerror(lost->error.code));
     }
 }
 

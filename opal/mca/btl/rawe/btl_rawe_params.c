@@ -259,7 +259,7 @@ int mca_btl_rawe_params_check(void)
         }
         number_format(&numbers[i], *numbers[i].value, value, sizeof(value));
         number_range(&numbers[i], range, sizeof(range));
-        mca_btl_rawe_help_parameter_out_of_range(numbers[i].name, value, range);
+        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, numbers[i].name, value, range);
         return OPAL_ERR_BAD_PARAM;
     }
 
@@ -270,13 +270,14 @@ int mca_btl_rawe_params_check(void)
             strncat(names, type == rawe_cc_types ? "" : ", ", sizeof(names) - strlen(names) - 1);
             strncat(names, (*type)->name, sizeof(names) - strlen(names) - 1);
         }
-        mca_btl_rawe_help_parameter_out_of_range("congestion", mca_btl_rawe_params.congestion,
-                                                 names);
+        MCA_BTL_RAWE_HELP_IF_ASKED(
+            parameter_out_of_range, "congestion",
+            NULL == mca_btl_rawe_params.congestion ? "" : mca_btl_rawe_params.congestion, names);
         return OPAL_ERR_BAD_PARAM;
     }
     if (is_set(mca_btl_rawe_params.if_include) && is_set(mca_btl_rawe_params.if_exclude)) {
-        mca_btl_rawe_help_include_and_exclude(mca_btl_rawe_params.if_include,
-                                              mca_btl_rawe_params.if_exclude);
+        MCA_BTL_RAWE_HELP_IF_ASKED(include_and_exclude, mca_btl_rawe_params.if_include,
+                                   mca_btl_rawe_params.if_exclude);
         return OPAL_ERR_BAD_PARAM;
     }
     return OPAL_SUCCESS;

@@ -315,8 +315,8 @@ static void report(const opal_proc_t *proc, const struct difference *difference)
     snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
     snprintf(ours, sizeof(ours), "%u (0x%X)", difference->ours, difference->ours);
     snprintf(theirs, sizeof(theirs), "%u (0x%X)", difference->theirs, difference->theirs);
-    mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc).text,
-                                        difference->what, ours, theirs);
+    MCA_BTL_RAWE_HELP_IF_ASKED(peer_incompatible, peer, mca_btl_rawe_compat_hostname(proc).text,
+                               difference->what, ours, theirs);
 }
 
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)

@@ -109,13 +109,13 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
     struct mca_btl_rawe_compat_hostname host = mca_btl_rawe_compat_hostname(proc);
 
     if (address->mtu_bytes != module->address.mtu_bytes) {
-        mca_btl_rawe_help_mtu_mismatch(module->interface.name, module->address.mtu_bytes, host.text,
-                                       address->mtu_bytes);
+        MCA_BTL_RAWE_HELP_IF_ASKED(mtu_mismatch, module->interface.name, module->address.mtu_bytes,
+                                   host.text, address->mtu_bytes);
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
-        mca_btl_rawe_help_full_size_lost(module->interface.name, host.text,
-                                         mca_btl_rawe_mac_text(address->mac, mac), path->mtu_bytes,
-                                         path->mtu_passed_bytes);
+        MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, module->interface.name, host.text,
+                                   mca_btl_rawe_mac_text(address->mac, mac), path->mtu_bytes,
+                                   path->mtu_passed_bytes);
     }
 }
 
@@ -124,10 +124,10 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 {
     char peer[48], mac[18];
 
-    mca_btl_rawe_help_peer_unreachable(module->interface.name, mca_btl_rawe_peer_text(proc, peer),
-                                       mca_btl_rawe_compat_hostname(proc).text,
-                                       mca_btl_rawe_mac_text(address->mac, mac),
-                                       mca_btl_rawe_params.connect_timeout_ms);
+    MCA_BTL_RAWE_HELP_IF_ASKED(
+        peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc, peer),
+        mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_mac_text(address->mac, mac),
+        mca_btl_rawe_params.connect_timeout_ms);
 }
 
 /**

@@ -123,11 +123,10 @@ static void data_refused(mca_btl_rawe_module_t *module)
 {
     module->refusal_reported = true;
     if (0 != module->engine.counters.dropped_handle) {
-        mca_btl_rawe_help_put_refused(module->engine.put_refusal);
+        MCA_BTL_RAWE_HELP(put_refused, mca_btl_rawe_refusal_text(module->engine.put_refusal));
     } else {
-        mca_btl_rawe_help_internal_error("receiving a message",
-                                         "a part fits none that is taken here, data is missing",
-                                         __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP(internal_error, "receiving a message",
+                          "a part fits none that is taken here, data is missing", __func__);
     }
     if (NULL != module->error_callback) {
         char text[] = "rawe: data is missing";

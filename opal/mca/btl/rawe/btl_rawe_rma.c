@@ -151,7 +151,7 @@ static void unreachable(const struct rma_endpoint *endpoint)
 {
     char peer[48], text[] = "rawe: no access to windows on this host";
 
-    mca_btl_rawe_help_window_unreachable(mca_btl_rawe_peer_text(endpoint->proc, peer));
+    MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc, peer));
     end_job(text);
 }
 
@@ -217,8 +217,9 @@ static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refus
 {
     char peer[48], text[] = "rawe: access to a window was refused";
 
-    mca_btl_rawe_help_access_refused(mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                     mca_btl_rawe_compat_hostname(endpoint->proc).text, refusal);
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                      mca_btl_rawe_refusal_text(refusal));
     end_job(text);
 }
 
@@ -582,7 +583,7 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
                                     sizeof(mca_btl_rawe_registration_t), 0);
     rma.open = true;
     if (OPAL_SUCCESS != accesses || OPAL_SUCCESS != registrations) {
-        mca_btl_rawe_help_not_opened("allocating memory", "no memory", __FILE__, __LINE__);
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
         mca_btl_rawe_rma_close();
         return NULL;
     }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Turns the help file into a C header: one macro for each topic, MCA_BTL_RAWE_HELP_TEXT_<topic>, so
-# that the texts are at hand without the file and the compiler can check their arguments.
+# Turns the texts of the messages into a C header: for each topic a macro, which the compiler can
+# check the arguments against, and a number.
 
 BEGIN {
     print "/* Made from help-mpi-btl-rawe.txt: change that one. */"
@@ -16,6 +16,7 @@ BEGIN {
         print ""
     }
     topic = substr($0, 2, length($0) - 2)
+    topics = topics "    MCA_BTL_RAWE_HELP_TOPIC_" topic ",\n"
     printf "#define MCA_BTL_RAWE_HELP_TEXT_%s", topic
     next
 }
@@ -27,5 +28,5 @@ topic {
 }
 
 END {
-    print ""
+    print "\nenum mca_btl_rawe_help_topic {\n" topics "    MCA_BTL_RAWE_HELP_TOPICS,\n};"
 }
