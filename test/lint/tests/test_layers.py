@@ -224,8 +224,8 @@ def mutant(tmp_path):
         ("core/receive/rawe_acktr.c", '#include "opal/util/output.h"\n', "Open MPI"),
         (
             "core/receive/rawe_acktr.c",
-            '#include "btl_rawe_address.h"\n',
-            "core may not use glue's btl_rawe_address",
+            '#include "btl_rawe_group.h"\n',
+            "core may not use glue's btl_rawe_group",
         ),
         (
             "core/rawe_engine.c",

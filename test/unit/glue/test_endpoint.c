@@ -275,8 +275,8 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no route of the lost one's */
     assert_int_equal(rawe_peer_conn(&again->peer, RAWE_LANE_EXPRESS)->handshake.state,
                      RAWE_CONN_IDLE);
-    assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.mac),
-                     again);
+    assert_ptr_equal(
+        mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.mac, 0, 0), again);
     /* It may be lost again, and that is reported again. */
     give_up(again, RAWE_LANE_EXPRESS);
     report();

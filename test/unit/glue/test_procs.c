@@ -106,16 +106,9 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 static unsigned searched_for;
 static struct mca_btl_rawe_published callers;
 
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *of,
-                                                    opal_process_name_t name,
-                                                    const uint8_t mac[RAWE_MAC_BYTES])
-{
-    return NULL;
-}
-
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *of,
-                                                      opal_process_name_t name, uint16_t port,
-                                                      uint32_t key)
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *of,
+                                                    opal_process_name_t name, const uint8_t *mac,
+                                                    uint16_t port, uint32_t key)
 {
     return NULL;
 }

@@ -19,9 +19,6 @@
 /** What mpirun names when it has merged messages. */
 #define HELP_FILE "help-mpi-btl-rawe.txt"
 
-#define VERSION_STRING(major, minor, release) VERSION_STRING_EXPANDED(major, minor, release)
-#define VERSION_STRING_EXPANDED(major, minor, release) #major "." #minor "." #release
-
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes)
 {
@@ -240,16 +237,6 @@ bool mca_btl_rawe_compat_windows_by_messages(void)
 const char *mca_btl_rawe_compat_my_hostname(void)
 {
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;
-}
-
-const char *mca_btl_rawe_compat_built_version(void)
-{
-    return VERSION_STRING(OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION);
-}
-
-const char *mca_btl_rawe_compat_running_version(void)
-{
-    return opal_version_string;
 }
 
 /*

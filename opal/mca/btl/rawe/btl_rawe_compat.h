@@ -206,12 +206,6 @@ bool mca_btl_rawe_compat_windows_by_messages(void);
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 
-/** The Open MPI this component was compiled for, e.g. "4.1.4". */
-const char *mca_btl_rawe_compat_built_version(void);
-
-/** The Open MPI this process runs, as it calls itself. */
-const char *mca_btl_rawe_compat_running_version(void);
-
 /**
  * True when the running Open MPI has the major.minor this component was built for. When not, the
  * component must touch nothing but the message about it: structures differ.

@@ -59,21 +59,11 @@ mca_btl_base_component_3_0_0_t mca_btl_rawe_component = {
 };
 MCA_BASE_COMPONENT_INIT(opal, btl, rawe)
 
-/** False, after a message: built for another Open MPI. */
-static bool right_version(void)
-{
-    if (mca_btl_rawe_compat_version_matches()) {
-        return true;
-    }
-    MCA_BTL_RAWE_HELP_IF_ASKED(wrong_version, mca_btl_rawe_compat_built_version(),
-                               mca_btl_rawe_compat_running_version());
-    return false;
-}
-
 static int component_register(void)
 {
     mca_btl_rawe_help_begin();
-    if (!right_version()) {
+    if (!mca_btl_rawe_compat_version_matches()) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(wrong_version, OPAL_IDENT_STRING, opal_version_string);
         return OPAL_ERR_NOT_AVAILABLE; /* the component is left alone, nothing of it is shown */
     }
     mca_base_var_group_component_register(
@@ -276,8 +266,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_group_open();
     rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
-    /* A tool cannot look at the counters then; the job has no use for them. */
-    (void)mca_btl_rawe_metrics_publish();
+    mca_btl_rawe_metrics_publish();
     mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();
     for (unsigned i = 0; i < modules; ++i) {

@@ -27,20 +27,11 @@
 
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
-    endpoint->older = NULL;
-    endpoint->module = NULL;
-    endpoint->proc = NULL;
-    memset(&endpoint->peer, 0, sizeof(endpoint->peer));
+    size_t super_bytes = sizeof(endpoint->super);
+
+    memset((char *)endpoint + super_bytes, 0, sizeof(*endpoint) - super_bytes);
     endpoint->watch = -1;
-    endpoint->watched_ns = 0;
-    endpoint->validation = NULL;
-    endpoint->validated_ns = 0;
-    endpoint->stall_reported = false;
-    endpoint->in_use = false;
     endpoint->in_order = endpoint;
-    endpoint->lost = false;
-    endpoint->lost_text = NULL;
-    endpoint->next_lost = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
@@ -63,17 +54,20 @@ static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
     return NULL == list ? NULL : *list;
 }
 
-/** The newest endpoint for a process's interface; NULL: none. routes_lock held. */
+/** The newest as mca_btl_rawe_endpoint_find says. routes_lock held. */
 static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_process_name_t name,
-                                     const uint8_t mac[RAWE_MAC_BYTES])
+                                     const uint8_t *mac, uint16_t port, uint32_t key)
 {
-    mca_btl_base_endpoint_t *endpoint = newest(name);
-
-    while (NULL != endpoint && (endpoint->module != module ||
-                                0 != memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES))) {
-        endpoint = endpoint->older;
+    for (mca_btl_base_endpoint_t *endpoint = newest(name); NULL != endpoint;
+         endpoint = endpoint->older) {
+        const struct mca_btl_rawe_address *address = &endpoint->address;
+        if (endpoint->module == module &&
+            (NULL == mac ? address->port == port && address->key == key
+                         : 0 == memcmp(address->mac, mac, RAWE_MAC_BYTES))) {
+            return endpoint;
+        }
     }
-    return endpoint;
+    return NULL;
 }
 
 /** Add an endpoint to its process; NULL without memory. routes_lock held. */
@@ -155,26 +149,12 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
     return NULL != find_in_use(name, module);
 }
 
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *module,
-                                                    opal_process_name_t name,
-                                                    const uint8_t mac[RAWE_MAC_BYTES])
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
+                                                    opal_process_name_t name, const uint8_t *mac,
+                                                    uint16_t port, uint32_t key)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, name, mac);
-    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
-    return endpoint;
-}
-
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *module,
-                                                      opal_process_name_t name, uint16_t port,
-                                                      uint32_t key)
-{
-    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = newest(name);
-    while (NULL != endpoint && (endpoint->module != module || endpoint->address.port != port ||
-                                endpoint->address.key != key)) {
-        endpoint = endpoint->older;
-    }
+    mca_btl_base_endpoint_t *endpoint = find(module, name, mac, port, key);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
@@ -241,7 +221,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    uint32_t path_mtu_bytes)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->mac);
+    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->mac, 0, 0);
     /* A lost process gets a new endpoint if it is introduced again: failed connections stay so. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
@@ -387,12 +367,6 @@ static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
     return rawe_peer_used(conn)->config.owner;
 }
 
-/** May the user be told? In MPI_Finalize the progress thread may be here: it calls no Open MPI. */
-static bool may_say(void)
-{
-    return !mca_btl_rawe_state.finalizing;
-}
-
 /** Report a connection without progress whose peer answers PINGs and makes progress itself. */
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
@@ -403,8 +377,9 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    if (!may_say() || endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0 ||
-        stalled_ns < patience_ns) {
+    /* In MPI_Finalize the progress thread may be here, which calls no Open MPI. */
+    if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
+        endpoint->watch < 0 || stalled_ns < patience_ns) {
         return;
     }
     uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
@@ -450,7 +425,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     char mac[18];
 
-    if (may_say()) {
+    if (!mca_btl_rawe_state.finalizing) { /* see above */
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                    mca_btl_rawe_compat_hostname(endpoint->proc).text,
                                    mca_btl_rawe_mac_text(endpoint->address.mac, mac),

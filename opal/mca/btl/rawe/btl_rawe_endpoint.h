@@ -12,16 +12,15 @@
 
 #include <stdatomic.h>
 
-#include "btl_rawe_address.h"
+#include "btl_rawe_module.h"
 #include "core/routes/rawe_peer.h"
 
 struct mca_btl_rawe_message;
-struct mca_btl_rawe_module;
 
 typedef struct mca_btl_base_endpoint_t {
     opal_list_item_t super;                /**< in the module's list */
     struct mca_btl_base_endpoint_t *older; /**< of the same process, any module; routes_lock held */
-    struct mca_btl_rawe_module *module;
+    mca_btl_rawe_module_t *module;
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
@@ -50,29 +49,26 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 
 /** Write "rank 3", or "rank 3 of job 7" for another job's process, to `out`. */
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
-/** The endpoint for a process's interface; NULL: there is none. */
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
-                                                    opal_process_name_t name,
-                                                    const uint8_t mac[RAWE_MAC_BYTES]);
-/** The endpoint for the process's interface with this port and key; NULL: there is none. */
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(struct mca_btl_rawe_module *module,
-                                                      opal_process_name_t name, uint16_t port,
-                                                      uint32_t key);
+/**
+ * The endpoint for the process's interface with this MAC address or, where that is NULL, with this
+ * port and key. NULL: there is none.
+ */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
+                                                    opal_process_name_t name, const uint8_t *mac,
+                                                    uint16_t port, uint32_t key);
 /** All endpoints of a module, for the caller to free; NULL, with `*count` 0, without memory. */
-mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(struct mca_btl_rawe_module *module,
+mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
                                                       unsigned *count);
 /** Send the peer's responder a PING. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** Find the endpoint, or make one with this path; NULL without memory. */
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *module,
-                                                   opal_proc_t *proc,
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module, opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes);
 /** Limit frames to what the path carries. Lock held. */
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
 /** Does the PML have an endpoint for this process of another module? */
-bool mca_btl_rawe_endpoint_elsewhere(const struct mca_btl_rawe_module *module,
-                                     opal_process_name_t name);
+bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name);
 /** The process's endpoint that carries fragments whose order matters; NULL: the PML has none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose which one carries fragments whose order matters. */

@@ -5,7 +5,6 @@
  */
 #include "btl_rawe_lifecycle.h"
 
-#include "btl_rawe_dump.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -140,12 +139,6 @@ static void free_lists_destruct(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->fragments_bare);
     OBJ_DESTRUCT(&module->fragments_parts);
     OBJ_DESTRUCT(&module->registrations);
-}
-
-/** Unguessable bytes: keys keep the frames of other jobs out. */
-static bool random_bytes(void *out, size_t len_bytes)
-{
-    return getrandom(out, len_bytes, 0) == (ssize_t)len_bytes;
 }
 
 /** What one of the module's ports is opened with. */
@@ -318,7 +311,8 @@ static const struct identity *identity_of(const struct rawe_interface *interface
             return &identities[i];
         }
     }
-    if (!random_bytes(&drawn, sizeof(drawn))) {
+    /* Unguessable: keys keep the frames of other jobs out. */
+    if (sizeof(drawn) != getrandom(&drawn, sizeof(drawn), 0)) {
         return NULL;
     }
     drawn.interface = *interface;
@@ -450,18 +444,6 @@ static void close_sockets(mca_btl_rawe_module_t *module)
     }
 }
 
-/** Its place in the list of modules; behind the last one if it is not there. */
-static unsigned index_of(const mca_btl_rawe_module_t *module)
-{
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    unsigned i = 0;
-
-    while (i < state->module_count && state->modules[i] != module) {
-        ++i;
-    }
-    return i;
-}
-
 /** Report what its engine has counted, and close all connections. Lock held. */
 static void end_engine(mca_btl_rawe_module_t *module)
 {
@@ -501,9 +483,12 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    unsigned index = index_of(module);
-    bool listed = index < state->module_count;
+    unsigned index = 0;
 
+    while (index < state->module_count && state->modules[index] != module) {
+        ++index;
+    }
+    bool listed = index < state->module_count;
     /* A module that could not be opened is not listed, and does not concern the others. */
     if (listed) {
         mca_btl_rawe_linger();

@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * All that is counted for a module, in one list: by the engine, the ports, the responder and the
- * pools. Three readers: the report at the end, rawe-top, and MPI_T.
+ * pools. Its readers: the report at the end, rawe-top, MPI_T; and a debugger, which is shown all
+ * state.
  */
 #include "btl_rawe_metrics.h"
 
+#include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
@@ -15,7 +17,6 @@
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/util/output.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct metric {
     bool watermark; /**< the most there was of something, instead of how often it happened */
 };
 
-/** Behind the engine's own counters, in the order in which metrics_read appends their values. */
+/** Behind the engine's own counters, in the order of their values in metrics_read. */
 static const struct metric others[] = {
     {"link_frames_sent", "plain frames handed to the kernel", false},
     {"link_frames_received", "plain frames taken out of the receive ring", false},
@@ -64,52 +65,45 @@ static struct metric metric_at(unsigned index)
     return others[index - ENGINES];
 }
 
-static uint64_t *append_link(uint64_t *out, const struct rawe_port_counters *link)
-{
-    *out++ = link->frames_sent;
-    *out++ = link->frames_received;
-    *out++ = link->send_full;
-    *out++ = link->send_errors;
-    *out++ = link->ring_drops;
-    return out;
-}
-
-static uint64_t *append_responder(uint64_t *out, const mca_btl_rawe_module_t *module)
-{
-    struct rawe_responder_counters responder;
-
-    rawe_responder_read_counters(module->responder, &responder);
-    *out++ = responder.pings_answered;
-    *out++ = responder.pings_unanswered;
-    *out++ = responder.pongs_matched;
-    *out++ = responder.pongs_unknown;
-    *out++ = responder.frames_invalid;
-    *out++ = responder.pauses;
-    return out;
-}
-
 /** The values of all metrics as of now; system calls. Lock held. */
 static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
-    struct rawe_port_counters link;
-    uint64_t *out = values + ENGINES;
+    struct rawe_port_counters link, bulk;
+    struct rawe_responder_counters responder;
 
+    memset(values, 0, METRICS * sizeof(*values));
+    memset(&bulk, 0, sizeof(bulk));
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
-        memset(values, 0, METRICS * sizeof(*values));
         return;
     }
     memcpy(values, &module->engine.counters, sizeof(module->engine.counters));
     rawe_port_read_counters(module->link, &link);
-    out = append_link(out, &link);
-    memset(&link, 0, sizeof(link));
     if (NULL != module->bulk) {
-        rawe_port_read_counters(module->bulk, &link);
+        rawe_port_read_counters(module->bulk, &bulk);
     }
-    out = append_link(out, &link);
-    out = append_responder(out, module);
-    *out++ = module->engine.frames.allocated;
-    *out++ = module->engine.reassembly_buffers.allocated;
-    assert(out == values + METRICS);
+    rawe_responder_read_counters(module->responder, &responder);
+    const uint64_t further[] = {
+        link.frames_sent,
+        link.frames_received,
+        link.send_full,
+        link.send_errors,
+        link.ring_drops,
+        bulk.frames_sent,
+        bulk.frames_received,
+        bulk.send_full,
+        bulk.send_errors,
+        bulk.ring_drops,
+        responder.pings_answered,
+        responder.pings_unanswered,
+        responder.pongs_matched,
+        responder.pongs_unknown,
+        responder.frames_invalid,
+        responder.pauses,
+        module->engine.frames.allocated,
+        module->engine.reassembly_buffers.allocated,
+    };
+    _Static_assert(sizeof(further) == (METRICS - ENGINES) * sizeof(*values), "one for each");
+    memcpy(values + ENGINES, further, sizeof(further));
 }
 
 /** Counters a line. */
@@ -165,19 +159,9 @@ static void report_round_trips(struct report *report, const struct rawe_histogra
     }
 }
 
-/** Are all metrics 0? */
-static bool unused(const uint64_t *values)
-{
-    for (unsigned i = 0; i < METRICS; ++i) {
-        if (0 != values[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title)
 {
+    static const uint64_t none[METRICS];
     uint64_t values[METRICS];
     struct report report = {.on_line = 0};
 
@@ -185,7 +169,7 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
              mca_btl_rawe_compat_my_hostname(), (unsigned)OPAL_PROC_MY_NAME.vpid,
              module->interface.name);
     metrics_read(module, values);
-    if (unused(values)) {
+    if (0 == memcmp(values, none, sizeof(none))) {
         opal_output(0, "%s unused", report.head);
         return;
     }
@@ -199,20 +183,15 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
 
 void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 {
-    struct rawe_port_counters link;
+    struct rawe_port_counters link, bulk = {.ring_drops = 0};
 
-    if (module->ring_warned) {
-        return;
-    }
     rawe_port_read_counters(module->link, &link);
-    uint64_t drops = link.ring_drops;
     if (NULL != module->bulk) {
-        rawe_port_read_counters(module->bulk, &link);
-        drops += link.ring_drops;
+        rawe_port_read_counters(module->bulk, &bulk);
     }
-    if (0 != drops) {
-        module->ring_warned = true;
-        MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name, drops,
+    if (0 != link.ring_drops + bulk.ring_drops) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name,
+                                   link.ring_drops + bulk.ring_drops,
                                    mca_btl_rawe_state.ring_bytes);
     }
 }
@@ -339,142 +318,93 @@ static void refresh(struct watched *one, bool claimed)
     }
 }
 
-static int notify_array(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
-                        int *count)
+/** The histogram's place behind the metrics, and that of the interfaces' names. */
+enum {
+    ROUND_TRIPS = METRICS,
+    INTERFACES,
+};
+
+static int notify(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
 {
-    (void)pvar;
     (void)object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = (int)watched_count;
+        *count =
+            ROUND_TRIPS == (uintptr_t)pvar->ctx ? (int)RAWE_HISTOGRAM_BUCKETS : (int)watched_count;
     }
     return OPAL_SUCCESS;
 }
 
-static int notify_histogram(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
-                            int *count)
+static int read_pvar(const mca_base_pvar_t *pvar, void *value, void *object)
 {
-    (void)pvar;
-    (void)object;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = RAWE_HISTOGRAM_BUCKETS;
-    }
-    return OPAL_SUCCESS;
-}
-
-static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
-{
+    uintptr_t index = (uintptr_t)pvar->ctx;
     uint64_t *out = value;
-    size_t index = (size_t)(uintptr_t)pvar->ctx;
 
     (void)object;
     pthread_mutex_lock(&watched_lock);
     bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {
         refresh(&watched[i], claimed);
-        out[i] = watched[i].values[index];
     }
     if (claimed) {
         mca_btl_rawe_unlock();
     }
-    pthread_mutex_unlock(&watched_lock);
-    return OPAL_SUCCESS;
-}
-
-static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    uint64_t *out = value;
-
-    (void)pvar;
-    (void)object;
-    memset(out, 0, RAWE_HISTOGRAM_BUCKETS * sizeof(*out));
-    pthread_mutex_lock(&watched_lock);
-    bool claimed = mca_btl_rawe_lock_claim_patiently();
-    for (unsigned i = 0; i < watched_count; ++i) {
-        refresh(&watched[i], claimed);
-        for (unsigned bucket = 0; bucket < RAWE_HISTOGRAM_BUCKETS; ++bucket) {
-            out[bucket] += watched[i].round_trips.count[bucket];
+    for (unsigned i = 0; ROUND_TRIPS == index && i < RAWE_HISTOGRAM_BUCKETS; ++i) {
+        out[i] = 0;
+        for (unsigned j = 0; j < watched_count; ++j) {
+            out[i] += watched[j].round_trips.count[i];
         }
     }
-    if (claimed) {
-        mca_btl_rawe_unlock();
+    for (unsigned i = 0; ROUND_TRIPS != index && i < watched_count; ++i) {
+        if (INTERFACES == index) {
+            ((int *)value)[i] = (int)i;
+        } else {
+            out[i] = watched[i].values[index];
+        }
     }
     pthread_mutex_unlock(&watched_lock);
     return OPAL_SUCCESS;
 }
 
-static int read_interfaces(const mca_base_pvar_t *pvar, void *value, void *object)
+static void register_pvar(const char *name, const char *text, int var_class,
+                          mca_base_var_type_t type, mca_base_var_enum_t *enumeration, size_t index)
 {
-    int *out = value;
-
-    (void)pvar;
-    (void)object;
-    for (unsigned i = 0; i < watched_count; ++i) {
-        out[i] = (int)i;
-    }
-    return OPAL_SUCCESS;
-}
-
-static int register_one(const char *name, const char *text, int var_class, mca_base_var_type_t type,
-                        mca_base_var_enum_t *enumeration, mca_base_get_value_fn_t read,
-                        mca_base_notify_fn_t notify, size_t index)
-{
-    return mca_base_component_pvar_register(
+    /* If it fails, tools do not see that one; the job has no use for it. */
+    (void)mca_base_component_pvar_register(
         &mca_btl_rawe_state.component->btl_version, name, text, OPAL_INFO_LVL_5, var_class, type,
         enumeration, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, notify,
-        (void *)(uintptr_t)index);
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_pvar, NULL, notify,
+        (void *)index);
 }
 
-static int register_interfaces(void)
+void mca_btl_rawe_metrics_publish(void)
 {
-    mca_base_var_enum_value_t names[MCA_BTL_RAWE_MODULES_MAX + 1];
+    mca_base_var_enum_value_t names[MCA_BTL_RAWE_MODULES_MAX + 1] = {{.string = NULL}};
     mca_base_var_enum_t *enumeration;
-
-    for (unsigned i = 0; i < watched_count; ++i) {
-        names[i].value = (int)i;
-        names[i].string = watched[i].module->interface.name;
-    }
-    names[watched_count].value = 0;
-    names[watched_count].string = NULL;
-    int status = mca_base_var_enum_create("btl_rawe_interfaces", names, &enumeration);
-    if (OPAL_SUCCESS != status) {
-        return status;
-    }
-    status =
-        register_one("interfaces", "Which interface each element of the other variables belongs to",
-                     MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, enumeration, read_interfaces,
-                     notify_array, 0);
-    OBJ_RELEASE(enumeration); /* the variable has its own reference */
-    return status;
-}
-
-int mca_btl_rawe_metrics_publish(void)
-{
-    int status;
 
     watched_count = mca_btl_rawe_state.module_count;
     for (unsigned i = 0; i < watched_count; ++i) {
         memset(&watched[i], 0, sizeof(watched[i]));
         watched[i].module = mca_btl_rawe_state.modules[i];
+        names[i].value = (int)i;
+        names[i].string = watched[i].module->interface.name;
     }
-    status = register_interfaces();
-    for (unsigned i = 0; i < METRICS && status >= 0; ++i) {
+    if (OPAL_SUCCESS == mca_base_var_enum_create("btl_rawe_interfaces", names, &enumeration)) {
+        register_pvar("interfaces",
+                      "Which interface each element of the other variables belongs to",
+                      MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, enumeration, INTERFACES);
+        OBJ_RELEASE(enumeration); /* the variable has its own reference */
+    }
+    for (unsigned i = 0; i < METRICS; ++i) {
         struct metric metric = metric_at(i);
-        status = register_one(metric.name, metric.text,
-                              metric.watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
-                                               : MCA_BASE_PVAR_CLASS_COUNTER,
-                              PVAR_TYPE, NULL, read_metric, notify_array, i);
+        register_pvar(metric.name, metric.text,
+                      metric.watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
+                                       : MCA_BASE_PVAR_CLASS_COUNTER,
+                      PVAR_TYPE, NULL, i);
     }
-    if (status >= 0) {
-        status = register_one("round_trips",
-                              "Round trips of frames: element 0 counts those below 1024 ns, "
-                              "element i those from 2^(9+i) to below 2^(10+i) ns, the last all "
-                              "longer ones",
-                              MCA_BASE_PVAR_CLASS_COUNTER, PVAR_TYPE, NULL, read_histogram,
-                              notify_histogram, 0);
-    }
-    /* Registering returns the variable's index, or an error, which is negative. */
-    return status < 0 ? status : OPAL_SUCCESS;
+    register_pvar("round_trips",
+                  "Round trips of frames: element 0 counts those below 1024 ns, element i those "
+                  "from 2^(9+i) to below 2^(10+i) ns, the last all longer ones",
+                  MCA_BASE_PVAR_CLASS_COUNTER, PVAR_TYPE, NULL, ROUND_TRIPS);
 }
 
 void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
@@ -487,4 +417,198 @@ void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
         }
     }
     pthread_mutex_unlock(&watched_lock);
+}
+
+/*
+ * btl_dump: endpoints and connections as lines, for a debugger.
+ */
+
+static const char *const lane_names[RAWE_LANES] = {
+    [RAWE_LANE_EXPRESS] = "express",
+    [RAWE_LANE_BULK] = "bulk",
+};
+
+/** A point in time relative to now, in microseconds, in memory of the calling statement's block. */
+struct when {
+    char text[32];
+};
+
+static struct when in_us(uint64_t deadline_ns, uint64_t now_ns)
+{
+    struct when out;
+
+    if (0 == deadline_ns) {
+        snprintf(out.text, sizeof(out.text), "never");
+    } else if (deadline_ns <= now_ns) {
+        snprintf(out.text, sizeof(out.text), "due"); /* the next progress looks at it */
+    } else {
+        snprintf(out.text, sizeof(out.text), "%" PRIu64 "us", (deadline_ns - now_ns) / 1000);
+    }
+    return out;
+}
+
+static struct when ago_us(uint64_t then_ns, uint64_t now_ns)
+{
+    struct when out;
+
+    if (0 == then_ns || then_ns > now_ns) {
+        snprintf(out.text, sizeof(out.text), "never");
+    } else {
+        snprintf(out.text, sizeof(out.text), "%" PRIu64 "us", (now_ns - then_ns) / 1000);
+    }
+    return out;
+}
+
+static void dump_queue(const struct rawe_conn *conn, const char *head)
+{
+    uint64_t sends = 0, bytes = 0;
+
+    for (const struct rawe_send *send = conn->queue.first; NULL != send; send = send->next) {
+        ++sends;
+        bytes += send->total_bytes - send->framed_bytes;
+    }
+    opal_output(0,
+                "%s sending: una=%" PRIu32 " next=%" PRIu32 " in_flight=%" PRIu32
+                " to_transmit=%" PRIu32 " sacked=%" PRIu32 " queued_sends=%" PRIu64
+                " queued_bytes=%" PRIu64,
+                head, conn->sendwin.una, conn->sendwin.next, conn->sendwin.in_flight,
+                conn->sendwin.to_transmit, conn->sendwin.sacked, sends, bytes);
+}
+
+static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
+{
+    uint32_t window_frames = conn->engine->config.window_frames;
+
+    if (NULL == conn->sendwin.slots || conn->sendwin.una == conn->sendwin.next) {
+        return;
+    }
+    const struct rawe_txframe *frame = conn->sendwin.slots[conn->sendwin.una & (window_frames - 1)];
+    const uint64_t segment = 1ull << (conn->sendwin.una - frame->sequence);
+    const char *state = "sent";
+
+    if (0 != (frame->to_send & segment)) {
+        state = 0 != (frame->sent & segment) ? "lost" : "waiting";
+    } else if (0 != (frame->arrived & segment)) {
+        state = "sacked";
+    }
+    opal_output(0,
+                "%s oldest: sequence=%" PRIu32
+                " frames=%u state=%s sendings=%u payload_bytes=%" PRIu32 " sent_ago=%s",
+                head, frame->sequence, (unsigned)frame->segments, state, (unsigned)frame->sendings,
+                frame->payload_bytes,
+                0 == frame->sendings ? "never" : ago_us(rawe_txframe_sent_ns(frame), now_ns).text);
+}
+
+static void dump_limits(const struct rawe_conn *conn, const char *head)
+{
+    static const char *const batches[] = {
+        [RAWE_BATCH_UNVALIDATED] = "unknown", [RAWE_BATCH_VALIDATING] = "validating",
+        [RAWE_BATCH_VALID] = "valid",         [RAWE_BATCH_INVALID] = "invalid",
+        [RAWE_BATCH_MIGRATED] = "migrated",
+    };
+    const struct rawe_rtt *rtt = &conn->rtt;
+
+    opal_output(0,
+                "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32
+                " congestion=%s credit=%" PRIu32 " payload_bytes=%" PRIu32
+                " batches=%s rtt_ns=%" PRIu64 " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
+                head, conn->engine->config.window_frames, conn->cc.window, conn->cc.type->name,
+                conn->peer_credit, conn->payload_max_bytes, batches[conn->batch], rtt->smoothed_ns,
+                rtt->variation_ns, UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
+}
+
+static void dump_receiving(const struct rawe_conn *conn, const char *head)
+{
+    if (NULL == conn->recvwin.acktr) {
+        return;
+    }
+    opal_output(0,
+                "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
+                " credit_given=%u fragmented_next=%" PRIu32,
+                head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond,
+                conn->recvwin.unacked_frames, (unsigned)conn->credit.advertised,
+                NULL == conn->reassembly ? 0 : conn->reassembly->next);
+}
+
+static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
+{
+    opal_output(0,
+                "%s timers: acknowledge_in=%s detect_losses_in=%s probe_in=%s asked_ago=%s "
+                "probes_unanswered=%" PRIu32 " silent_for=%s",
+                head, in_us(conn->recvwin.ack_deadline_ns, now_ns).text,
+                in_us(conn->sendwin.loss_deadline_ns, now_ns).text,
+                in_us(conn->liveness.probe_deadline_ns, now_ns).text,
+                ago_us(conn->liveness.asked_ns, now_ns).text, conn->liveness.probes_unanswered,
+                0 == conn->liveness.silent_since_ns
+                    ? "0us"
+                    : ago_us(conn->liveness.silent_since_ns, now_ns).text);
+}
+
+static void dump_conn(const struct rawe_conn *conn, const char *module_head, uint64_t now_ns)
+{
+    static const char *const states[] = {
+        [RAWE_CONN_IDLE] = "idle",     [RAWE_CONN_CONNECTING] = "connecting",
+        [RAWE_CONN_OPEN] = "open",     [RAWE_CONN_PEER_CLOSED] = "peer_closed",
+        [RAWE_CONN_FAILED] = "failed",
+    };
+    char head[192];
+
+    snprintf(head, sizeof(head), "%s lane %s", module_head, lane_names[conn->lane]);
+    opal_output(0,
+                "%s state: state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32 " incarnation=%" PRIu64
+                " peer_incarnation=%" PRIu64,
+                head, states[conn->handshake.state], conn->handshake.local_id,
+                conn->handshake.peer_id, conn->handshake.local_incarnation,
+                conn->handshake.peer_incarnation);
+    dump_queue(conn, head);
+    dump_oldest(conn, head, now_ns);
+    dump_limits(conn, head);
+    dump_receiving(conn, head);
+    dump_timers(conn, head, now_ns);
+}
+
+static void dump_endpoint(const mca_btl_rawe_module_t *module,
+                          const mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
+{
+    char head[128], mac[18];
+
+    snprintf(head, sizeof(head),
+             "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
+             module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
+    uint64_t pong_ns =
+        endpoint->watch < 0 ? 0 : rawe_responder_last_pong_ns(module->responder, endpoint->watch);
+    opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
+                head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes,
+                endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
+    for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
+        if (NULL != endpoint->peer.conn[lane]) {
+            dump_conn(endpoint->peer.conn[lane], head, now_ns);
+        } else {
+            opal_output(0, "%s lane %s state: state=unused", head, lane_names[lane]);
+        }
+    }
+}
+
+void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *only,
+                       int verbose)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
+    mca_btl_base_endpoint_t *endpoint;
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+
+    mca_btl_rawe_lock();
+    /* The PML comes once for each peer; the counters are those of all peers together. */
+    if (NULL == only || verbose > 0) {
+        mca_btl_rawe_metrics_report(module, "rawe dump");
+    }
+    opal_mutex_lock(&module->endpoints_lock);
+    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+    {
+        if (NULL == only || only == endpoint) {
+            dump_endpoint(module, endpoint, now_ns);
+        }
+    }
+    opal_mutex_unlock(&module->endpoints_lock);
+    mca_btl_rawe_unlock();
 }

@@ -11,7 +11,7 @@
 /** Write the metrics of a module to stderr, with `title` in front. Lock held. */
 void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title);
 
-/** Warn the user, once, when the kernel dropped frames because a ring or queue was full. */
+/** Warn the user when the kernel dropped frames because a ring or queue was full. */
 void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module);
 
 /** Let rawe-top read them. If that fails, the process cannot be watched, and works. */
@@ -19,7 +19,11 @@ void mca_btl_rawe_metrics_monitor_open(void);
 void mca_btl_rawe_metrics_monitor_close(void);
 
 /** Make the metrics of the modules that are open performance variables of MPI_T. */
-int mca_btl_rawe_metrics_publish(void);
+void mca_btl_rawe_metrics_publish(void);
+
+/** btl_dump: endpoints and connections, one peer's or all, and (for all, or verbose) metrics. */
+void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       int verbose);
 
 /** A module is about to go: keep its last values for MPI_T. Lock held. */
 void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module);

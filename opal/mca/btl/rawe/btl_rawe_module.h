@@ -18,13 +18,35 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "btl_rawe_address.h"
 #include "btl_rawe_state.h"
 #include "core/rawe_engine.h"
 #include "linux/port/rawe_port.h"
 #include "linux/sys/rawe_interface.h"
 #include "linux/probe/rawe_responder.h"
+
+/** How to reach one interface of a process. */
+struct mca_btl_rawe_address {
+    uint8_t mac[RAWE_MAC_BYTES]; /**< zero: loopback */
+    uint16_t port;
+    uint32_t key;
+    uint16_t ping_port; /**< the responder's, and its key */
+    uint32_t ping_key;
+    uint32_t mtu_bytes;
+    uint32_t speed_mbps; /**< 0: unknown */
+    uint8_t index;       /**< in the process's list */
+};
+
+/** Where the process's responder is reached. */
+static inline struct rawe_ping_address mca_btl_rawe_ping_address(
+    const struct mca_btl_rawe_address *address)
+{
+    struct rawe_ping_address to = {.port = address->ping_port, .key = address->ping_key};
+
+    memcpy(to.mac, address->mac, RAWE_MAC_BYTES);
+    return to;
+}
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
@@ -61,8 +83,7 @@ typedef struct mca_btl_rawe_module {
     uint64_t serviced_ns;     /**< the responder's: the same */
     atomic_uint failures;     /**< processes that could not be reached */
     atomic_bool reached_any;  /**< some process can be reached */
-    bool ring_warned;         /**< the user knows that the ring dropped frames */
-    bool refusal_reported;    /**< ... and that data was refused */
+    bool refusal_reported;    /**< the user knows that data was refused */
 } mca_btl_rawe_module_t;
 
 /**

@@ -10,8 +10,7 @@
 
 #include "btl_rawe_compat.h"
 
-#include "btl_rawe_address.h"
-#include "btl_rawe_state.h"
+#include "btl_rawe_module.h"
 
 /** What a process publishes. */
 struct mca_btl_rawe_published {

@@ -424,9 +424,8 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     /* By another route it comes from another interface; the engine knows which are allowed. */
     bool elsewhere = 0 != from->choice;
 
-    mca_btl_base_endpoint_t *endpoint =
-        elsewhere ? mca_btl_rawe_endpoint_by_key(module, name, from->port, from->key)
-                  : mca_btl_rawe_endpoint_find(module, name, source_mac);
+    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(
+        module, name, elsewhere ? NULL : source_mac, from->port, from->key);
     /* Outside MPI no function of Open MPI may be called: the peer repeats its CONNECT. */
     if (NULL == endpoint && !receiver->engine.deferral.active) {
         unsigned count = mca_btl_rawe_proc_find(name, &published);
