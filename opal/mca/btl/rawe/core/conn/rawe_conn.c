@@ -68,6 +68,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
 {
     struct rawe_engine *engine = conn->engine;
     uint8_t state = conn->handshake.state;
+    bool was_dead = conn->via->no_carrier;
     use(conn, route);
     engine->counters.migrations++;
     rawe_liveness_migrate(&conn->liveness, &conn->rtt, &engine->config.liveness,
@@ -76,7 +77,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
         rawe_conn_send_connect(conn);
     } else if (state == RAWE_CONN_OPEN) {
         /* What was measured of another route says nothing of this one (RFC 9000 section 9.4). */
-        rawe_conn_forget_path(conn);
+        rawe_conn_forget_path(conn, was_dead);
         if (rawe_conn_send_probe(conn)) {
             rawe_liveness_probe_sent(&conn->liveness, now_ns);
             engine->counters.probes_sent++;

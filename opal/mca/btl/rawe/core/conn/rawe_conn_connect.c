@@ -21,11 +21,17 @@ static void begin_path(struct rawe_conn *conn)
                   conn->lane == RAWE_LANE_BULK ? conn->payload_max_bytes : 0, conn->engine->now_ns);
 }
 
-void rawe_conn_forget_path(struct rawe_conn *conn)
+void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead)
 {
+    uint32_t window = conn->cc.window;
     begin_path(conn);
     rawe_conn_batch_heard(conn);
-    rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
+    if (window < conn->cc.window) {
+        rawe_cc_set_window(&conn->cc, window);
+    }
+    if (was_dead) {
+        rawe_cc_excuse(&conn->cc, conn->engine->now_ns);
+    }
 }
 
 void rawe_conn_reset(struct rawe_conn *conn)

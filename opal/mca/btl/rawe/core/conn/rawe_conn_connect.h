@@ -8,8 +8,13 @@
 
 #include "rawe_conn_state.h"
 
-/** The path is another one: nothing is known of it. What is in flight was sent by the old one. */
-void rawe_conn_forget_path(struct rawe_conn *conn);
+/**
+ * The path is another one: nothing is known of it. What is in flight was sent by the old one, and its
+ * loss says nothing of congestion if that `was_dead`. If it was only silent, that may have been
+ * congestion, as at a port to which many send, and the new one may end there: so the window is no
+ * larger than before, and losses reduce it.
+ */
+void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
 /** Begin a new life under a new id. The window must be empty. */
