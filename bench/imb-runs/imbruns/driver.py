@@ -295,7 +295,7 @@ class ImbDriver(Driver):
                 for panel in chosen
                 if (panel[0] in suites.COLLECTIVES) == is_collective
             ]
-            page.panels(several, file, words)
+            page.charts(several, file, words)
         shaped = shaping.shares(found, about)
         if shaped:
             page.heading("What the shaping allows")

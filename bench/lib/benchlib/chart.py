@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Charts of a report: lines over message size, and bars; as SVG.
-
-matplotlib draws them. Inside a page, ink is `currentColor` and the ground transparent, so that the
-page's own colours, light or dark, hold for the charts too; text stays text, for search and for
-screen readers. In a file of its own the ground is white.
-"""
+"""Charts of a report: lines over message size, and bars; as SVG, which matplotlib draws. Text stays
+text, for search and for screen readers."""
 
 import io
 import re
 from dataclasses import dataclass
-from html import escape
 
 COLOURS = {
     "tcp": "#d2691e",
@@ -21,8 +16,7 @@ COLOURS = {
 }
 MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v", "old": "s"}
 OTHER_COLOURS = ("#b8860b", "#c2407a", "#4f8f8f", "#7a7a2a")
-INK = "#010203"  # replaced by the page's text colour
-SVG_INCHES = (4.7, 3.4)  # small enough that its text is readable on a phone
+INK = "#010203"
 PANEL_INCHES = (5.2, 3.8)  # of one of several charts in a file
 STYLE = {
     "svg.fonttype": "none",
@@ -64,8 +58,6 @@ class LineChart:
     y_label: str  # with its unit
     lines: list
     x_label: str = "message size"
-    reference: float = None  # a horizontal line, 1.0 for ratios
-    description: str = ""  # for screen readers; the title if empty
 
 
 @dataclass
@@ -77,7 +69,6 @@ class BarChart:
     groups: list  # names of the groups
     bars: dict  # transport -> value of each group, None where there is none
     reference: float = None  # a horizontal line, 1.0 for ratios
-    description: str = ""
 
 
 def available():
@@ -127,8 +118,6 @@ def draw_lines(axes, chart):
                 label=line.label,
             )
             drawn = True
-    if chart.reference is not None and drawn:
-        axes.axhline(chart.reference, color=INK, linewidth=0.8)
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
@@ -166,64 +155,41 @@ def draw_bars(axes, chart):
         axes.spines[side].set_visible(False)
 
 
-def _figure(charts, salt, title):
-    """A matplotlib figure of charts, and the settings it has to be saved with."""
+def _figure(charts, title):
+    """A matplotlib figure of charts, below a title if they are several."""
+    from matplotlib import pyplot
+
+    across = 2 if len(charts) == 4 else min(len(charts), 3)
+    down = -(-len(charts) // across)
+    wide, high = PANEL_INCHES
+    if isinstance(charts[0], BarChart):
+        wide = max(wide, 1.0 + 1.15 * len(charts[0].groups))
+        title = None
+    size = (wide * across, high * down + (0.5 if title else 0.0))
+    figure, grid = pyplot.subplots(down, across, figsize=size, squeeze=False)
+    for axes, chart in zip(grid.flat, charts, strict=False):
+        (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
+    for axes in grid.flat[len(charts) :]:
+        axes.set_visible(False)
+    if title:
+        figure.suptitle(title.replace(" (", "\n(") if across == 1 else title, fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+def save(charts, path, title):
+    """Write charts as one SVG file: an element group a line, coordinates to a hundredth of a
+    point."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    across = 2 if len(charts) == 4 else min(len(charts), 3)
-    down = -(-len(charts) // across)
-    wide, high = SVG_INCHES if title is None else PANEL_INCHES
-    if isinstance(charts[0], BarChart):
-        wide = max(wide, 1.0 + 1.15 * len(charts[0].groups))
-    settings = {**STYLE, "svg.hashsalt": salt}
-    with pyplot.rc_context(settings):
-        size = (wide * across, high * down + (0.5 if title else 0.0))
-        figure, grid = pyplot.subplots(down, across, figsize=size, squeeze=False)
-        for axes, chart in zip(grid.flat, charts, strict=False):
-            (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
-        for axes in grid.flat[len(charts) :]:
-            axes.set_visible(False)
-        if title:
-            figure.suptitle(title.replace(" (", "\n(") if across == 1 else title, fontsize=11)
-        figure.tight_layout()
-    return figure, settings
-
-
-def _drawing(charts, salt, title=None, **options):
-    """Charts as SVG: an element group a line, coordinates to a hundredth of a point."""
-    from matplotlib import pyplot
-
-    figure, settings = _figure(charts, salt, title)
     text = io.StringIO()
-    with pyplot.rc_context(settings):
-        figure.savefig(text, format="svg", metadata={"Date": None}, **options)
+    with pyplot.rc_context({**STYLE, "svg.hashsalt": "file"}):
+        figure = _figure(charts, title)
+        figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="white")
     pyplot.close(figure)
     drawing = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text.getvalue(), flags=re.DOTALL)
     drawing = re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s+", " ", drawing))
-    return re.sub(r" (<g id=|<svg )", r"\n\1", drawing).strip() + "\n"
-
-
-def svg(chart, name):
-    """The chart as an <svg> element for the body of a page; `name` is unique on the page."""
-    drawing = _drawing([chart], name, transparent=True)
-    drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)  # would hold for the page
-    drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)  # the same in every chart of a page
-    drawing = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 sans-serif", drawing)
-    drawing = drawing.replace(INK, "currentColor")
-    box = re.search(r'viewBox="[^"]*"', drawing).group(0)
-    what = escape(chart.description or chart.title, quote=True)
-    head = (
-        f'<svg role="img" aria-label="{what}" {box} stroke-linejoin="round" '
-        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
-        f"<title>{escape(chart.title)}</title>"
-    )
-    return head + drawing[drawing.index(">") + 1 :].strip()
-
-
-def save(charts, path, title=None):
-    """Write charts as one SVG file; a title stands above several."""
-    path.write_text(_drawing(charts, "file", title, facecolor="white"), encoding="utf-8")
+    path.write_text(re.sub(r" (<g id=|<svg )", r"\n\1", drawing).strip() + "\n", encoding="utf-8")

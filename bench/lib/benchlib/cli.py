@@ -99,8 +99,8 @@ def _report(driver, directory, record, about):
         print(f"\nspread: {report.spread_text(spread)}{busy}")
     names = report.write(driver, directory, about, directory)
     print(f"report: {directory / names[0]}, {', '.join(names[1:])}")
-    if len(names) < 2 or not chart.available():
-        print("pages or plots are missing: test/install-deps bench installs what makes them")
+    if not chart.available():
+        print("plots are missing: test/install-deps bench installs what makes them")
     print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")
 
 

@@ -10,12 +10,12 @@ import textwrap
 from pathlib import Path
 
 from . import chart, stats, summary
-from .chart import BarChart, Line, LineChart
+from .chart import BarChart
 from .error import BenchError
-from .page import NO_HTML, Page, anchor, html_available
+from .page import Page, anchor
 from .summary import shown_rows, without_difference
 from .text import aligned
-from .transports import BASELINE, TITLES
+from .transports import BASELINE
 
 ABOUT = "about.json"
 BARE = "-"
@@ -189,30 +189,6 @@ def texts(tables):
 # The page
 
 
-def _charts(table):
-    """Values over message size, and their ratio to the base."""
-    if not table.over_sizes or len(table.rows) < 2:
-        return []
-
-    def line(name, value_of, label=None):
-        points = [(row.size, value) for row in table.rows if (value := value_of(row))]
-        return Line(name, label or TITLES[name], points, dashed=name == BASELINE)
-
-    names = [*table.transports, *([BASELINE] if table.has_baseline else [])]
-    lines = [line(name, lambda row, n=name: row.median(n)) for name in names]
-    found = [LineChart(table.title, table.unit, lines, description=_described(table))]
-    if table.others:
-        ratios = [line(name, lambda row, n=name: row.ratio(n), name) for name in table.others]
-        label = f"ratio to {table.base} ({sense_of(table)})"
-        found.append(LineChart(f"{table.title}: ratio", label, ratios, reference=1.0))
-    return [(one, None) for one in found]
-
-
-def _described(table):
-    words = [text for name in table.others if (text := reading(table, name))]
-    return " ".join([f"{table.title}, in {table.unit}, over message size.", *words])
-
-
 def _glance(page, tables, base):
     """One line a table: the ratio at its ends, and the mean."""
     rows = []
@@ -254,7 +230,7 @@ def _cases_chart(page, tables):
         groups = [textwrap.fill(label, 13) for label in first]
         label = f"times better than {base} (above 1)"
         words = f"First metric of each case against {base}"
-        page.charts([(BarChart(words, label, groups, bars, reference=1.0), "summary.svg")])
+        page.charts([BarChart(words, label, groups, bars, reference=1.0)], "summary.svg", words)
 
 
 def page_of(driver, tables, about):
@@ -268,7 +244,6 @@ def page_of(driver, tables, about):
     page.facts(facts)
     page.text(driver.lead(about))
     problems = about["problems"] + ([] if chart.available() else [NO_PLOTS])
-    problems += [] if html_available() else [NO_HTML]
     if problems:
         page.heading("What went wrong")
         page.bullets(problems)
@@ -280,7 +255,6 @@ def page_of(driver, tables, about):
         words = [line for name in table.others if (line := reading(table, name))]
         unit = f"In {table.unit}; ratios" if table.unit else "Ratios"
         page.text(" ".join([*words, f"{unit}: {sense_of(table)}."]))
-        page.charts(_charts(table))
         rows = [cells(table, row) for row in shown_rows(table)]
         page.table(columns(table), rows, len(table.heads))
     driver.ending(page, tables)
@@ -290,5 +264,5 @@ def page_of(driver, tables, about):
 
 
 def write(driver, source, about, target):
-    """Make report.html, report.md and the plots of a folder's CSV files; the files' names."""
+    """Make report.md and the plots of a folder's CSV files; the files' names."""
     return page_of(driver, driver.load(source, about), about).write(target)
