@@ -28,79 +28,44 @@ def find(tmp_path):
     """A function: the problems of one file with this content."""
     file = tmp_path / "words.toml"
     file.write_text(LIST, encoding="utf-8")
-
-    def run(path, source, python=False):
-        return words.find(path, source, words.read_list(file)[1], python)
-
-    return run
+    entries = words.read_list(file)[1]
+    return lambda path, source: words.find(path, source, entries, path.endswith(".py"))
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("path", "source", "lines"),
     [
-        "int rawe_train_get;",
-        "/* a Train of frames */",
-        'f("trains")',
-        "#define TRAIN 1",
-        "int train2;",
+        ("core/a.c", "\nint rawe_train_get;", [2]),  # anywhere
+        ("core/a.c", "/* a Train of frames */", [1]),
+        ("core/a.c", 'f("trains")', [1]),
+        ("core/a.c", "#define TRAIN 1\nint train2;", [1, 2]),
+        ("core/a.c", "constrain training /* trained */ int straining;", []),  # whole words only
+        # In names, but not in prose: those of others, and keywords, are left alone.
+        ("core/a.c", "/* a frame is kept on its way */\nint kept_bytes;\nint way;\n", [2, 3]),
+        ("core/a.c", "/* see rawe_engine_kept */", [1]),
+        ("core/a.c", "return 1;\nopal_free_list_return(a);\n__builtin_return_address(0);", []),
+        ("core/a.c", "rawe_engine_return(a);", [1]),
+        # Names of tests are sentences.
+        ("core/a.c", "void rawe_rtt__is_kept(void **state)", []),
+        ("core/a.py", "def test_it_is_kept():\n    pass\n", []),
+        ("core/a.py", "def it_is_kept():\n    pass\n", [1]),
+        ("core/a.py", 'x = "kept"  # kept\nkept = 1\n', [2]),  # strings are prose
+        ("core/a.py", "import struct\nstruct.pack('>B', 1)\n", []),
+        ("core/a.py", "pack(1)\nframe.pack(1)\n", [1, 2]),
+        ("core/a.c", "int one_way; /* the guard page */", []),  # patterns
+        ("core/a.c", "/* the guard wakes, borrowed */", [1, 1]),
+        ("tools/a.c", "int kept;", []),  # in the entry's folders only
+        ("README.md", "`rawe_kept`", [1]),
+        ("core/rawe-train.c", "int a;", [1]),  # the name of the file
     ],
 )
-def test_find__anywhere(find, source):
-    (problem,) = find("core/a.c", "\n" + source)
-    assert problem.startswith("core/a.c:2: ")
-    assert "batch" in problem
+def test_find(find, path, source, lines):
+    problems = find(path, source)
+    assert [problem.split(":")[:2] for problem in problems] == [[path, str(n)] for n in lines]
 
 
-@pytest.mark.parametrize("source", ["constrain", "training", "/* trained */", "int straining;"])
-def test_find__only_whole_words(find, source):
-    assert find("core/a.c", source) == []
-
-
-def test_find__in_names_but_not_in_prose(find):
-    source = "/* a frame is kept on its way */\nint kept_bytes;\nint way;\n"
-    assert [problem.split(":")[1] for problem in find("core/a.c", source)] == ["2", "3"]
-
-
-def test_find__name_in_a_comment(find):
-    (problem,) = find("core/a.c", "/* see rawe_engine_kept */")
-    assert "in the name rawe_engine_kept" in problem
-
-
-def test_find__keyword_and_foreign_names(find):
-    source = "return 1;\nopal_free_list_return(a);\nvoid *p = __builtin_return_address(0);\n"
-    assert find("core/a.c", source) == []
-    assert len(find("core/a.c", "rawe_engine_return(a);")) == 1
-
-
-def test_find__sentences_of_tests(find):
-    assert find("core/a.c", "void rawe_rtt__is_kept(void **state)") == []
-    assert find("core/a.py", "def test_it_is_kept():\n    pass\n", python=True) == []
-    assert len(find("core/a.py", "def it_is_kept():\n    pass\n", python=True)) == 1
-
-
-def test_find__python_strings_are_prose(find):
-    assert find("core/a.py", 'x = "kept"  # kept\n', python=True) == []
-    assert len(find("core/a.py", "kept = 1\n", python=True)) == 1
-
-
-def test_find__names_in_the_module_struct_of_python(find):
-    assert find("core/a.py", "import struct\nstruct.pack('>B', 1)\n", python=True) == []
-    assert len(find("core/a.py", "pack(1)\nframe.pack(1)\n", python=True)) == 2
-
-
-def test_find__patterns(find):
-    assert find("core/a.c", "int one_way; /* the guard page */") == []
-    assert len(find("core/a.c", "/* the guard wakes, borrowed */")) == 2
-
-
-def test_find__only_in_the_folders_of_the_entry(find):
-    assert find("tools/a.c", "int kept;") == []
-    assert len(find("README.md", "`rawe_kept`")) == 1
-
-
-def test_find__name_of_the_file(find):
-    (problem,) = find("core/rawe-train.c", "int a;")
-    assert "core/rawe-train.c:1:" in problem
+def test_find__says_what_to_write_instead(find):
+    assert find("core/a.c", "int trains;") == ['core/a.c:1: "trains": batch']
 
 
 def test_check__exempt_and_binary_files(tmp_path):
