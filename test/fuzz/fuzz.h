@@ -57,18 +57,35 @@ static inline uint32_t fuzz_random(uint64_t *state)
 }
 
 /*
- * Inputs that are scripts: `head_bytes` of settings, then records of `record_bytes` each, whose
- * first byte is an operation and whose others are fields. Every sequence of bytes is a script.
+ * Inputs that are scripts: settings, then records, one step each:
+ *
+ *   0 operation | 1 options | 2 a, 16 bits | 4 b | 8 c | 12 d
+ *
+ * Every sequence of bytes is a script.
  */
-struct fuzz_format {
-    unsigned head_bytes;
-    unsigned record_bytes;
-    unsigned operations;
-    unsigned records_max;
+#define FUZZ_HEAD_BYTES 4u
+#define FUZZ_STEP_BYTES 16u
+
+struct fuzz_step {
+    uint8_t operation, options;
+    uint16_t a;
+    uint32_t b, c, d;
 };
 
+static inline struct fuzz_step fuzz_take_step(struct fuzz_input *input)
+{
+    struct fuzz_step step;
+    step.operation = (uint8_t)fuzz_take(input, 1);
+    step.options = (uint8_t)fuzz_take(input, 1);
+    step.a = (uint16_t)fuzz_take(input, 2);
+    step.b = (uint32_t)fuzz_take(input, 4);
+    step.c = (uint32_t)fuzz_take(input, 4);
+    step.d = (uint32_t)fuzz_take(input, 4);
+    return step;
+}
+
 /** Defined by targets that are linked with fuzz_records.c. */
-extern const struct fuzz_format fuzz_format;
+extern const unsigned fuzz_operations, fuzz_steps_max;
 
 /** Allocations of core that succeed before one fails; UINT32_MAX: none fails. */
 extern uint32_t fuzz_allocations_left;

@@ -4,9 +4,7 @@
  * Fuzz target `batch`: hostile packets with batch headers, through the receiving half of the bulk
  * link, the engine and reassembly.
  *
- * Input: 4 bytes of settings, then records of 16 bytes, one step each:
- *
- *   0 operation | 1 options | 2 a, 16 bits | 4 b | 8 c | 12 d
+ * Input: a script, see fuzz.h.
  */
 #include "fuzz.h"
 
@@ -30,12 +28,7 @@ enum operation {
     OPERATIONS
 };
 
-const struct fuzz_format fuzz_format = {
-    .head_bytes = 4,
-    .record_bytes = 16,
-    .operations = OPERATIONS,
-    .records_max = 100,
-};
+const unsigned fuzz_operations = OPERATIONS, fuzz_steps_max = 100;
 
 #define REGIONS 3u
 /** In a bundle, the bytes from one message to the next. */
@@ -46,12 +39,6 @@ const struct fuzz_format fuzz_format = {
 static const uint8_t our_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 static const size_t region_bytes[REGIONS] = {100, 5000, 70000};
-
-struct step {
-    uint8_t operation, options;
-    uint16_t a;
-    uint32_t b, c, d;
-};
 
 static struct world {
     struct rawe_engine engine;
@@ -196,7 +183,7 @@ static void connect_peer(void)
     FUZZ_CHECK(world.conn->handshake.state == RAWE_CONN_OPEN, "the connection did not open");
 }
 
-static void make_batch(const struct step *step)
+static void make_batch(const struct fuzz_step *step)
 {
     uint32_t expected = world.conn->recvwin.acktr != NULL ? world.conn->recvwin.acktr->next : 0;
     uint32_t next = world.conn->reassembly != NULL ? world.conn->reassembly->next : 0;
@@ -261,7 +248,7 @@ static void write_data(uint8_t *out, size_t at_bytes, size_t data_bytes)
  * Some frames of the batch as a packet: `a` says which, the last of them is shorter by `short_bytes`
  * if it is not to be as long as the others. The caller frees the data.
  */
-static void cut(const struct step *step, size_t short_bytes, struct batch_link_packet *packet)
+static void cut(const struct fuzz_step *step, size_t short_bytes, struct batch_link_packet *packet)
 {
     struct rawe_batch batch = world.batch;
     size_t first = (step->a & 0x8000) != 0 ? 0 : step->a & 63;
@@ -315,7 +302,7 @@ static void receive(void *context, const uint8_t *source_mac, const uint8_t *hea
     placed = NULL;
 }
 
-static void receive_packet(const struct step *step)
+static void receive_packet(const struct fuzz_step *step)
 {
     const struct rawe_port_receiver receiver = {.place = place_packet, .packet = receive};
     struct batch_link_packet packet = {
@@ -335,7 +322,7 @@ static void receive_packet(const struct step *step)
 }
 
 /** A part of the header; data of another length than belongs to it. */
-static void receive_directly(const struct step *step)
+static void receive_directly(const struct fuzz_step *step)
 {
     struct batch_link_packet packet = {0};
     cut(step, step->d >> 16, &packet);
@@ -355,7 +342,7 @@ static void receive_directly(const struct step *step)
     fuzz_delete((void *)(uintptr_t)packet.data);
 }
 
-static void only_place(const struct step *step)
+static void only_place(const struct fuzz_step *step)
 {
     struct batch_link_packet packet = {0};
     cut(step, 0, &packet);
@@ -372,7 +359,7 @@ static void come_back(void)
     }
 }
 
-static void take_step(const struct step *step)
+static void take_step(const struct fuzz_step *step)
 {
     switch (step->operation % OPERATIONS) {
     case BATCH:
@@ -417,16 +404,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 {
     struct fuzz_input input = {data, data + len_bytes};
     start(&input);
-    fuzz_take(&input, fuzz_format.head_bytes - (unsigned)(input.at - data));
+    fuzz_take(&input, FUZZ_HEAD_BYTES - (unsigned)(input.at - data));
     connect_peer();
-    for (unsigned i = 0; i < fuzz_format.records_max && fuzz_left(&input) != 0; i++) {
-        struct step step;
-        step.operation = (uint8_t)fuzz_take(&input, 1);
-        step.options = (uint8_t)fuzz_take(&input, 1);
-        step.a = (uint16_t)fuzz_take(&input, 2);
-        step.b = (uint32_t)fuzz_take(&input, 4);
-        step.c = (uint32_t)fuzz_take(&input, 4);
-        step.d = (uint32_t)fuzz_take(&input, 4);
+    for (unsigned i = 0; i < fuzz_steps_max && fuzz_left(&input) != 0; i++) {
+        const struct fuzz_step step = fuzz_take_step(&input);
         take_step(&step);
     }
     come_back();

@@ -3,9 +3,7 @@
  *
  * Fuzz target `conn`: two engines whose bad day the fuzzer writes. See pair.h for what must hold.
  *
- * Input: 4 bytes of settings, then records of 16 bytes, one step each:
- *
- *   0 operation | 1 bit 0: node, bit 1: lane, others: options | 2 a, 16 bits | 4 b | 8 c | 12 d
+ * Input: a script, see fuzz.h. Bit 0 of the options is the node, bit 1 the lane.
  */
 #include "fuzz.h"
 
@@ -37,29 +35,17 @@ enum operation {
     OPERATIONS
 };
 
-const struct fuzz_format fuzz_format = {
-    .head_bytes = 4,
-    .record_bytes = 16,
-    .operations = OPERATIONS,
-    .records_max = 160,
-};
-
-struct step {
-    uint8_t operation;
-    uint8_t where;
-    uint16_t a;
-    uint32_t b, c, d;
-};
+const unsigned fuzz_operations = OPERATIONS, fuzz_steps_max = 160;
 
 /** Sum of the lengths of what one script may send. */
 #define SENT_BYTES_MAX 400000u
 
-static void send_something(struct pair *pair, const struct step *step, uint32_t *sent_bytes)
+static void send_something(struct pair *pair, const struct fuzz_step *step, uint32_t *sent_bytes)
 {
-    struct pair_node *node = &pair->node[step->where & 1];
+    struct pair_node *node = &pair->node[step->options & 1];
     struct pair_send_options options = {
-        .ordered = (step->where & (2 | 8)) != 0,
-        .early = (step->where & 16) != 0,
+        .ordered = (step->options & (2 | 8)) != 0,
+        .early = (step->options & 16) != 0,
         .cut = (uint8_t)step->b,
     };
     if (*sent_bytes + step->a > SENT_BYTES_MAX) {
@@ -82,7 +68,7 @@ static void send_something(struct pair *pair, const struct step *step, uint32_t 
 /**
  * One bit or byte falls over: only checksums tell it from a frame of the peer's.
  */
-static void corrupt(struct pair *pair, const struct step *step)
+static void corrupt(struct pair *pair, const struct fuzz_step *step)
 {
     if (pair->wire_count == 0 || (step->b & 0xFF) == 0) {
         return;
@@ -97,7 +83,7 @@ static void corrupt(struct pair *pair, const struct step *step)
 }
 
 /** Change a frame that lies on the wire, in memory of exactly its new length. */
-static void mutate(struct pair *pair, const struct step *step)
+static void mutate(struct pair *pair, const struct fuzz_step *step)
 {
     if (pair->wire_count == 0) {
         return;
@@ -105,7 +91,7 @@ static void mutate(struct pair *pair, const struct step *step)
     struct net_frame *frame = pair->wire[step->a % pair->wire_count];
     pair->ledger.lying = true;
     uint32_t len_bytes = net_forge_change(frame->bytes, (uint32_t)frame->len_bytes,
-                                          step->where >> 2, step->b, step->c);
+                                          step->options >> 2, step->b, step->c);
     if (len_bytes != frame->len_bytes) {
         uint8_t *bytes = fuzz_copy(frame->bytes, len_bytes);
         fuzz_delete(frame->bytes);
@@ -129,7 +115,7 @@ static struct net_memory some_memory(const struct pair *pair, unsigned victim, u
 }
 
 /** A frame as if the peer had sent it on that lane; an unknown peer's is not to be believed. */
-static void forge(struct pair_node *victim, enum rawe_lane lane, const struct step *step)
+static void forge(struct pair_node *victim, enum rawe_lane lane, const struct fuzz_step *step)
 {
     const struct rawe_conn *conn = victim->peer.conn[lane];
     const struct net_memory memory = some_memory(victim->pair, victim->index, step->c >> 24);
@@ -138,7 +124,7 @@ static void forge(struct pair_node *victim, enum rawe_lane lane, const struct st
         .numbers = step->b,
         .place = step->c,
         .lengths = step->d,
-        .deceit = step->where >> 2,
+        .deceit = step->options >> 2,
     };
     uint8_t buffer[NET_FORGED_BYTES_MAX];
     if (conn == NULL) {
@@ -168,12 +154,12 @@ static void put_again(struct pair *pair, struct net_frame *frame)
 }
 
 /** The path from a node carries less, or no batches; or the node learns what it carries. */
-static void change_path(struct pair_node *node, const struct step *step)
+static void change_path(struct pair_node *node, const struct fuzz_step *step)
 {
     uint32_t payload_bytes = RAWE_PAYLOAD_LEAST_BYTES + RAWE_CHECKSUM_ROOM_BYTES + step->a % 4096;
-    if ((step->where & 8) != 0) {
+    if ((step->options & 8) != 0) {
         node->loses_batches = true;
-    } else if ((step->where & 4) == 0) {
+    } else if ((step->options & 4) == 0) {
         rawe_peer_set_payload_max(pair_peer(node), payload_bytes);
     } else if (node->path_bytes == 0 || payload_bytes < node->path_bytes) {
         node->path_bytes = payload_bytes;
@@ -181,16 +167,16 @@ static void change_path(struct pair_node *node, const struct step *step)
 }
 
 /** 0 to about 17 s, most values small. */
-static uint64_t duration_ns(const struct step *step)
+static uint64_t duration_ns(const struct fuzz_step *step)
 {
     return ((uint64_t)(step->b & 0xFFF) * 1000) << (step->a % 13);
 }
 
-static void take_step(struct pair *pair, const struct step *step, uint32_t *sent_bytes)
+static void take_step(struct pair *pair, const struct fuzz_step *step, uint32_t *sent_bytes)
 {
-    struct pair_node *node = &pair->node[step->where & 1];
-    enum rawe_lane lane = (step->where & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
-    bool option = (step->where & 4) != 0;
+    struct pair_node *node = &pair->node[step->options & 1];
+    enum rawe_lane lane = (step->options & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
+    bool option = (step->options & 4) != 0;
     unsigned operation = step->operation % OPERATIONS;
     switch (operation) {
     case SEND_COPY:
@@ -204,7 +190,7 @@ static void take_step(struct pair *pair, const struct step *step, uint32_t *sent
     case DELIVER_ALL:
         deliver_all(pair, step->a % 2048 + 1u, option);
         pair_progress(node);
-        if ((step->where & 8) == 0) {
+        if ((step->options & 8) == 0) {
             pair_progress(&pair->node[1 - node->index]);
         }
         break;
@@ -267,15 +253,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     struct fuzz_input input = {data, data + len_bytes};
     uint32_t sent_bytes = 0;
     pair_start(&pair, &input);
-    fuzz_take(&input, fuzz_format.head_bytes - (unsigned)(input.at - data));
-    for (unsigned i = 0; i < fuzz_format.records_max && fuzz_left(&input) != 0; i++) {
-        struct step step;
-        step.operation = (uint8_t)fuzz_take(&input, 1);
-        step.where = (uint8_t)fuzz_take(&input, 1);
-        step.a = (uint16_t)fuzz_take(&input, 2);
-        step.b = (uint32_t)fuzz_take(&input, 4);
-        step.c = (uint32_t)fuzz_take(&input, 4);
-        step.d = (uint32_t)fuzz_take(&input, 4);
+    fuzz_take(&input, FUZZ_HEAD_BYTES - (unsigned)(input.at - data));
+    for (unsigned i = 0; i < fuzz_steps_max && fuzz_left(&input) != 0; i++) {
+        const struct fuzz_step step = fuzz_take_step(&input);
         take_step(&pair, &step, &sent_bytes);
         pair_check(&pair);
     }

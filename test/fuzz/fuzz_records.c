@@ -27,21 +27,21 @@ struct script {
 
 static uint8_t *record_at(const struct script *script, size_t index)
 {
-    return script->data + fuzz_format.head_bytes + index * fuzz_format.record_bytes;
+    return script->data + FUZZ_HEAD_BYTES + index * FUZZ_STEP_BYTES;
 }
 
 /** Make room for `count` records at `index`. */
 static void open_gap(struct script *script, size_t index, size_t count)
 {
     memmove(record_at(script, index + count), record_at(script, index),
-            (script->records - index) * fuzz_format.record_bytes);
+            (script->records - index) * FUZZ_STEP_BYTES);
     script->records += count;
 }
 
 static void change_field(uint8_t *record, uint64_t *random)
 {
-    unsigned at = 1 + fuzz_random(random) % (fuzz_format.record_bytes - 1);
-    unsigned room = fuzz_format.record_bytes - at;
+    unsigned at = 1 + fuzz_random(random) % (FUZZ_STEP_BYTES - 1);
+    unsigned room = FUZZ_STEP_BYTES - at;
     uint32_t value = edges[fuzz_random(random) % (sizeof(edges) / sizeof(edges[0]))];
     switch (fuzz_random(random) % 6) {
     case 0:
@@ -55,13 +55,13 @@ static void change_field(uint8_t *record, uint64_t *random)
         break;
     case 3: /* a field of 16 bits, such as lie at even offsets */
         at &= ~1u;
-        room = fuzz_format.record_bytes - at;
+        room = FUZZ_STEP_BYTES - at;
         memcpy(record + at, &value, room < 2 ? room : 2);
         break;
     default: /* a field of 32 bits */
         at &= ~3u;
         at = at < 4 ? 4 : at;
-        room = fuzz_format.record_bytes - at;
+        room = FUZZ_STEP_BYTES - at;
         memcpy(record + at, &value, room < 4 ? room : 4);
         break;
     }
@@ -69,8 +69,8 @@ static void change_field(uint8_t *record, uint64_t *random)
 
 static void new_record(uint8_t *record, uint64_t *random)
 {
-    memset(record, 0, fuzz_format.record_bytes);
-    record[0] = (uint8_t)(fuzz_random(random) % fuzz_format.operations);
+    memset(record, 0, FUZZ_STEP_BYTES);
+    record[0] = (uint8_t)(fuzz_random(random) % fuzz_operations);
     record[1] = (uint8_t)fuzz_random(random);
     record[2] = (uint8_t)fuzz_random(random);
     for (unsigned i = fuzz_random(random) % 4; i != 0; i--) {
@@ -88,18 +88,16 @@ static void insert_record(struct script *script, uint64_t *random)
 /** A run of records again, at another place. */
 static void repeat_records(struct script *script, uint64_t *random)
 {
-    uint8_t copy[8 * 64];
-    size_t most = sizeof(copy) / fuzz_format.record_bytes;
+    uint8_t copy[8 * FUZZ_STEP_BYTES];
     size_t from = fuzz_random(random) % script->records;
     size_t count = 1 + fuzz_random(random) % 8;
     count = count < script->records - from ? count : script->records - from;
     count = count < script->records_max - script->records ? count
                                                           : script->records_max - script->records;
-    count = count < most ? count : most;
-    memcpy(copy, record_at(script, from), count * fuzz_format.record_bytes);
+    memcpy(copy, record_at(script, from), count * FUZZ_STEP_BYTES);
     size_t to = fuzz_random(random) % (script->records + 1);
     open_gap(script, to, count);
-    memcpy(record_at(script, to), copy, count * fuzz_format.record_bytes);
+    memcpy(record_at(script, to), copy, count * FUZZ_STEP_BYTES);
 }
 
 static void remove_records(struct script *script, uint64_t *random)
@@ -108,18 +106,18 @@ static void remove_records(struct script *script, uint64_t *random)
     size_t count = 1 + fuzz_random(random) % 4;
     count = count < script->records - from ? count : script->records - from;
     memmove(record_at(script, from), record_at(script, from + count),
-            (script->records - from - count) * fuzz_format.record_bytes);
+            (script->records - from - count) * FUZZ_STEP_BYTES);
     script->records -= count;
 }
 
 static void swap_records(struct script *script, uint64_t *random)
 {
-    uint8_t keep[64];
+    uint8_t keep[FUZZ_STEP_BYTES];
     uint8_t *a = record_at(script, fuzz_random(random) % script->records);
     uint8_t *b = record_at(script, fuzz_random(random) % script->records);
-    memcpy(keep, a, fuzz_format.record_bytes);
-    memmove(a, b, fuzz_format.record_bytes);
-    memcpy(b, keep, fuzz_format.record_bytes);
+    memcpy(keep, a, FUZZ_STEP_BYTES);
+    memmove(a, b, FUZZ_STEP_BYTES);
+    memcpy(b, keep, FUZZ_STEP_BYTES);
 }
 
 static void mutate_once(struct script *script, uint64_t *random)
@@ -137,7 +135,7 @@ static void mutate_once(struct script *script, uint64_t *random)
     } else if (choice < 9) {
         swap_records(script, random);
     } else if (choice < 10) {
-        script->data[fuzz_random(random) % fuzz_format.head_bytes] = (uint8_t)fuzz_random(random);
+        script->data[fuzz_random(random) % FUZZ_HEAD_BYTES] = (uint8_t)fuzz_random(random);
     } else {
         change_field(record_at(script, fuzz_random(random) % script->records), random);
     }
@@ -146,21 +144,20 @@ static void mutate_once(struct script *script, uint64_t *random)
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed)
 {
     uint64_t random = seed;
-    if (max_bytes < fuzz_format.head_bytes + fuzz_format.record_bytes ||
-        fuzz_random(&random) % 16 == 0) {
+    if (max_bytes < FUZZ_HEAD_BYTES + FUZZ_STEP_BYTES || fuzz_random(&random) % 16 == 0) {
         return LLVMFuzzerMutate(data, len_bytes, max_bytes);
     }
-    if (len_bytes < fuzz_format.head_bytes) {
-        memset(data + len_bytes, 0, fuzz_format.head_bytes - len_bytes);
-        len_bytes = fuzz_format.head_bytes;
+    if (len_bytes < FUZZ_HEAD_BYTES) {
+        memset(data + len_bytes, 0, FUZZ_HEAD_BYTES - len_bytes);
+        len_bytes = FUZZ_HEAD_BYTES;
     }
     struct script script = {
         .data = data,
-        .records = (len_bytes - fuzz_format.head_bytes) / fuzz_format.record_bytes,
-        .records_max = (max_bytes - fuzz_format.head_bytes) / fuzz_format.record_bytes,
+        .records = (len_bytes - FUZZ_HEAD_BYTES) / FUZZ_STEP_BYTES,
+        .records_max = (max_bytes - FUZZ_HEAD_BYTES) / FUZZ_STEP_BYTES,
     };
-    if (script.records_max > fuzz_format.records_max) {
-        script.records_max = fuzz_format.records_max;
+    if (script.records_max > fuzz_steps_max) {
+        script.records_max = fuzz_steps_max;
     }
     if (script.records > script.records_max) {
         script.records = script.records_max;
@@ -168,5 +165,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
     for (unsigned i = 1 + fuzz_random(&random) % 4; i != 0; i--) {
         mutate_once(&script, &random);
     }
-    return fuzz_format.head_bytes + script.records * fuzz_format.record_bytes;
+    return FUZZ_HEAD_BYTES + script.records * FUZZ_STEP_BYTES;
 }
