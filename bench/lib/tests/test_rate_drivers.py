@@ -38,11 +38,11 @@ def test_plan__threads_and_bytes_reach_the_program():
 
 
 @pytest.mark.parametrize("release, messages", [((4, 1), True), ((5, 0), False)])
-def test_plan__open_mpi_4_makes_messages_of_operations_over_tcp(monkeypatch, release, messages):
+def test_plan__open_mpi_4_makes_messages_of_operations(monkeypatch, release, messages):
     monkeypatch.setattr("window_driver.launch.open_mpi", lambda: release)
     _, _, runs = plan("window-rate", "--quick")
-    assert {run.transport for run in runs if "pt2pt" in run.commands[0]} == (
-        {"tcp"} if messages else set()
+    assert {run.transport for run in runs if "osc" in run.commands[0]} == (
+        {"tcp", "rawe"} if messages else set()
     )
     assert {run.commands[0][-4:] for run in runs} >= {("program", "put", "65536", "0.2")}
 
