@@ -100,69 +100,35 @@ static unsigned collect_places(struct rawe_fanout_place *places,
     return used;
 }
 
-/** A member, its socket's inode, and how many sockets of the host were created before it. */
-struct ordered {
-    struct rawe_fanout_member member;
-    uintmax_t inode;
-    unsigned created;
-};
-
-static int compare_ordered(const void *a, const void *b)
-{
-    const struct ordered *left = a, *right = b;
-
-    return left->created < right->created ? -1 : left->created > right->created;
-}
-
-static int find_created(struct ordered *ordered, unsigned count)
-{
-    FILE *file = fopen(ORDER_FILE, "re");
-    char line[256];
-    unsigned found = 0;
-
-    if (file == NULL) {
-        return -1;
-    }
-    for (unsigned number = 0; fgets(line, sizeof line, file) != NULL; number++) {
-        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title fits no number. */
-        uintmax_t inode;
-        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
-            continue;
-        }
-        for (unsigned i = 0; i < count; i++) {
-            if (ordered[i].inode == inode) {
-                ordered[i].created = number;
-                found++;
-            }
-        }
-    }
-    fclose(file);
-    return found == count ? 0 : -1;
-}
-
 /** Sort the members by the creation of their sockets. */
 static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
                             struct rawe_port_error *error)
 {
-    struct ordered ordered[RAWE_FANOUT_MEMBERS_MAX];
+    FILE *file = fopen(ORDER_FILE, "re");
+    char line[256];
+    unsigned sorted = 0;
+    uintmax_t inode;
 
-    for (unsigned i = 0; i < count; i++) {
-        struct stat status;
-        if (fstat(members[i].fd, &status) != 0) {
-            *error = (struct rawe_port_error){"fstat(packet socket)", errno};
-            return -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title fits no number. */
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
+            continue;
         }
-        ordered[i] = (struct ordered){.member = members[i], .inode = (uintmax_t)status.st_ino};
+        for (unsigned i = sorted; i < count; i++) {
+            struct stat status;
+            if (fstat(members[i].fd, &status) == 0 && status.st_ino == inode) {
+                const struct rawe_fanout_member next = members[i];
+                members[i] = members[sorted];
+                members[sorted++] = next;
+                break;
+            }
+        }
     }
-    if (find_created(ordered, count) != 0) {
-        *error = (struct rawe_port_error){"reading " ORDER_FILE, ENOENT};
-        return -1;
+    if (file != NULL) {
+        fclose(file);
     }
-    qsort(ordered, count, sizeof ordered[0], compare_ordered);
-    for (unsigned i = 0; i < count; i++) {
-        members[i] = ordered[i].member;
-    }
-    return 0;
+    *error = (struct rawe_port_error){"reading " ORDER_FILE, ENOENT};
+    return sorted == count ? 0 : -1;
 }
 
 static int join(int fd, unsigned id_and_type, struct rawe_port_error *error)

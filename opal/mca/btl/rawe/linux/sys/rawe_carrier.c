@@ -98,29 +98,20 @@ int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
         *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (fd < 0) {
-        *error = (struct rawe_port_error){"socket(AF_NETLINK)", errno};
-        goto no_socket;
-    }
-    if (bind(fd, (const void *)&address, sizeof address) != 0) {
-        *error = (struct rawe_port_error){"bind(RTMGRP_LINK)", errno};
-        goto no_source;
-    }
     carrier->changed = changed;
     carrier->context = context;
-    carrier->source = (struct rawe_service_source){.serve = serve, .fd = fd};
-    if (rawe_service_add(service, &carrier->source) != 0) {
+    carrier->source = (struct rawe_service_source){
+        .serve = serve, .fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
+    if (carrier->source.fd < 0 ||
+        bind(carrier->source.fd, (const void *)&address, sizeof address) != 0) {
+        *error = (struct rawe_port_error){"listening to rtnetlink (RTMGRP_LINK)", errno};
+    } else if (rawe_service_add(service, &carrier->source) != 0) {
         *error = (struct rawe_port_error){"epoll_ctl", errno};
-        goto no_source;
+    } else {
+        *out = carrier;
+        return 0;
     }
-    *out = carrier;
-    return 0;
-
-no_source:
-    close(fd);
-no_socket:
-    free(carrier);
+    rawe_carrier_stop(carrier);
     return -1;
 }
 
@@ -130,6 +121,8 @@ void rawe_carrier_stop(struct rawe_carrier *carrier)
         return;
     }
     rawe_service_remove(&carrier->source);
-    close(carrier->source.fd);
+    if (carrier->source.fd >= 0) {
+        close(carrier->source.fd);
+    }
     free(carrier);
 }

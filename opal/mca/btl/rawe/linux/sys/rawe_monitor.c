@@ -75,23 +75,21 @@ static int serve(struct rawe_service_source *source, short events)
     return PAUSE_MS;
 }
 
-/** Listen under a name that is not in use. Returns 0, or -1 and errno. */
-static int listen_somewhere(int fd)
+/** Listen under a name that is not in use. */
+static bool listen_somewhere(int fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     uint64_t number;
 
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-        return -1;
+        return false;
     }
     const int len = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
                              RAWE_MONITOR_PREFIX "%016" PRIx64, number);
     const size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len;
 
-    return bind(fd, (const struct sockaddr *)&address, (socklen_t)bytes) != 0 ||
-                   listen(fd, BACKLOG) != 0
-               ? -1
-               : 0;
+    return bind(fd, (const struct sockaddr *)&address, (socklen_t)bytes) == 0 &&
+           listen(fd, BACKLOG) == 0;
 }
 
 int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *describe, void *context,
@@ -108,12 +106,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
     monitor->context = context;
     monitor->source.serve = serve;
     monitor->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (monitor->source.fd < 0) {
-        *error = (struct rawe_port_error){"socket(AF_UNIX)", errno};
-        free(monitor);
-        return -1;
-    }
-    if (listen_somewhere(monitor->source.fd) != 0) {
+    if (monitor->source.fd < 0 || !listen_somewhere(monitor->source.fd)) {
         *error = (struct rawe_port_error){"listening to tools", errno};
     } else if (rawe_service_add(service, &monitor->source) != 0) {
         *error = (struct rawe_port_error){"epoll_ctl", errno};
@@ -121,8 +114,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
         *out = monitor;
         return 0;
     }
-    close(monitor->source.fd);
-    free(monitor);
+    rawe_monitor_close(monitor);
     return -1;
 }
 
@@ -132,6 +124,8 @@ void rawe_monitor_close(struct rawe_monitor *monitor)
         return;
     }
     rawe_service_remove(&monitor->source);
-    close(monitor->source.fd);
+    if (monitor->source.fd >= 0) {
+        close(monitor->source.fd);
+    }
     free(monitor);
 }

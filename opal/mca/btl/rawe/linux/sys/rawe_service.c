@@ -172,7 +172,7 @@ static int start_thread(struct rawe_service *service)
     return code;
 }
 
-static void close_descriptors(const struct rawe_service *service)
+static void destroy(struct rawe_service *service)
 {
     if (service->wake_fd >= 0) {
         close(service->wake_fd);
@@ -180,45 +180,37 @@ static void close_descriptors(const struct rawe_service *service)
     if (service->epoll_fd >= 0) {
         close(service->epoll_fd);
     }
+    pthread_mutex_destroy(&service->lock);
+    free(service);
 }
 
 int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
 {
     struct rawe_service *service = calloc(1, sizeof *service);
-    int code;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
 
     *out = NULL;
     if (service == NULL) {
         *error = (struct rawe_port_error){"malloc", ENOMEM};
         return -1;
     }
-    code = pthread_mutex_init(&service->lock, NULL);
-    if (code != 0) {
-        *error = (struct rawe_port_error){"pthread_mutex_init", code};
-        goto no_lock;
-    }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
+    (void)pthread_mutex_init(&service->lock, NULL);
     service->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (service->wake_fd < 0 || service->epoll_fd < 0 ||
         epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0) {
         *error = (struct rawe_port_error){"epoll", errno};
-        goto no_thread;
+        destroy(service);
+        return -1;
     }
-    code = start_thread(service);
+    const int code = start_thread(service);
     if (code != 0) {
         *error = (struct rawe_port_error){"pthread_create", code};
-        goto no_thread;
+        destroy(service);
+        return -1;
     }
     *out = service;
     return 0;
-
-no_thread:
-    close_descriptors(service);
-    pthread_mutex_destroy(&service->lock);
-no_lock:
-    free(service);
-    return -1;
 }
 
 void rawe_service_stop(struct rawe_service *service)
@@ -231,9 +223,7 @@ void rawe_service_stop(struct rawe_service *service)
     pthread_mutex_unlock(&service->lock);
     interrupt_sleep(service);
     pthread_join(service->thread, NULL);
-    close_descriptors(service);
-    pthread_mutex_destroy(&service->lock);
-    free(service);
+    destroy(service);
 }
 
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source)
@@ -244,17 +234,14 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->events = 0;
     source->watched = false;
     __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
-    const bool watched = watch(service, source);
-    if (watched) {
-        source->next = service->sources;
-        service->sources = source;
-    } else {
+    if (!watch(service, source)) {
         source->service = NULL;
-    }
-    pthread_mutex_unlock(&service->lock);
-    if (!watched) {
+        pthread_mutex_unlock(&service->lock);
         return -1;
     }
+    source->next = service->sources;
+    service->sources = source;
+    pthread_mutex_unlock(&service->lock);
     interrupt_sleep(service);
     return 0;
 }
