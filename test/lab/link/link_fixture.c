@@ -19,6 +19,11 @@
 
 #define SKIPPED 77
 
+struct fixture net = {
+    .a = {.port = 0x1234, .key = 0xA1B2C3D4u, .ping_port = 0x4321, .ping_key = 0x0A2B3C4Du},
+    .b = {.port = 0x5678, .key = 0x0F0E0D0Cu, .ping_port = 0x8765, .ping_key = 0xF1E2D3C4u},
+};
+
 void fixture_run(const char *format, ...)
 {
     char command[1024];
@@ -49,24 +54,6 @@ static void read_end(struct fixture_end *end, const char *name)
     close(fd);
 }
 
-void fixture_enter(struct fixture *fixture)
-{
-    if (unshare(CLONE_NEWNET) != 0) {
-        fprintf(stderr, "skipped: no network namespace of our own (%s); run as root\n",
-                strerror(errno));
-        exit(SKIPPED);
-    }
-    memset(fixture, 0, sizeof *fixture);
-    fixture->a.port = 0x1234;
-    fixture->a.key = 0xA1B2C3D4u;
-    fixture->b.port = 0x5678;
-    fixture->b.key = 0x0F0E0D0Cu;
-    fixture->a.ping_port = 0x4321;
-    fixture->a.ping_key = 0x0A2B3C4Du;
-    fixture->b.ping_port = 0x8765;
-    fixture->b.ping_key = 0xF1E2D3C4u;
-}
-
 void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
 {
     if (fixture->mtu_bytes != 0) {
@@ -79,6 +66,16 @@ void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
     fixture->mtu_bytes = mtu_bytes;
     read_end(&fixture->a, "ra0");
     read_end(&fixture->b, "rb0");
+}
+
+__attribute__((constructor)) static void enter(void)
+{
+    if (unshare(CLONE_NEWNET) != 0) {
+        fprintf(stderr, "skipped: no network namespace of our own (%s); run as root\n",
+                strerror(errno));
+        exit(SKIPPED);
+    }
+    fixture_renew(&net, 1500);
 }
 
 void fixture_use_loopback(struct fixture *fixture)

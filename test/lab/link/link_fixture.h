@@ -6,15 +6,18 @@
 #ifndef LINK_FIXTURE_H
 #define LINK_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../../unit/unit_test.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_packet.h"
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
+
+/** Wait until it is so, at most ten seconds. */
+#define AWAIT(condition)                                                           \
+    for (unsigned waited_ms = 0; waited_ms < 10000 && !(condition); waited_ms++) { \
+        usleep(1000);                                                              \
+    }
 
 /** One end of the veth pair, or lo. */
 struct fixture_end {
@@ -34,10 +37,10 @@ struct fixture {
 };
 
 /**
- * Enter a network namespace of this process alone (it vanishes with the process) and lay the pair
- * ra0 - rb0 in it. Without the right to do so, ends the process with status 77 (skipped).
+ * Two ends of 1500 bytes, in a network namespace of this process alone (it vanishes with the process),
+ * which it enters before its first test. Without the right to do so, it ends with status 77 (skipped).
  */
-void fixture_enter(struct fixture *fixture);
+extern struct fixture net;
 
 /** Remove the pair and create it again with this MTU; both ends and lo are up afterwards. */
 void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes);

@@ -13,8 +13,6 @@
 
 #define WAIT_MOST_MS 10000u
 
-static struct fixture net;
-
 /** What was reported of the two ends last; atomic. */
 struct seen {
     int a, b; /**< -1: nothing yet */
@@ -58,12 +56,11 @@ static struct rawe_service *start(struct rawe_carrier **carrier, struct seen *se
     return service;
 }
 
-static void rawe_carrier_start__reports_what_is_there(void **state)
+TEST(rawe_carrier_start__reports_what_is_there)
 {
     struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
-    (void)state;
     fixture_renew(&net, 1500);
     fixture_run("ip link set rb0 down");
     struct rawe_service *service = start(&carrier, &seen);
@@ -72,12 +69,11 @@ static void rawe_carrier_start__reports_what_is_there(void **state)
     rawe_service_stop(service);
 }
 
-static void rawe_carrier__repeats_what_could_not_be_used(void **state)
+TEST(rawe_carrier__repeats_what_could_not_be_used)
 {
     struct seen seen = {.a = -1, .b = -1, .refusals = 20};
     struct rawe_carrier *carrier;
 
-    (void)state;
     fixture_renew(&net, 1500);
     struct rawe_service *service = start(&carrier, &seen);
     for (unsigned waited_ms = 0; waited_ms < WAIT_MOST_MS; waited_ms++) {
@@ -91,12 +87,11 @@ static void rawe_carrier__repeats_what_could_not_be_used(void **state)
     rawe_service_stop(service);
 }
 
-static void rawe_carrier__reports_each_change(void **state)
+TEST(rawe_carrier__reports_each_change)
 {
     struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
-    (void)state;
     fixture_renew(&net, 1500);
     struct rawe_service *service = start(&carrier, &seen);
     await(&seen, 1, 1);
@@ -110,28 +105,11 @@ static void rawe_carrier__reports_each_change(void **state)
     rawe_service_stop(service);
 }
 
-/** The last one, as nothing is left then. */
-static void rawe_carrier__reports_what_is_removed(void **state)
+TEST(rawe_carrier_stop__reports_nothing_any_more)
 {
     struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
-    (void)state;
-    fixture_renew(&net, 1500);
-    struct rawe_service *service = start(&carrier, &seen);
-    await(&seen, 1, 1);
-    fixture_run("ip link delete ra0");
-    await(&seen, 0, 0);
-    rawe_carrier_stop(carrier);
-    rawe_service_stop(service);
-}
-
-static void rawe_carrier_stop__reports_nothing_any_more(void **state)
-{
-    struct seen seen = {.a = -1, .b = -1};
-    struct rawe_carrier *carrier;
-
-    (void)state;
     fixture_renew(&net, 1500);
     struct rawe_service *service = start(&carrier, &seen);
     await(&seen, 1, 1);
@@ -142,16 +120,17 @@ static void rawe_carrier_stop__reports_nothing_any_more(void **state)
     rawe_carrier_stop(NULL);
 }
 
-int main(void)
+/** The last one, as nothing is left then. */
+TEST(rawe_carrier__reports_what_is_removed)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_carrier_start__reports_what_is_there),
-        cmocka_unit_test(rawe_carrier__repeats_what_could_not_be_used),
-        cmocka_unit_test(rawe_carrier__reports_each_change),
-        cmocka_unit_test(rawe_carrier_stop__reports_nothing_any_more),
-        cmocka_unit_test(rawe_carrier__reports_what_is_removed),
-    };
+    struct seen seen = {.a = -1, .b = -1};
+    struct rawe_carrier *carrier;
 
-    fixture_enter(&net);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    fixture_renew(&net, 1500);
+    struct rawe_service *service = start(&carrier, &seen);
+    await(&seen, 1, 1);
+    fixture_run("ip link delete ra0");
+    await(&seen, 0, 0);
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
 }

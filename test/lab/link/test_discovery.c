@@ -16,7 +16,30 @@
 
 #define SECOND_NS 1000000000ull
 
-static struct fixture net;
+static struct rawe_responder *a, *b;
+
+static void stop(void)
+{
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+    a = b = NULL;
+}
+
+/** Both, over a pair of this MTU. */
+static void start_with(uint32_t mtu_bytes)
+{
+    stop();
+    fixture_renew(&net, mtu_bytes);
+    a = fixture_start(&net, &net.a);
+    b = fixture_start(&net, &net.b);
+}
+
+static void start(void)
+{
+    start_with(1500);
+}
+
+FIXTURE(start, stop);
 
 /** A path and where it goes. */
 struct way {
@@ -65,15 +88,12 @@ static void drop_nothing(void)
     fixture_run("nft delete table netdev t");
 }
 
-static void discover__full_size_passes(void **state)
+TEST(discover__full_size_passes)
 {
     static const uint32_t mtus[] = {1500, 9000, 65000};
 
-    (void)state;
     for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
-        fixture_renew(&net, mtus[i]);
-        struct rawe_responder *a = fixture_start(&net, &net.a);
-        struct rawe_responder *b = fixture_start(&net, &net.b);
+        start_with(mtus[i]);
         struct way way = to(&net.b, mtus[i]);
 
         discover(a, &way, 1, 10 * SECOND_NS);
@@ -83,31 +103,26 @@ static void discover__full_size_passes(void **state)
         way = to(&net.a, mtus[i]);
         discover(b, &way, 1, 10 * SECOND_NS);
         assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
-        rawe_responder_stop(b);
-        rawe_responder_stop(a);
     }
-    fixture_renew(&net, 1500);
 }
 
-static void discover__over_loopback(void **state)
+TEST(discover__over_loopback)
 {
     const struct fixture veth = net;
 
-    (void)state;
+    stop();
     fixture_use_loopback(&net);
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
+    a = fixture_start(&net, &net.a);
+    b = fixture_start(&net, &net.b);
     struct way way = to(&net.b, 65536);
 
     discover(a, &way, 1, 10 * SECOND_NS);
     assert_int_equal(way.path.mtu_passed_bytes, 65536);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
     net = veth;
 }
 
 /** A switch that swallows large frames silently. */
-static void discover__finds_the_largest_size_that_passes(void **state)
+TEST(discover__finds_the_largest_size_that_passes)
 {
     static const struct {
         const char *rule;
@@ -117,10 +132,7 @@ static void discover__finds_the_largest_size_that_passes(void **state)
         {"meta length > 1499", 1496}, {"meta length > 600", 576},
     };
 
-    (void)state;
-    fixture_renew(&net, 9000);
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
+    start_with(9000);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct way way = to(&net.b, 9000);
 
@@ -130,34 +142,23 @@ static void discover__finds_the_largest_size_that_passes(void **state)
         assert_true(way.path.reachable);
         assert_int_equal(way.path.mtu_passed_bytes, cases[i].passes);
     }
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
-    fixture_renew(&net, 1500);
 }
 
-static void discover__small_only(void **state)
+TEST(discover__small_only)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     struct way way = to(&net.b, 1500);
 
-    (void)state;
     drop_at_b("meta length > 100");
     discover(a, &way, 1, 30 * SECOND_NS);
     drop_nothing();
     assert_true(way.path.reachable);
     assert_int_equal(way.path.mtu_passed_bytes, 0);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void discover__nobody_there(void **state)
+TEST(discover__nobody_there)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     struct way peers[] = {to(&net.b, 1500), to(&net.b, 1500), to(&net.b, 1500)};
 
-    (void)state;
     peers[0].target.to.mac[5] ^= 1;
     peers[1].target.to.key ^= 1;
     peers[2].target.to.port ^= 1;
@@ -167,8 +168,6 @@ static void discover__nobody_there(void **state)
         assert_int_equal(peers[i].path.mtu_passed_bytes, 0);
     }
     discover(a, peers, 0, SECOND_NS);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 /** A path that leads nowhere. */
@@ -192,12 +191,8 @@ static bool known_soon(struct rawe_responder *responder, struct way *ways, unsig
     return after.tv_sec - before.tv_sec < patience_s;
 }
 
-static void discover__one_path_to_a_process_is_enough(void **state)
+TEST(discover__one_path_to_a_process_is_enough)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
-
-    (void)state;
     /* The better one passes. */
     struct way first[] = {to(&net.b, 1500), nowhere(), to(&net.b, 1500), nowhere()};
     first[1].path.same_process = first[3].path.same_process = true;
@@ -216,17 +211,12 @@ static void discover__one_path_to_a_process_is_enough(void **state)
     discover(a, second, 2, SECOND_NS / 5);
     assert_int_equal(second[0].path.mtu_passed_bytes, 0);
     assert_int_equal(second[1].path.mtu_passed_bytes, 1500);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void discover__a_process_known_to_be_there_is_not_waited_for(void **state)
+TEST(discover__a_process_known_to_be_there_is_not_waited_for)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     struct way ways[] = {nowhere(), to(&net.b, 1500)};
 
-    (void)state;
     ways[0].path.process_known = true;
     assert_true(known_soon(a, ways, 1));
     assert_int_equal(ways[0].path.mtu_passed_bytes, 0);
@@ -246,18 +236,13 @@ static void discover__a_process_known_to_be_there_is_not_waited_for(void **state
     ways[1].target.through = a;
     assert_true(known_soon(a, ways, 2));
     assert_int_equal(ways[0].path.mtu_passed_bytes, 1500);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void discover__many_peers_at_once(void **state)
+TEST(discover__many_peers_at_once)
 {
     enum { PEERS = 400 };
     static struct way peers[PEERS];
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
 
-    (void)state;
     for (unsigned i = 0; i < PEERS; i++) {
         peers[i] = to(&net.b, 1500);
         peers[i].target.to.key += i % 4 == 3;
@@ -267,18 +252,13 @@ static void discover__many_peers_at_once(void **state)
         assert_int_equal(peers[i].path.mtu_passed_bytes, i % 4 == 3 ? 0 : 1500);
         assert_int_equal(peers[i].path.reachable, i % 4 != 3);
     }
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void discover__full_size_despite_loss(void **state)
+TEST(discover__full_size_despite_loss)
 {
     enum { PEERS = 100 };
     static struct way peers[PEERS];
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
 
-    (void)state;
     drop_at_b("numgen random mod 100 < 10");
     fixture_run("nft 'add chain netdev t d { type filter hook ingress device ra0 priority 0; }' && "
                 "nft 'add rule netdev t d numgen random mod 100 < 10 drop'");
@@ -290,8 +270,6 @@ static void discover__full_size_despite_loss(void **state)
     for (unsigned i = 0; i < PEERS; i++) {
         assert_int_equal(peers[i].path.mtu_passed_bytes, 1500);
     }
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 static bool spinning;
@@ -304,14 +282,11 @@ static void *spin(void *context)
 }
 
 /** Ranks that poll take every processor; responders must still get their turn. */
-static void discover__full_size_on_a_crowded_host(void **state)
+TEST(discover__full_size_on_a_crowded_host)
 {
     enum { SPINNERS = 8 };
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     pthread_t threads[SPINNERS];
 
-    (void)state;
     __atomic_store_n(&spinning, true, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < SPINNERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, spin, NULL), 0);
@@ -325,8 +300,6 @@ static void discover__full_size_on_a_crowded_host(void **state)
     for (unsigned i = 0; i < SPINNERS; i++) {
         pthread_join(threads[i], NULL);
     }
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 /** The result of a validation, at most ten seconds later. */
@@ -338,30 +311,24 @@ static struct rawe_path validated(struct rawe_responder *responder, uint32_t mtu
     struct rawe_path path = {.mtu_bytes = 0};
 
     assert_non_null(validation);
-    for (unsigned i = 0; i < 10000 && !rawe_validation_result(validation, &path); i++) {
-        usleep(1000);
-    }
+    AWAIT(rawe_validation_result(validation, &path));
     rawe_validation_end(responder, validation);
     return path;
 }
 
-static void validate__follows_the_path(void **state)
+TEST(validate__follows_the_path)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
-
-    (void)state;
     assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
     fixture_run("ip link set ra0 mtu 1300 && ip link set rb0 mtu 1300");
     assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1280);
     fixture_run("ip link set ra0 mtu 1500 && ip link set rb0 mtu 1500");
     assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
     rawe_responder_stop(b);
+    b = NULL;
     assert_false(validated(a, 1500).reachable);
     /* One that is under way ends with the responder. */
     struct way way = to(&net.b, 1500);
     assert_non_null(rawe_responder_validate(a, &way.target.to, 1500, 60 * SECOND_NS));
-    rawe_responder_stop(a);
 }
 
 struct asker {
@@ -377,15 +344,12 @@ static void *ask(void *context)
     return NULL;
 }
 
-static void discover__from_several_threads(void **state)
+TEST(discover__from_several_threads)
 {
     enum { ASKERS = 4 };
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     struct asker askers[ASKERS];
     pthread_t threads[ASKERS];
 
-    (void)state;
     for (unsigned i = 0; i < ASKERS; i++) {
         askers[i] = (struct asker){a, to(&net.b, 1500 - i)};
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
@@ -394,28 +358,4 @@ static void discover__from_several_threads(void **state)
         pthread_join(threads[i], NULL);
         assert_int_equal(askers[i].way.path.mtu_passed_bytes, 1500 - i);
     }
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(discover__full_size_passes),
-        cmocka_unit_test(discover__over_loopback),
-        cmocka_unit_test(discover__finds_the_largest_size_that_passes),
-        cmocka_unit_test(discover__small_only),
-        cmocka_unit_test(discover__nobody_there),
-        cmocka_unit_test(discover__one_path_to_a_process_is_enough),
-        cmocka_unit_test(discover__a_process_known_to_be_there_is_not_waited_for),
-        cmocka_unit_test(discover__many_peers_at_once),
-        cmocka_unit_test(discover__full_size_despite_loss),
-        cmocka_unit_test(discover__full_size_on_a_crowded_host),
-        cmocka_unit_test(discover__from_several_threads),
-        cmocka_unit_test(validate__follows_the_path),
-    };
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

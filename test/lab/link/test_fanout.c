@@ -19,8 +19,6 @@
 
 #define MEMBERS 5u
 
-static struct fixture net;
-
 /** Sockets of MEMBERS processes on b's interface, and one of a, which sends to them. */
 static struct {
     struct fixture_end ends[MEMBERS];
@@ -28,9 +26,8 @@ static struct {
     struct rawe_port *sender;
 } host;
 
-static int open_host(void **state)
+static void open_host(void)
 {
-    (void)state;
     host.sender = fixture_open(&net, &net.a, 1 << 18);
     for (unsigned i = 0; i < MEMBERS; i++) {
         host.ends[i] = net.b;
@@ -39,18 +36,17 @@ static int open_host(void **state)
         host.ends[i].port = (uint16_t)(100 + i % 2);
         host.links[i] = fixture_open(&net, &host.ends[i], 1 << 18);
     }
-    return 0;
 }
 
-static int close_host(void **state)
+static void close_host(void)
 {
-    (void)state;
     for (unsigned i = 0; i < MEMBERS; i++) {
         rawe_port_close(host.links[i]);
     }
     rawe_port_close(host.sender);
-    return 0;
 }
+
+FIXTURE(open_host, close_host);
 
 static struct rawe_fanout_member member_of(unsigned i)
 {
@@ -155,18 +151,16 @@ static void assert_delivered(unsigned first, unsigned end)
     }
 }
 
-static void form__each_member_gets_its_own_frames(void **state)
+TEST(form__each_member_gets_its_own_frames)
 {
-    (void)state;
     assert_delivered(0, MEMBERS);
     form();
     assert_delivered(0, MEMBERS);
 }
 
 /** All leave the group then, and come back in an order of the kernel's. */
-static void form__lasts_through_the_interface_going_down(void **state)
+TEST(form__lasts_through_the_interface_going_down)
 {
-    (void)state;
     form();
     for (unsigned i = 0; i < 3; i++) {
         fixture_run("ip link set rb0 down");
@@ -176,11 +170,10 @@ static void form__lasts_through_the_interface_going_down(void **state)
 }
 
 /** The remaining ones reopen their sockets, and get all frames again. */
-static void reopen__heals_a_group_that_lost_a_member(void **state)
+TEST(reopen__heals_a_group_that_lost_a_member)
 {
     struct rawe_port_error error;
 
-    (void)state;
     form();
     rawe_port_close(host.links[0]);
     host.links[0] = NULL;
@@ -201,22 +194,20 @@ static void reopen__heals_a_group_that_lost_a_member(void **state)
     assert_delivered(1, MEMBERS);
 }
 
-static void reopen__failing_leaves_the_link_as_it_was(void **state)
+TEST(reopen__failing_leaves_the_link_as_it_was)
 {
     struct rawe_port_error error;
 
-    (void)state;
     assert_int_equal(rawe_port_reopen(host.links[0], 4711, &error), -1);
     assert_int_not_equal(error.code, 0);
     assert_delivered(0, 1);
 }
 
 /** Frames of other jobs, of no job, and those that are too short for a key. */
-static void form__foreign_frames_reach_nobody(void **state)
+TEST(form__foreign_frames_reach_nobody)
 {
     struct fixture_end before;
 
-    (void)state;
     form();
     assert_delivered(0, MEMBERS);
     before = host.ends[2];
@@ -239,13 +230,12 @@ static void form__foreign_frames_reach_nobody(void **state)
     }
 }
 
-static void form__refuses_equal_keys_and_changes_nothing(void **state)
+TEST(form__refuses_equal_keys_and_changes_nothing)
 {
     struct rawe_fanout_member members[MEMBERS];
     struct rawe_port_error error = {0};
     bool changed;
 
-    (void)state;
     list_members(members, MEMBERS);
     members[3].keys[0] = members[1].keys[0];
     assert_int_equal(rawe_fanout_form(members, MEMBERS, NULL, &changed, &error), -1);
@@ -256,12 +246,11 @@ static void form__refuses_equal_keys_and_changes_nothing(void **state)
     assert_delivered(0, MEMBERS);
 }
 
-static void joinable__only_what_is_bound_as_described_and_in_no_group(void **state)
+TEST(joinable__only_what_is_bound_as_described_and_in_no_group)
 {
     struct rawe_fanout_member member = member_of(0);
     int ends[2];
 
-    (void)state;
     assert_true(rawe_fanout_joinable(&member));
     member.interface_index++;
     assert_false(rawe_fanout_joinable(&member));
@@ -284,7 +273,7 @@ static void joinable__only_what_is_bound_as_described_and_in_no_group(void **sta
 }
 
 /** PING to the responder's key, PROBE to the session's: both keys lead to the same socket. */
-static void form__responders_are_found_by_both_keys(void **state)
+TEST(form__responders_are_found_by_both_keys)
 {
     enum { RESPONDERS = 3 };
     struct rawe_responder *responders[RESPONDERS], *asker = fixture_start(&net, &net.a);
@@ -293,7 +282,6 @@ static void form__responders_are_found_by_both_keys(void **state)
     struct fixture_end ends[RESPONDERS];
     bool changed;
 
-    (void)state;
     for (unsigned i = 0; i < RESPONDERS; i++) {
         ends[i] = net.b;
         ends[i].key += i;
@@ -335,29 +323,4 @@ static void form__responders_are_found_by_both_keys(void **state)
         rawe_responder_stop(responders[i]);
     }
     rawe_responder_stop(asker);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(form__each_member_gets_its_own_frames, open_host,
-                                        close_host),
-        cmocka_unit_test_setup_teardown(form__lasts_through_the_interface_going_down, open_host,
-                                        close_host),
-        cmocka_unit_test_setup_teardown(reopen__heals_a_group_that_lost_a_member, open_host,
-                                        close_host),
-        cmocka_unit_test_setup_teardown(reopen__failing_leaves_the_link_as_it_was, open_host,
-                                        close_host),
-        cmocka_unit_test_setup_teardown(form__foreign_frames_reach_nobody, open_host, close_host),
-        cmocka_unit_test_setup_teardown(form__refuses_equal_keys_and_changes_nothing, open_host,
-                                        close_host),
-        cmocka_unit_test_setup_teardown(joinable__only_what_is_bound_as_described_and_in_no_group,
-                                        open_host, close_host),
-        cmocka_unit_test_setup_teardown(form__responders_are_found_by_both_keys, open_host,
-                                        close_host),
-    };
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,6 @@
 #include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_filter.h"
 
-static struct fixture net;
-
 #define FRAME_BYTES 120u
 
 /** A socket of the end `b`, bound to everything. */
@@ -92,13 +90,12 @@ static void check_only_good(enum rawe_port_use use, const uint8_t *bad)
     close(to);
 }
 
-static void attach__bound_anew_it_still_refuses_other_ethertypes(void **state)
+TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
 {
     static const enum rawe_port_use kinds[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
                                                RAWE_PORT_BULK};
     uint8_t bad[FRAME_BYTES];
 
-    (void)state;
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make(bad, kinds[i]);
         bad[13] ^= 1;
@@ -107,11 +104,10 @@ static void attach__bound_anew_it_still_refuses_other_ethertypes(void **state)
 }
 
 /** A foreign TCP segment may have the right bytes where a batch has its port, key and type. */
-static void attach__bulk_refuses_other_ipv4_packets(void **state)
+TEST(attach__bulk_refuses_other_ipv4_packets)
 {
     uint8_t bad[FRAME_BYTES];
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         make(bad, RAWE_PORT_BULK);
         bad[RAWE_ETH_HEADER_BYTES + 12 + i] = 10;
@@ -119,13 +115,12 @@ static void attach__bulk_refuses_other_ipv4_packets(void **state)
     }
 }
 
-static void attach__cannot_be_undone(void **state)
+TEST(attach__cannot_be_undone)
 {
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
     const struct sock_fprog program = {.len = 1, .filter = all};
     const int fd = open_for(RAWE_PORT_EXPRESS), zero = 0;
 
-    (void)state;
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof zero), -1);
@@ -133,17 +128,4 @@ static void attach__cannot_be_undone(void **state)
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &zero, sizeof zero), -1);
     assert_int_equal(errno, EPERM);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attach__bound_anew_it_still_refuses_other_ethertypes),
-        cmocka_unit_test(attach__bulk_refuses_other_ipv4_packets),
-        cmocka_unit_test(attach__cannot_be_undone),
-    };
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

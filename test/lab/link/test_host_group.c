@@ -28,8 +28,6 @@
 #define NAME "rawe-test"
 #define WAIT_MS 10000u
 
-static struct fixture net;
-
 struct process {
     struct fixture_end end;
     struct rawe_port *link;
@@ -84,11 +82,10 @@ static void open_groups(unsigned count, unsigned expected)
     }
 }
 
-static int open_links(void **state)
+static void open_links(void)
 {
     struct rawe_port_error error;
 
-    (void)state;
     assert_int_equal(rawe_service_start(&service, &error), 0);
     sender = fixture_open(&net, &net.a, 1 << 18);
     for (unsigned i = 0; i < PROCESSES; i++) {
@@ -96,7 +93,6 @@ static int open_links(void **state)
         processes[i].end.key += i;
         processes[i].link = fixture_open(&net, &processes[i].end, 1 << 18);
     }
-    return 0;
 }
 
 static void end_process(struct process *process)
@@ -107,16 +103,16 @@ static void end_process(struct process *process)
     process->group = NULL;
 }
 
-static int close_links(void **state)
+static void close_links(void)
 {
-    (void)state;
     for (unsigned i = 0; i < PROCESSES; i++) {
         end_process(&processes[i]);
     }
     rawe_port_close(sender);
     rawe_service_stop(service);
-    return 0;
 }
+
+FIXTURE(open_links, close_links);
 
 static bool in_group(const struct process *process)
 {
@@ -141,9 +137,7 @@ static bool all_in_group(unsigned count)
 /** The first processes, those that are left of them. */
 static void await_joined(unsigned count)
 {
-    for (unsigned i = 0; i < WAIT_MS && !all_in_group(count); i++) {
-        usleep(1000);
-    }
+    AWAIT(all_in_group(count));
     assert_true(all_in_group(count));
 }
 
@@ -201,18 +195,16 @@ static void form_group(void)
     }
 }
 
-static void open__all_join_when_all_are_there(void **state)
+TEST(open__all_join_when_all_are_there)
 {
-    (void)state;
     form_group();
     for (unsigned i = 0; i < PROCESSES; i++) {
         assert_int_equal(processes[i].broken, 0);
     }
 }
 
-static void open__the_leader_may_be_the_last(void **state)
+TEST(open__the_leader_may_be_the_last)
 {
-    (void)state;
     for (unsigned i = PROCESSES; i-- > 0;) {
         assert_true(open_group(&processes[i], i == 0, PROCESSES));
         rawe_host_group_register(processes[i].group, processes[i].link);
@@ -221,9 +213,8 @@ static void open__the_leader_may_be_the_last(void **state)
     await_joined(PROCESSES);
 }
 
-static void register__those_that_came_join_without_the_missing_one(void **state)
+TEST(register__those_that_came_join_without_the_missing_one)
 {
-    (void)state;
     open_groups(PROCESSES - 1, PROCESSES);
     await_joined(PROCESSES - 1);
     for (unsigned i = 0; i < PROCESSES; i++) {
@@ -246,9 +237,8 @@ static void reopen(struct process *process)
 }
 
 /** The others have lost their places, and get all frames again behind a reopening. */
-static void member__that_ends_breaks_the_group(void **state)
+TEST(member__that_ends_breaks_the_group)
 {
-    (void)state;
     form_group();
     end_process(&processes[1]);
     for (unsigned i = 0; i < PROCESSES; i++) {
@@ -264,9 +254,8 @@ static void member__that_ends_breaks_the_group(void **state)
     }
 }
 
-static void leader__that_ends_breaks_the_group(void **state)
+TEST(leader__that_ends_breaks_the_group)
 {
-    (void)state;
     form_group();
     end_process(&processes[0]);
     for (unsigned i = 1; i < PROCESSES; i++) {
@@ -279,9 +268,8 @@ static void leader__that_ends_breaks_the_group(void **state)
 }
 
 /** The remaining processes reopen their sockets, however long that takes, and join again. */
-static void member__that_ends_leaves_the_others_to_form_another_group(void **state)
+TEST(member__that_ends_leaves_the_others_to_form_another_group)
 {
-    (void)state;
     for (unsigned i = 0; i < PROCESSES; i++) {
         processes[i].reopens = true;
         processes[i].failures = i;
@@ -307,9 +295,8 @@ static void member__that_ends_leaves_the_others_to_form_another_group(void **sta
 }
 
 /** A process that has not joined yet takes nothing from the others. */
-static void member__that_ends_early_is_forgotten(void **state)
+TEST(member__that_ends_early_is_forgotten)
 {
-    (void)state;
     open_groups(2, PROCESSES - 1);
     usleep(50000);
     end_process(&processes[1]);
@@ -325,9 +312,8 @@ static void member__that_ends_early_is_forgotten(void **state)
     assert_int_equal(processes[0].broken, 0);
 }
 
-static void hush__the_end_of_the_leader_is_of_no_interest(void **state)
+TEST(hush__the_end_of_the_leader_is_of_no_interest)
 {
-    (void)state;
     form_group();
     rawe_host_group_hush(processes[1].group);
     end_process(&processes[0]);
@@ -348,11 +334,10 @@ static void *close_slowly(void *context)
     return NULL;
 }
 
-static void close__all_wait_for_the_last(void **state)
+TEST(close__all_wait_for_the_last)
 {
     pthread_t threads[PROCESSES];
 
-    (void)state;
     form_group();
     for (unsigned i = 0; i + 1 < PROCESSES; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, close_slowly, &processes[i]), 0);
@@ -371,9 +356,8 @@ static void close__all_wait_for_the_last(void **state)
 }
 
 /** One that does not wait for the others breaks the group for them. */
-static void close__without_waiting_breaks_the_group(void **state)
+TEST(close__without_waiting_breaks_the_group)
 {
-    (void)state;
     form_group();
     rawe_host_group_close(processes[2].group, 0);
     processes[2].group = NULL;
@@ -383,9 +367,8 @@ static void close__without_waiting_breaks_the_group(void **state)
 }
 
 /** A process gives no sockets to another user, nor does a leader take any. */
-static void open__processes_of_other_users_stay_out(void **state)
+TEST(open__processes_of_other_users_stay_out)
 {
-    (void)state;
     assert_int_equal(seteuid(65534), 0);
     assert_true(open_group(&processes[0], true, 2));
     assert_int_equal(seteuid(0), 0);
@@ -416,13 +399,12 @@ static int connect_by_hand(void)
     return fd;
 }
 
-static void leader__ends_connections_that_send_anything_else(void **state)
+TEST(leader__ends_connections_that_send_anything_else)
 {
     const uint8_t message[sizeof(struct rawe_fanout_member) + 1] = {0};
     const size_t len_bytes[] = {3, sizeof message - 1, sizeof message};
     char byte;
 
-    (void)state;
     assert_true(open_group(&processes[0], true, 2));
     for (unsigned i = 0; i < 3; i++) {
         const int fd = connect_by_hand();
@@ -436,13 +418,12 @@ static void leader__ends_connections_that_send_anything_else(void **state)
     await_joined(2);
 }
 
-static void leader__refuses_other_users(void **state)
+TEST(leader__refuses_other_users)
 {
     enum { REFUSED = 30 };
     int refused[REFUSED];
     char byte;
 
-    (void)state;
     assert_true(open_group(&processes[0], true, 2));
     assert_int_equal(syscall(SYS_setresuid, -1, 65534, -1), 0); /* this thread only */
     for (unsigned i = 0; i < REFUSED; i++) {
@@ -460,14 +441,13 @@ static void leader__refuses_other_users(void **state)
 }
 
 /** A leader that has no room ends the connection: it is not asked for ever. */
-static void member__that_is_refused_stays_by_itself(void **state)
+TEST(member__that_is_refused_stays_by_itself)
 {
     struct sockaddr_un address;
     socklen_t address_bytes;
     struct rawe_fanout_member message;
     struct pollfd wait = {.fd = open_by_hand(&address, &address_bytes), .events = POLLIN};
 
-    (void)state;
     assert_int_equal(bind(wait.fd, (struct sockaddr *)&address, address_bytes), 0);
     assert_int_equal(listen(wait.fd, 1), 0);
     assert_true(open_group(&processes[1], false, 2));
@@ -482,9 +462,8 @@ static void member__that_is_refused_stays_by_itself(void **state)
     close(wait.fd);
 }
 
-static void open__a_name_has_one_leader(void **state)
+TEST(open__a_name_has_one_leader)
 {
-    (void)state;
     assert_true(open_group(&processes[0], true, 2));
     assert_false(open_group(&processes[1], true, 2));
     assert_null(processes[1].group);
@@ -522,12 +501,11 @@ static pid_t await_helper(const char *said)
 }
 
 /** The service thread answers PINGs while a helper takes its time for a group's first socket. */
-static void leader__does_not_keep_the_service_thread_waiting(void **state)
+TEST(leader__does_not_keep_the_service_thread_waiting)
 {
     char folder[] = "/tmp/rawe-test-XXXXXX", path[64], said[64];
     struct counted counted = {.source = {.serve = count_call, .fd = -1}};
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chmod(folder, 0777), 0);
     snprintf(path, sizeof path, "%s/helper", folder);
@@ -556,31 +534,4 @@ static void leader__does_not_keep_the_service_thread_waiting(void **state)
     helper = NULL;
     fixture_run("rm -r %s", folder);
     assert_reached(&processes[0]);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_links, close_links)
-    const struct CMUnitTest tests[] = {
-        TEST(open__all_join_when_all_are_there),
-        TEST(open__the_leader_may_be_the_last),
-        TEST(register__those_that_came_join_without_the_missing_one),
-        TEST(member__that_ends_breaks_the_group),
-        TEST(member__that_ends_leaves_the_others_to_form_another_group),
-        TEST(member__that_ends_early_is_forgotten),
-        TEST(leader__that_ends_breaks_the_group),
-        TEST(hush__the_end_of_the_leader_is_of_no_interest),
-        TEST(close__all_wait_for_the_last),
-        TEST(close__without_waiting_breaks_the_group),
-        TEST(open__processes_of_other_users_stay_out),
-        TEST(member__that_is_refused_stays_by_itself),
-        TEST(leader__ends_connections_that_send_anything_else),
-        TEST(leader__refuses_other_users),
-        TEST(open__a_name_has_one_leader),
-        TEST(leader__does_not_keep_the_service_thread_waiting),
-    };
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,6 @@
 #include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_ring.h"
 
-static struct fixture net;
-
 /** The last frame received, and how many there were. */
 struct inbox {
     struct rawe_port *link;
@@ -138,12 +136,11 @@ static void check_sizes(const struct fixture_end *from, const struct fixture_end
     rawe_port_close(receiver);
 }
 
-static void ring_divide__slots_fit_and_waste_little(void **state)
+TEST(ring_divide__slots_fit_and_waste_little)
 {
     static const uint32_t mtus[] = {68,    576,   1500,  4000,  9000,  9216,
                                     16000, 32000, 60000, 65000, 65535, 65536};
 
-    (void)state;
     for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
         const struct rawe_ring_geometry g = rawe_ring_divide(mtus[i], 8 << 20);
         assert_true(g.slot_bytes >= sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) +
@@ -159,13 +156,12 @@ static void ring_divide__slots_fit_and_waste_little(void **state)
     assert_int_equal(rawe_ring_divide(65536, 1).block_count, 1);
 }
 
-static void link_open__unknown_interface_is_an_error(void **state)
+TEST(link_open__unknown_interface_is_an_error)
 {
     struct rawe_port_config config = fixture_config(&net, &net.a);
     struct rawe_port_error error = {0};
     struct rawe_port *link = (struct rawe_port *)&config;
 
-    (void)state;
     config.interface_index = 4711;
     assert_int_equal(rawe_port_open(&link, &config, &error), -1);
     assert_int_equal(error.code, ENODEV);
@@ -183,13 +179,12 @@ static int priority_of(const struct rawe_port *link)
     return priority;
 }
 
-static void link_open__sets_the_priority(void **state)
+TEST(link_open__sets_the_priority)
 {
     struct rawe_port_config config = fixture_config(&net, &net.a);
     struct rawe_port_error error = {0};
     struct rawe_port *link;
 
-    (void)state;
     for (uint8_t priority = 0; priority <= 6; priority++) {
         config.priority = priority;
         assert_int_equal(rawe_port_open(&link, &config, &error), 0);
@@ -200,11 +195,10 @@ static void link_open__sets_the_priority(void **state)
     }
 }
 
-static void link_transmit__every_size_arrives_unchanged(void **state)
+TEST(link_transmit__every_size_arrives_unchanged)
 {
     static const uint32_t mtus[] = {1500, 9000, 65000};
 
-    (void)state;
     for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
         fixture_renew(&net, mtus[i]);
         check_sizes(&net.a, &net.b, mtus[i]);
@@ -213,23 +207,21 @@ static void link_transmit__every_size_arrives_unchanged(void **state)
     fixture_renew(&net, 1500);
 }
 
-static void link_transmit__every_size_arrives_over_loopback(void **state)
+TEST(link_transmit__every_size_arrives_over_loopback)
 {
     struct fixture veth = net;
 
-    (void)state;
     fixture_use_loopback(&net);
     check_sizes(&net.a, &net.b, 65536);
     net = veth;
 }
 
-static void link_transmit__too_long_counts_as_lost(void **state)
+TEST(link_transmit__too_long_counts_as_lost)
 {
     static uint8_t frame[RAWE_ETH_HEADER_BYTES + 1501];
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port_counters counters;
 
-    (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     assert_int_equal(transmit(a, frame, sizeof frame, 2), 1);
     rawe_port_read_counters(a, &counters);
@@ -239,14 +231,13 @@ static void link_transmit__too_long_counts_as_lost(void **state)
     rawe_port_close(a);
 }
 
-static void link_transmit__down_interface_loses_and_recovers(void **state)
+TEST(link_transmit__down_interface_loses_and_recovers)
 {
     uint8_t frame[100];
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     struct rawe_port_counters counters;
 
-    (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     fixture_run("ip link set ra0 down && ip link set rb0 down");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
@@ -268,14 +259,13 @@ static void link_transmit__down_interface_loses_and_recovers(void **state)
 }
 
 /** A refused frame stays the caller's, however often that happens. */
-static void link_transmit__full_is_never_lost(void **state)
+TEST(link_transmit__full_is_never_lost)
 {
     uint8_t frame[100];
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     struct rawe_port_counters counters;
 
-    (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     /* The kernel reports a frame dropped on its way out as ENOBUFS. */
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook egress "
@@ -300,14 +290,13 @@ static void link_transmit__full_is_never_lost(void **state)
 }
 
 /** Each frame that must not pass, then one that must: only that one is seen. */
-static void link_receive__only_own_frames_reach_user_space(void **state)
+TEST(link_receive__only_own_frames_reach_user_space)
 {
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     uint8_t good[100], bad[100];
     uint8_t *const header = bad + RAWE_ETH_HEADER_BYTES;
 
-    (void)state;
     make_frame(good, sizeof good, &net.a, &net.b, 7);
 #define SEND_BAD(change)                                      \
     do {                                                      \
@@ -355,14 +344,13 @@ static void link_receive__only_own_frames_reach_user_space(void **state)
 }
 
 /** A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. */
-static void link_receive__priority_tag_does_not_shift(void **state)
+TEST(link_receive__priority_tag_does_not_shift)
 {
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     static const uint8_t tag[4] = {0x81, 0x00, 0xA0, 0x00};
     uint8_t plain[200], tagged[sizeof plain + sizeof tag];
 
-    (void)state;
     make_frame(plain, sizeof plain, &net.a, &net.b, 3);
     memcpy(tagged, plain, 12);
     memcpy(tagged + 12, tag, sizeof tag);
@@ -391,7 +379,7 @@ static void await_drops(struct rawe_port *link, uint64_t drops)
     assert_int_equal(counters.ring_drops, drops);
 }
 
-static void link_receive__full_ring_drops_and_counts(void **state)
+TEST(link_receive__full_ring_drops_and_counts)
 {
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
@@ -399,7 +387,6 @@ static void link_receive__full_ring_drops_and_counts(void **state)
     struct rawe_port_counters counters;
     uint8_t frame[100];
 
-    (void)state;
     for (unsigned round = 1; round <= 2; round++) {
         for (unsigned i = 0; i < slots + 10; i++) {
             make_frame(frame, sizeof frame, &net.a, &net.b, i);
@@ -438,14 +425,13 @@ static void receive_nested(void *context, uint8_t *frame, size_t len_bytes)
     assert_memory_equal(frame, copy, sizeof copy);
 }
 
-static void link_receive__may_be_called_from_its_callback(void **state)
+TEST(link_receive__may_be_called_from_its_callback)
 {
     struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
     const unsigned slots = b->receive_frames;
     uint8_t frame[100];
 
-    (void)state;
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
     for (unsigned i = 0; i < slots; i++) {
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
@@ -468,30 +454,12 @@ static void link_receive__may_be_called_from_its_callback(void **state)
     rawe_port_close(b);
 }
 
-int main(void)
+/** On one processor frames keep their order on the way. */
+__attribute__((constructor)) static void stay_on_one_processor(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_divide__slots_fit_and_waste_little),
-        cmocka_unit_test(link_open__unknown_interface_is_an_error),
-        cmocka_unit_test(link_open__sets_the_priority),
-        cmocka_unit_test(link_transmit__every_size_arrives_unchanged),
-        cmocka_unit_test(link_transmit__every_size_arrives_over_loopback),
-        cmocka_unit_test(link_transmit__too_long_counts_as_lost),
-        cmocka_unit_test(link_transmit__down_interface_loses_and_recovers),
-        cmocka_unit_test(link_transmit__full_is_never_lost),
-        cmocka_unit_test(link_receive__only_own_frames_reach_user_space),
-        cmocka_unit_test(link_receive__priority_tag_does_not_shift),
-        cmocka_unit_test(link_receive__full_ring_drops_and_counts),
-        cmocka_unit_test(link_receive__may_be_called_from_its_callback),
-    };
-
-    /* On one processor frames keep their order on the way. */
     cpu_set_t one;
+
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     (void)sched_setaffinity(0, sizeof one, &one);
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,40 @@
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 #include "../../unit/unit_descriptors.h"
 
-static struct fixture net;
+static struct rawe_responder *a, *b;
+
+/** Frames made by hand, sent over a link of b's side to the responder of a. */
+static struct {
+    struct rawe_port *link;
+    uint8_t frame[200];
+    size_t len_bytes;
+} forger;
+
+static void start(void)
+{
+    a = fixture_start(&net, &net.a);
+    b = fixture_start(&net, &net.b);
+    forger.link = fixture_open(&net, &net.b, 1 << 18);
+}
+
+static void stop(void)
+{
+    rawe_port_close(forger.link);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+/** Another responder in b's place. */
+static void replace_b(const struct rawe_responder_duty *duty)
+{
+    const struct rawe_port_config config = fixture_config(&net, &net.b);
+    struct rawe_port_error error = {0};
+
+    rawe_responder_stop(b);
+    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, duty, NULL, &error), 0);
+}
+
+FIXTURE(start, stop);
 
 static struct rawe_responder_counters counters_of(const struct rawe_responder *responder)
 {
@@ -61,30 +94,22 @@ static bool answers_to_ping(struct rawe_responder *responder, int slot)
     return false;
 }
 
-static void watch__peer_that_sleeps_answers(void **state)
+TEST(watch__peer_that_sleeps_answers)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     const int slot = watch(a, &net.b);
 
-    (void)state;
     assert_true(slot >= 0);
     assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
     assert_true(answers_to_ping(a, slot));
     assert_true(counters_of(b).pings_answered > 0);
     assert_true(answers_to_ping(a, slot));
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void watch__slots_are_apart_and_reused(void **state)
+TEST(watch__slots_are_apart_and_reused)
 {
     enum { SLOTS = 300 };
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     int slots[SLOTS];
 
-    (void)state;
     for (unsigned i = 0; i < SLOTS; i++) {
         /* All but one have a wrong key: none is answered. */
         struct rawe_ping_address to = address_of(&net.b);
@@ -104,24 +129,17 @@ static void watch__slots_are_apart_and_reused(void **state)
     assert_int_equal(again, slots[200]);
     assert_int_equal(rawe_responder_last_pong_ns(a, again), 0);
     assert_true(answers_to_ping(a, again));
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void watch__goes_on_after_the_interface_was_down(void **state)
+TEST(watch__goes_on_after_the_interface_was_down)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     const int slot = watch(a, &net.b);
 
-    (void)state;
     assert_true(answers_to_ping(a, slot));
     fixture_run("ip link set ra0 down && ip link set rb0 down");
     rawe_responder_ping(a, slot);
     fixture_run("ip link set ra0 up && ip link set rb0 up");
     assert_true(answers_to_ping(a, slot));
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 static uint64_t processor_time_us(void)
@@ -134,29 +152,18 @@ static uint64_t processor_time_us(void)
 }
 
 /** The kernel reports the outage as an error to poll(): the thread must not spin on it. */
-static void run__sleeps_while_the_interface_is_down(void **state)
+TEST(run__sleeps_while_the_interface_is_down)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-
-    (void)state;
     fixture_run("ip link set ra0 down");
     const uint64_t before_us = processor_time_us();
     usleep(300000);
     const uint64_t used_us = processor_time_us() - before_us;
     fixture_run("ip link set ra0 up");
-    rawe_responder_stop(a);
     /* Asleep it uses next to nothing; spinning, the whole of a processor it is given. */
     assert_true(used_us < 30000);
 }
 
-/** Frames made by hand, sent over a link of b's side to the responder of a. */
-struct forger {
-    struct rawe_port *link;
-    uint8_t frame[200];
-    size_t len_bytes;
-};
-
-static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t payload_bytes)
+static void forge(uint8_t type, uint64_t token, uint16_t payload_bytes)
 {
     const struct rawe_header header = {
         .type = type,
@@ -166,48 +173,41 @@ static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t 
     };
     const struct rawe_ping ping = {.key = net.b.ping_key, .port = net.b.ping_port, .token = token};
 
-    memset(forger->frame, 0, sizeof forger->frame);
-    memcpy(forger->frame, net.a.mac, 6);
-    memcpy(forger->frame + 6, net.b.mac, 6);
-    forger->frame[12] = 0x88;
-    forger->frame[13] = 0xB5;
-    rawe_header_encode(forger->frame + RAWE_ETH_HEADER_BYTES, &header);
-    rawe_ping_encode(forger->frame + RAWE_PAYLOAD_OFFSET, &ping);
-    forger->len_bytes = RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES;
+    memset(forger.frame, 0, sizeof forger.frame);
+    memcpy(forger.frame, net.a.mac, 6);
+    memcpy(forger.frame + 6, net.b.mac, 6);
+    forger.frame[12] = 0x88;
+    forger.frame[13] = 0xB5;
+    rawe_header_encode(forger.frame + RAWE_ETH_HEADER_BYTES, &header);
+    rawe_ping_encode(forger.frame + RAWE_PAYLOAD_OFFSET, &ping);
+    forger.len_bytes = RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES;
 }
 
-static void send_forged(struct forger *forger)
+static void send_forged(void)
 {
     const struct rawe_frame out = {
-        .pieces = {{forger->frame, forger->len_bytes}},
+        .pieces = {{forger.frame, forger.len_bytes}},
         .piece_count = 1,
-        .len_bytes = (uint32_t)forger->len_bytes,
+        .len_bytes = (uint32_t)forger.len_bytes,
     };
 
-    assert_int_equal(rawe_port_transmit(forger->link, &out, 1), 1);
+    assert_int_equal(rawe_port_transmit(forger.link, &out, 1), 1);
 }
 
-static void receive__forged_answers_are_ignored(void **state)
+TEST(receive__forged_answers_are_ignored)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const int slot = watch(a, &net.b);
     static const uint64_t tokens[] = {0, 1, 63, 64, 0xFFFFFF, 1ull << 63, UINT64_MAX};
     const unsigned count = sizeof tokens / sizeof tokens[0];
 
-    (void)state;
     for (unsigned i = 0; i < count; i++) {
-        forge(&forger, RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0), RAWE_PING_BYTES);
-        send_forged(&forger);
+        forge(RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0), RAWE_PING_BYTES);
+        send_forged();
     }
-    for (unsigned i = 0; i < 10000 && counters_of(a).pongs_unknown < count; i++) {
-        usleep(1000);
-    }
+    AWAIT(counters_of(a).pongs_unknown >= count);
     assert_int_equal(counters_of(a).pongs_unknown, count);
     assert_int_equal(counters_of(a).pongs_matched, 0);
     assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
-    rawe_port_close(forger.link);
-    rawe_responder_stop(a);
 }
 
 /** Read the token of the next PING that comes in at rb0. */
@@ -224,10 +224,8 @@ static uint64_t overhear_token(int fd)
     return ping.token;
 }
 
-static void receive__answer_longer_than_the_ping_proves_nothing(void **state)
+TEST(receive__answer_longer_than_the_ping_proves_nothing)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const int slot = watch(a, &net.b);
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
@@ -237,30 +235,25 @@ static void receive__answer_longer_than_the_ping_proves_nothing(void **state)
     const struct timeval patience = {.tv_sec = 10};
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);
 
-    (void)state;
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    rawe_responder_stop(b); /* or it would answer, too */
+    b = NULL;
     rawe_responder_ping(a, slot);
     const uint64_t token = overhear_token(fd);
 
-    forge(&forger, RAWE_FRAME_PONG, token, RAWE_PING_BYTES + 8);
+    forge(RAWE_FRAME_PONG, token, RAWE_PING_BYTES + 8);
     forger.len_bytes += 8;
-    send_forged(&forger);
-    for (unsigned i = 0; i < 10000 && counters_of(a).pongs_unknown == 0; i++) {
-        usleep(1000);
-    }
+    send_forged();
+    AWAIT(counters_of(a).pongs_unknown != 0);
     assert_int_equal(counters_of(a).pongs_unknown, 1);
     assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
 
-    forge(&forger, RAWE_FRAME_PONG, token, RAWE_PING_BYTES);
-    send_forged(&forger);
-    for (unsigned i = 0; i < 10000 && rawe_responder_last_pong_ns(a, slot) == 0; i++) {
-        usleep(1000);
-    }
+    forge(RAWE_FRAME_PONG, token, RAWE_PING_BYTES);
+    send_forged();
+    AWAIT(rawe_responder_last_pong_ns(a, slot) != 0);
     assert_int_not_equal(rawe_responder_last_pong_ns(a, slot), 0);
     close(fd);
-    rawe_port_close(forger.link);
-    rawe_responder_stop(a);
 }
 
 static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
@@ -272,7 +265,7 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
 }
 
 /** A switch floods them to hosts outside of the job, until it has learned the addresses. */
-static void send__no_session_key_is_in_ping_or_pong(void **state)
+TEST(send__no_session_key_is_in_ping_or_pong)
 {
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
@@ -283,11 +276,8 @@ static void send__no_session_key_is_in_ping_or_pong(void **state)
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);
     unsigned seen[RAWE_FRAME_TYPE_END] = {0};
 
-    (void)state;
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     assert_true(answers_to_ping(a, watch(a, &net.b)));
     assert_true(answers_to_ping(b, watch(b, &net.a)));
     while (seen[RAWE_FRAME_PING] < 2 || seen[RAWE_FRAME_PONG] < 2) {
@@ -299,18 +289,13 @@ static void send__no_session_key_is_in_ping_or_pong(void **state)
         seen[frame[RAWE_ETH_HEADER_BYTES] & 0xF]++;
     }
     close(fd);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 /** The session's address is not the responder's: PINGs there are not answered. */
-static void receive__pings_to_the_session_key_are_not_answered(void **state)
+TEST(receive__pings_to_the_session_key_are_not_answered)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
     struct rawe_ping_address to = {.port = net.b.port, .key = net.b.key};
 
-    (void)state;
     memcpy(to.mac, net.b.mac, sizeof to.mac);
     const int slot = rawe_responder_watch(a, &to);
     for (unsigned i = 0; i < 5; i++) {
@@ -318,24 +303,19 @@ static void receive__pings_to_the_session_key_are_not_answered(void **state)
     }
     assert_true(answers_to_ping(a, watch(a, &net.b))); /* which were sent later */
     assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 /** PROBEs by the thousand, as they come through a full port, leave PINGs their share. */
-static void receive__probes_take_no_answer_away(void **state)
+TEST(receive__probes_take_no_answer_away)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const struct rawe_header header = {
         .type = RAWE_FRAME_PROBE, .port = net.a.port, .key = net.a.key};
 
-    (void)state;
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
     rawe_header_encode(forger.frame + RAWE_ETH_HEADER_BYTES, &header);
     for (unsigned seen = 0; seen < 5000;) {
         for (unsigned i = 0; i < 250; i++) {
-            send_forged(&forger);
+            send_forged();
         }
         seen += 250;
         for (unsigned i = 0; i < 10000 && counters_of(a).probes_seen < seen; i++) {
@@ -344,17 +324,13 @@ static void receive__probes_take_no_answer_away(void **state)
         assert_int_equal(counters_of(a).probes_seen, seen);
     }
     assert_int_equal(counters_of(a).pauses, 0);
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
     for (unsigned i = 0; i < 500; i++) {
-        send_forged(&forger);
+        send_forged();
     }
-    for (unsigned i = 0; i < 10000 && counters_of(a).pings_answered < 500; i++) {
-        usleep(1000);
-    }
+    AWAIT(counters_of(a).pings_answered >= 500);
     assert_int_equal(counters_of(a).pings_answered, 500);
     assert_int_equal(counters_of(a).pauses, 0);
-    rawe_port_close(forger.link);
-    rawe_responder_stop(a);
 }
 
 static struct rawe_responder *reopened;
@@ -373,29 +349,20 @@ static int reopen(void *context, bool asked)
 }
 
 /** As after a fanout group broke: the thread waits on the new socket. */
-static void reopen__goes_on_answering(void **state)
+TEST(reopen__goes_on_answering)
 {
-    const struct rawe_port_config config = fixture_config(&net, &net.b);
     const struct rawe_responder_duty duty = {.service = reopen};
-    struct rawe_port_error error = {0};
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b;
     const int slot = watch(a, &net.b);
 
-    (void)state;
-    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, NULL, &error), 0);
+    replace_b(&duty);
     const int fd = rawe_responder_port(b)->fd;
     assert_true(answers_to_ping(a, slot));
     __atomic_store_n(&reopened, b, __ATOMIC_RELEASE);
     rawe_responder_wake(b);
-    for (unsigned i = 0; i < 10000 && __atomic_load_n(&reopened, __ATOMIC_ACQUIRE) != NULL; i++) {
-        usleep(1000);
-    }
+    AWAIT(__atomic_load_n(&reopened, __ATOMIC_ACQUIRE) == NULL);
     assert_null(reopened);
     assert_int_equal(rawe_responder_port(b)->fd, fd);
     assert_true(answers_to_ping(a, watch(a, &net.b)));
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 static bool in_progress;
@@ -406,17 +373,12 @@ static bool serviced(void *context)
     return __atomic_load_n(&in_progress, __ATOMIC_RELAXED);
 }
 
-static void send__pong_says_whether_the_process_makes_progress(void **state)
+TEST(send__pong_says_whether_the_process_makes_progress)
 {
-    const struct rawe_port_config config = fixture_config(&net, &net.b);
     const struct rawe_responder_duty duty = {.serviced = serviced};
-    struct rawe_port_error error = {0};
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b;
     const int slot = watch(a, &net.b);
 
-    (void)state;
-    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, NULL, &error), 0);
+    replace_b(&duty);
     __atomic_store_n(&in_progress, true, __ATOMIC_RELAXED);
     assert_true(answers_to_ping(a, slot));
     assert_int_equal(rawe_responder_last_absent_ns(a, slot), 0);
@@ -425,93 +387,68 @@ static void send__pong_says_whether_the_process_makes_progress(void **state)
         assert_true(answers_to_ping(a, slot));
     }
     assert_int_not_equal(rawe_responder_last_absent_ns(a, slot), 0);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
 /** What belongs to the link does not even wake the responder. */
-static void receive__other_types_do_not_reach_it(void **state)
+TEST(receive__other_types_do_not_reach_it)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const int slot = watch(b, &net.a);
 
-    (void)state;
     for (uint8_t type = 0; type < 16; type++) {
         if (type != RAWE_FRAME_PING && type != RAWE_FRAME_PONG) {
-            forge(&forger, type, 1, RAWE_PING_BYTES);
-            send_forged(&forger);
+            forge(type, 1, RAWE_PING_BYTES);
+            send_forged();
         }
     }
     assert_true(answers_to_ping(b, slot));
     const struct rawe_responder_counters counters = counters_of(a);
     assert_int_equal(counters.frames_invalid, 0);
     assert_int_equal(counters.pongs_unknown, 0);
-    rawe_port_close(forger.link);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void receive__malformed_frames_are_counted(void **state)
+TEST(receive__malformed_frames_are_counted)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
-
-    (void)state;
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the header */
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the header */
     forger.len_bytes = RAWE_ETH_HEADER_BYTES + 12;
-    send_forged(&forger);
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the payload */
+    send_forged();
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the payload */
     forger.len_bytes -= 1;
-    send_forged(&forger);
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES - 1); /* too little payload */
-    send_forged(&forger);
-    forge(&forger, RAWE_FRAME_PING, 1, 60000); /* claims more than there is */
-    send_forged(&forger);
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* to be answered to everybody */
+    send_forged();
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES - 1); /* too little payload */
+    send_forged();
+    forge(RAWE_FRAME_PING, 1, 60000); /* claims more than there is */
+    send_forged();
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* to be answered to everybody */
     forger.frame[6] |= 1;
-    send_forged(&forger);
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* unknown flags */
+    send_forged();
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* unknown flags */
     forger.frame[RAWE_ETH_HEADER_BYTES + 1] = 0x80;
-    send_forged(&forger);
-    for (unsigned i = 0; i < 10000 && counters_of(a).frames_invalid < 6; i++) {
-        usleep(1000);
-    }
+    send_forged();
+    AWAIT(counters_of(a).frames_invalid >= 6);
     assert_int_equal(counters_of(a).frames_invalid, 6);
     assert_int_equal(counters_of(a).pings_answered, 0);
-    rawe_port_close(forger.link);
-    rawe_responder_stop(a);
 }
 
-static void receive__flood_is_slept_over(void **state)
+TEST(receive__flood_is_slept_over)
 {
-    struct rawe_responder *a = fixture_start(&net, &net.a);
-    struct rawe_responder *b = fixture_start(&net, &net.b);
-    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const int slot = watch(b, &net.a);
 
-    (void)state;
-    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
     for (unsigned i = 0; i < 1000000 && counters_of(a).pauses == 0; i++) {
-        send_forged(&forger);
+        send_forged();
     }
     assert_true(counters_of(a).pauses > 0);
     /* The flood over, it serves as before. */
     assert_true(answers_to_ping(b, slot));
-    rawe_port_close(forger.link);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
 }
 
-static void stop__leaves_nothing_open(void **state)
+TEST(stop__leaves_nothing_open)
 {
     const unsigned before = unit_open_descriptors();
     struct rawe_port_config config = fixture_config(&net, &net.a);
     struct rawe_responder *responder;
     struct rawe_port_error error = {0};
 
-    (void)state;
     for (unsigned i = 0; i < 20; i++) {
         rawe_responder_stop(fixture_start(&net, &net.a));
     }
@@ -522,29 +459,4 @@ static void stop__leaves_nothing_open(void **state)
     assert_non_null(error.step);
     rawe_responder_stop(NULL);
     assert_int_equal(unit_open_descriptors(), before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(watch__peer_that_sleeps_answers),
-        cmocka_unit_test(watch__slots_are_apart_and_reused),
-        cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
-        cmocka_unit_test(run__sleeps_while_the_interface_is_down),
-        cmocka_unit_test(send__no_session_key_is_in_ping_or_pong),
-        cmocka_unit_test(receive__probes_take_no_answer_away),
-        cmocka_unit_test(reopen__goes_on_answering),
-        cmocka_unit_test(send__pong_says_whether_the_process_makes_progress),
-        cmocka_unit_test(receive__forged_answers_are_ignored),
-        cmocka_unit_test(receive__answer_longer_than_the_ping_proves_nothing),
-        cmocka_unit_test(receive__pings_to_the_session_key_are_not_answered),
-        cmocka_unit_test(receive__other_types_do_not_reach_it),
-        cmocka_unit_test(receive__malformed_frames_are_counted),
-        cmocka_unit_test(receive__flood_is_slept_over),
-        cmocka_unit_test(stop__leaves_nothing_open),
-    };
-
-    fixture_enter(&net);
-    fixture_renew(&net, 1500);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
