@@ -92,7 +92,7 @@ static bool open_sockets(mca_btl_rawe_module_t *of)
 
     assert_ptr_equal(of, &module);
     ++opened;
-    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, of->interface.name, &error);
+    mca_btl_rawe_failure_note(false, of->interface.name, &error);
     return false;
 }
 
@@ -140,7 +140,7 @@ static void assert_reported(const char *topic, int code)
     const struct rawe_port_error error = {"a step", code};
 
     assert_false(mca_btl_rawe_failures_wait());
-    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, "eth3", &error);
+    mca_btl_rawe_failure_note(false, "eth3", &error);
     assert_true(mca_btl_rawe_failures_wait());
     fake_ompi.shown = 0;
     mca_btl_rawe_failures_report();
@@ -166,8 +166,8 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 {
     const struct rawe_port_error first = {"socket", EMFILE}, second = {"bind", ENETDOWN};
 
-    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth1", &first);
-    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth2", &second);
+    mca_btl_rawe_failure_note(true, "eth1", &first);
+    mca_btl_rawe_failure_note(true, "eth2", &second);
     fake_ompi.unasked = true; /* what was in use, and has failed, is shown to everybody */
     mca_btl_rawe_help_begin();
     mca_btl_rawe_failures_report();

@@ -54,7 +54,7 @@ static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, u
         0 != (responder ? rawe_responder_reopen(module->responder, index, &error)
                         : rawe_port_reopen(port, index, &error)) &&
         0 != (which & LAST_ATTEMPT)) {
-        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, module->interface.name, &error);
+        mca_btl_rawe_failure_note(true, module->interface.name, &error);
     }
 }
 

@@ -179,7 +179,7 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
     if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
                                   mca_btl_rawe_state.service, &error)) {
         module->responder = NULL;
-        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
+        mca_btl_rawe_failure_note(false, module->interface.name, &error);
         return false;
     }
     return true;
@@ -192,7 +192,7 @@ static bool open_link(mca_btl_rawe_module_t *module)
 
     if (0 != rawe_port_open(&module->link, &config, &error)) {
         module->link = NULL;
-        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
+        mca_btl_rawe_failure_note(false, module->interface.name, &error);
         return false;
     }
     /* Everything works without batches, too: no message. */

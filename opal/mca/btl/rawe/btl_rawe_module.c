@@ -14,66 +14,55 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct failure {
-    bool noted;
+/** The first failure that is not reported yet; one that ends the job takes its place. */
+static struct {
+    bool in_use; /**< the sockets were */
     char interface[RAWE_INTERFACE_NAME_BYTES];
     struct rawe_port_error error;
-} failures[MCA_BTL_RAWE_FAILURES];
+} failure;
 
-/** For `failures`; nothing is called while it is held. */
-static pthread_mutex_t failures_lock = PTHREAD_MUTEX_INITIALIZER;
+/** For `failure`; nothing is called while it is held. */
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
+void mca_btl_rawe_failure_note(bool in_use, const char *interface,
                                const struct rawe_port_error *error)
 {
-    struct failure *failure = &failures[kind];
-
-    pthread_mutex_lock(&failures_lock);
-    if (!failure->noted) {
-        failure->noted = true;
-        failure->error = *error;
-        snprintf(failure->interface, sizeof(failure->interface), "%s", interface);
+    pthread_mutex_lock(&failure_lock);
+    if (!mca_btl_rawe_failures_wait() || (in_use && !failure.in_use)) {
+        failure.in_use = in_use;
+        failure.error = *error;
+        snprintf(failure.interface, sizeof(failure.interface), "%s", interface);
         atomic_store_explicit(&mca_btl_rawe_state.failures_wait, true, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&failures_lock);
-}
-
-static void report_open(const struct failure *failure)
-{
-    const struct rawe_port_error *error = &failure->error;
-    const char *helper = mca_btl_rawe_params.helper;
-
-    if (EPERM == error->code || EACCES == error->code) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, failure->interface,
-                                   NULL == helper || '\0' == *helper ? "none" : helper,
-                                   error->step);
-    } else if (ENETDOWN == error->code) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, failure->interface);
-    } else if (ENOMEM == error->code) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(ring_not_allocated, failure->interface,
-                                   mca_btl_rawe_state.ring_bytes, strerror(error->code));
-    } else {
-        MCA_BTL_RAWE_HELP_IF_ASKED(link_failed, failure->interface, error->step,
-                                   strerror(error->code));
-    }
+    pthread_mutex_unlock(&failure_lock);
 }
 
 void mca_btl_rawe_failures_report(void)
 {
-    struct failure now[MCA_BTL_RAWE_FAILURES];
+    const char *helper = mca_btl_rawe_params.helper;
 
-    pthread_mutex_lock(&failures_lock);
-    memcpy(now, failures, sizeof(now));
-    memset(failures, 0, sizeof(failures));
-    atomic_store_explicit(&mca_btl_rawe_state.failures_wait, false, memory_order_relaxed);
-    pthread_mutex_unlock(&failures_lock);
-    if (now[MCA_BTL_RAWE_FAILURE_OPEN].noted) {
-        report_open(&now[MCA_BTL_RAWE_FAILURE_OPEN]);
+    pthread_mutex_lock(&failure_lock);
+    bool waited = atomic_exchange(&mca_btl_rawe_state.failures_wait, false);
+    const struct rawe_port_error error = failure.error;
+    char interface[RAWE_INTERFACE_NAME_BYTES];
+    memcpy(interface, failure.interface, sizeof(interface));
+    bool in_use = failure.in_use;
+    pthread_mutex_unlock(&failure_lock);
+    if (!waited) {
+        return;
     }
-    if (now[MCA_BTL_RAWE_FAILURE_LOST].noted) {
-        const struct failure *lost = &now[MCA_BTL_RAWE_FAILURE_LOST];
-        MCA_BTL_RAWE_HELP(link_failed, lost->interface, lost->error.step,
-                          strerror(lost->error.code));
+    if (in_use) {
+        MCA_BTL_RAWE_HELP(link_failed, interface, error.step, strerror(error.code));
+    } else if (EPERM == error.code || EACCES == error.code) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, interface,
+                                   NULL == helper || '\0' == *helper ? "none" : helper, error.step);
+    } else if (ENETDOWN == error.code) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(interface_down, interface);
+    } else if (ENOMEM == error.code) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(ring_not_allocated, interface, mca_btl_rawe_state.ring_bytes,
+                                   strerror(error.code));
+    } else {
+        MCA_BTL_RAWE_HELP_IF_ASKED(link_failed, interface, error.step, strerror(error.code));
     }
 }
 

@@ -93,18 +93,12 @@ typedef struct mca_btl_rawe_module {
  */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
-/*
- * Sockets that could not be opened. Any thread may notice; MPI's threads report it to the user, as
- * Open MPI's output is not safe in others.
+/**
+ * Sockets could not be opened, to be reported. Any thread may notice; MPI's threads report it to
+ * the user, as Open MPI's output is not safe in others. If they were `in_use`, the job is not going
+ * on, else it does without the interface. The interface's name is copied.
  */
-enum mca_btl_rawe_failure {
-    MCA_BTL_RAWE_FAILURE_OPEN, /**< they are not used: the job goes on without the interface */
-    MCA_BTL_RAWE_FAILURE_LOST, /**< they were in use: the job is not going on */
-    MCA_BTL_RAWE_FAILURES,
-};
-
-/** To be reported: the first of each kind. Any thread. The interface's name is copied. */
-void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
+void mca_btl_rawe_failure_note(bool in_use, const char *interface,
                                const struct rawe_port_error *error);
 
 /** Is there something to be reported? */
