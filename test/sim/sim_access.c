@@ -344,9 +344,7 @@ static void take_back(struct sim_node *node)
     struct sim_window *window = node->window;
 
     for (unsigned i = 0; i < node->nic_count; i++) {
-        if (!rawe_engine_before_deregister(&node->nics[i].engine, window->handle_index)) {
-            abort();
-        }
+        rawe_engine_before_deregister(&node->nics[i].engine, window->handle_index);
     }
     if (!rawe_handle_deregister(&node->handles, window->handle_index, window->handle_key)) {
         abort();

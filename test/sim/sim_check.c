@@ -200,23 +200,6 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
                             counters->dropped_key;
 }
 
-/** What has to be kept of memory that was taken back is no more than may be in flight. */
-static void check_serving(const struct sim_nic *nic)
-{
-    const struct sim_node *node = nic->node;
-    const struct rawe_engine *engine = &nic->engine;
-    uint64_t most_bytes = 0;
-
-    for (const struct sim_channel *channel = node->channels; channel != NULL;
-         channel = channel->next) {
-        most_bytes += (uint64_t)node->sim->plan.window_frames * channel->conn->payload_max_bytes;
-    }
-    if (engine->serving.copied_bytes > most_bytes) {
-        net_fail("copies are bounded", "n%u keeps %zu bytes of memory that was taken back",
-                 node->index, engine->serving.copied_bytes);
-    }
-}
-
 /**
  * A slab of each size is had whatever the limit, and the last one may go beyond it; each connection
  * may get one buffer beyond the limit, for the message that all others wait for; and what is kept for
@@ -255,7 +238,6 @@ void sim_check_node(struct sim_node *node)
     sim_watch_node(node);
     sim_route_check_node(node);
     for (unsigned i = 0; i < node->nic_count; i++) {
-        check_serving(&node->nics[i]);
         check_memory(&node->nics[i]);
         add_counters(&sum, &node->nics[i].engine.counters);
     }

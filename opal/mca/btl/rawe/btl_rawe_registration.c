@@ -50,20 +50,16 @@ int mca_btl_rawe_registration_free(opal_free_list_t *list,
     mca_btl_rawe_registration_t *registration =
         (mca_btl_rawe_registration_t *)((char *)handle -
                                         offsetof(mca_btl_rawe_registration_t, handle));
-    bool copied = true;
 
     mca_btl_rawe_lock();
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && copied; ++i) {
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        copied = !module->open || rawe_engine_before_deregister(&module->engine, handle->index);
+        if (module->open) {
+            rawe_engine_before_deregister(&module->engine, handle->index);
+        }
     }
-    if (copied) {
-        (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
-    }
+    (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
     mca_btl_rawe_unlock();
-    if (OPAL_UNLIKELY(!copied)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
     mca_btl_rawe_compat_give(list, &registration->super);
     return OPAL_SUCCESS;
 }

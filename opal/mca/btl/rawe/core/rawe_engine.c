@@ -38,7 +38,7 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     engine->finalizing = engine->deferral.active = true;
     engine->losses_wait = false;
     rawe_engine_complete_deferred(engine);
-    rawe_conn_serve_forget(engine);
+    rawe_conn_serve_forget(engine, RAWE_HANDLE_ANY);
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
@@ -177,9 +177,9 @@ bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     return true;
 }
 
-bool rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index)
+void rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index)
 {
-    return rawe_conn_serve_copy(engine, handle_index);
+    rawe_conn_serve_forget(engine, handle_index);
 }
 
 /** The route by which a frame for a connection has come; NULL: none that is known. */

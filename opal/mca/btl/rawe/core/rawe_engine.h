@@ -46,11 +46,8 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,
                                size_t data_bytes, uint64_t now_ns);
 
-/**
- * The memory of a handle is about to be deregistered: what is in flight of it is copied, what waits
- * to be sent is refused. False without memory for that: then it must stay registered.
- */
-bool rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index);
+/** The memory of a handle is about to be deregistered: see rawe_conn_serve_forget. */
+void rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index);
 
 /** All connections must have been closed. */
 void rawe_engine_free(struct rawe_engine *engine);

@@ -25,7 +25,6 @@ struct rawe_served {
     struct rawe_conn *conn;           /**< that it is sent on */
     bool refers;                      /**< to memory of `handle_index` */
     uint32_t handle_index;
-    void *copy; /**< of that memory, or NULL */
     uint8_t word[RAWE_REFUSED_BYTES];
 };
 
@@ -198,10 +197,6 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
     if (served->next != NULL) {
         served->next->link = served->link;
     }
-    if (served->copy != NULL) {
-        serving->copied_bytes -= served->send.pieces[0].len_bytes;
-        free(served->copy);
-    }
     served->next = serving->free;
     serving->free = served;
     serving->free_count++;
@@ -227,7 +222,6 @@ static struct rawe_served *begin(struct rawe_conn *conn)
     serving->free_count--;
     served->engine = conn->engine;
     served->conn = conn;
-    served->copy = NULL;
     served->next = serving->used;
     served->link = &serving->used;
     if (served->next != NULL) {
@@ -284,31 +278,23 @@ static void refuse(struct rawe_served *served)
 }
 
 /**
- * The memory that a reply refers to goes: what has not been sent will not be, and the initiator is
- * informed, if it may wait. What is in flight may have to be sent again. False without memory:
- * nothing was changed.
+ * The memory that a reply refers to goes. What has not been sent will not be, and the initiator is
+ * informed, if there is memory for that.
  */
-static bool cut(struct rawe_served *served)
+static void cut(struct rawe_served *served)
 {
     struct rawe_conn *conn = served->conn;
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *send = &served->send;
     struct rawe_sendqueue *queue = &conn->queue;
-    if (send->framed_bytes == send->total_bytes) {
-        return true;
-    }
     if (send->frames == 0) {
         refuse(served);
         rawe_sendqueue_replaced(queue, send);
-        return true;
-    }
-    bool informs = rawe_conn_serve_reserve(engine, 1);
-    if (!informs && !engine->finalizing) {
-        return false;
+        return;
     }
     (void)rawe_sendqueue_pop(queue); /* only the first one can be half in frames */
     send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
-    if (informs) {
+    if (rawe_conn_serve_reserve(engine, 1)) {
         engine->serving.reserved--;
         struct rawe_served *refusal = begin(conn);
         refusal->send = *send;
@@ -316,44 +302,22 @@ static bool cut(struct rawe_served *served)
         rawe_sendqueue_push_first(queue, &refusal->send);
         rawe_conn_make_pending(conn);
     }
-    return true;
 }
 
-void rawe_conn_serve_forget(struct rawe_engine *engine)
+void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
 {
     for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
-        if (served->refers && cut(served) && served->refers) {
-            rawe_conn_send_blank(served->conn, &served->send);
-            served->refers = false;
+        if (served->refers &&
+            (handle_index == RAWE_HANDLE_ANY || served->handle_index == handle_index)) {
+            if (served->send.framed_bytes != served->send.total_bytes) {
+                cut(served);
+            }
+            if (served->refers) {
+                rawe_conn_send_revoke(served->conn, &served->send);
+                served->refers = false;
+            }
         }
     }
-}
-
-/** Copy what is in flight of a reply. False without memory. */
-static bool copy_in_flight(struct rawe_served *served)
-{
-    struct rawe_bytes *piece = &served->send.pieces[0];
-    rawe_conn_send_shrink(served->conn, &served->send);
-    served->copy = malloc(piece->len_bytes);
-    if (served->copy == NULL) {
-        return false;
-    }
-    memcpy(served->copy, piece->base, piece->len_bytes);
-    served->engine->serving.copied_bytes += piece->len_bytes;
-    rawe_conn_send_rebased(served->conn, &served->send, served->copy);
-    served->refers = false;
-    return true;
-}
-
-bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index)
-{
-    for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
-        if (served->refers && served->handle_index == handle_index &&
-            (!cut(served) || (served->refers && !copy_in_flight(served)))) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /** Serve a GET or an ATOMIC. */

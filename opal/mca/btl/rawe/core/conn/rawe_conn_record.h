@@ -28,14 +28,15 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
                        uint64_t now_ns);
 
-/**
- * The memory of a handle is about to be deregistered: what replies have in flight is copied, what
- * they have not sent is refused. False without memory for that: then it must stay registered.
- */
-bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index);
+/** rawe_conn_serve_forget: of all handles. */
+#define RAWE_HANDLE_ANY UINT32_MAX
 
-/** Registered memory may be gone, and is not waited for: no reply refers to any from now on. */
-void rawe_conn_serve_forget(struct rawe_engine *engine);
+/**
+ * The memory of a handle is about to be deregistered: no reply refers to it from now on. What replies
+ * have not sent is refused, as is what would have to be sent again. An initiator that has it all, and
+ * whose acknowledgement is missing, drops that as duplicates.
+ */
+void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);
 
 /** Free what rawe_conn_serve_reserve has got. No reply is under way. */
 void rawe_conn_serve_free(struct rawe_engine *engine);

@@ -272,27 +272,18 @@ void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint
     }
 }
 
-void rawe_conn_send_shrink(const struct rawe_conn *conn, struct rawe_send *send)
-{
-    struct rawe_bytes *piece = &send->pieces[0];
-    size_t gone_bytes = 0;
-    uint32_t sequence = conn->sendwin.next;
-    for (uint32_t left = send->frames; left != 0; left--) {
-        const struct rawe_txframe *frame = frame_before(conn, send, &sequence);
-        gone_bytes = (size_t)((uintptr_t)frame->external[0].base - (uintptr_t)piece->base);
-    }
-    piece->base = (uint8_t *)piece->base + gone_bytes;
-    piece->len_bytes -= gone_bytes;
-}
-
-void rawe_conn_send_blank(struct rawe_conn *conn, const struct rawe_send *send)
+void rawe_conn_send_revoke(struct rawe_conn *conn, const struct rawe_send *send)
 {
     static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
+    struct rawe_fragment fragment;
     uint32_t sequence = conn->sendwin.next;
     for (uint32_t left = send->frames; left != 0; left--) {
         struct rawe_txframe *frame = frame_before(conn, send, &sequence);
         for (uint32_t i = 0; i < frame->external_count; i++) {
             frame->external[i].base = (void *)(uintptr_t)zeros;
         }
+        rawe_fragment_reread(&fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
+        fragment.tag = RAWE_REFUSAL_UNKNOWN;
+        (void)rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment);
     }
 }

@@ -50,11 +50,8 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns);
  */
 void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
 
-/** Of a send in one piece, which is wholly in frames: leave only what they still refer to. */
-void rawe_conn_send_shrink(const struct rawe_conn *conn, struct rawe_send *send);
-
-/** The data of a send may be gone: the frames that refer to it are sent again with zeros. */
-void rawe_conn_send_blank(struct rawe_conn *conn, const struct rawe_send *send);
+/** The data of a reply is gone: the frames that refer to it are sent again as refusals. */
+void rawe_conn_send_revoke(struct rawe_conn *conn, const struct rawe_send *send);
 
 /** Send the frame that is held back, if any. */
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns);

@@ -33,7 +33,6 @@ struct rawe_serving {
     struct rawe_served *used, *free;
     unsigned free_count, count; /**< `count`: used and free */
     unsigned reserved;          /**< of those free: for requests taken, not served yet */
-    size_t copied_bytes;        /**< of memory that has gone: no more than was in flight then */
 };
 
 struct rawe_callbacks {
