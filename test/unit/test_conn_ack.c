@@ -177,6 +177,22 @@ TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame)
     assert_all_arrived(2);
 }
 
+/** The peer computes, and its progress thread answers. */
+TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
+{
+    in_flight(0);
+    net.node[1].paused = true;
+    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    while (counters(0)->probes_sent == 0) {
+        unit_run(&net, 10 * UNIT_US, 10 * UNIT_US);
+    }
+    net.node[1].paused = false;
+    finish();
+    assert_int_equal(counters(0)->probes_answered, 1);
+    assert_true(end(0)->rtt.smoothed_ns == 0);
+    assert_all_arrived(1);
+}
+
 TEST(rawe_conn_acknowledged__one_message_at_a_time_does_not_raise_the_window)
 {
     unit_start_with((struct unit_options){.window_frames = 256});

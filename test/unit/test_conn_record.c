@@ -897,6 +897,31 @@ TEST(get__memory_deregistered_in_the_midst_of_a_reply)
     }
 }
 
+/** unit_net.filter */
+static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_BULK;
+}
+
+/** The target has acknowledged the request, but has left MPI since: its thread hears a PROBE. */
+TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
+{
+    (void)record_get(0, 190000); /* the bulk lane is there */
+    record_run();
+    const struct access *access = record_get(0, 100000);
+    net.filter = drop_bulk;
+    uint64_t before = engine(0)->counters.probes_sent;
+    unit_run(&net, 2 * UNIT_MS, 50 * UNIT_US);
+    assert_in_range(engine(0)->counters.probes_sent - before, 2, 4);
+    before = engine(0)->counters.probes_sent;
+    unit_run(&net, 30 * UNIT_MS, 50 * UNIT_US);
+    assert_in_range(engine(0)->counters.probes_sent - before, 3, 5);
+    assert_int_equal(access->done, 0);
+    net.filter = NULL;
+    record_run();
+    assert_int_equal(access->status, RAWE_STATUS_DONE);
+}
+
 TEST(get__memory_gone_when_the_target_finalizes)
 {
     for (int allowed = -1; allowed <= 0; allowed++) {

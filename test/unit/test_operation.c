@@ -71,19 +71,20 @@ TEST(find__only_the_right_key_of_the_right_peer)
     assert_true(operations[1].key != key);
 }
 
-TEST(under_way__to_that_peer)
+TEST(progress_ns__the_newest_of_that_peer)
 {
-    assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
+    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 0);
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
+        operations[i].progress_ns = 10 - i;
     }
     for (unsigned i = 0; i < 4; i++) {
-        assert_true(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
-        assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT + 1));
-        assert_false(rawe_operation_under_way(&table, PEER_KEY + 1, PEER_PORT));
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 10 - i);
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT + 1), 0);
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY + 1, PEER_PORT), 0);
         rawe_operation_remove(&table, &operations[i]);
     }
-    assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
+    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 0);
 }
 
 TEST(place__within_what_is_left)

@@ -75,7 +75,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     } else if (answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
-    if (ack.rtt_ns != 0) {
+    /* What is acknowledged only when the peer is asked has waited for the peer, not for the path. */
+    if (ack.rtt_ns != 0 && probe_ns == 0) {
         rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
         rawe_histogram_add(&engine->round_trips, ack.rtt_ns);
     }

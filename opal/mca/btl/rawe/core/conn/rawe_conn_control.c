@@ -90,6 +90,11 @@ void rawe_conn_arm(struct rawe_conn *conn)
     }
 }
 
+static uint64_t probe_interval_ns(const struct rawe_conn *conn)
+{
+    return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
+}
+
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
@@ -98,14 +103,21 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (conn->handshake.state != RAWE_CONN_OPEN || conn->liveness.probe_deadline_ns != 0) {
         return 0;
     }
+    uint64_t asked_ns = conn->liveness.asked_ns;
     if (engine->finalizing && !conn->finalize.announced) {
-        interval_ns = limits->probe_least_ns;
-    } else if (interval_ns == 0 &&
-               rawe_operation_under_way(&engine->operations, rawe_conn_preferred_key(conn),
-                                        rawe_conn_preferred_port(conn))) {
-        interval_ns = limits->probe_most_ns;
+        return asked_ns + limits->probe_least_ns;
     }
-    return interval_ns != 0 ? conn->liveness.asked_ns + interval_ns : 0;
+    uint64_t progress_ns = rawe_operation_progress_ns(
+        &engine->operations, rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
+    if (progress_ns != 0 && conn->lane == RAWE_LANE_EXPRESS) {
+        /* The peer may have left MPI. The time between questions doubles: it may be busy, too. */
+        uint64_t waited_ns = asked_ns > progress_ns ? 2 * (asked_ns - progress_ns) : 0;
+        uint64_t least_ns = probe_interval_ns(conn);
+        waited_ns = waited_ns > least_ns ? waited_ns : least_ns;
+        return waited_ns < limits->probe_most_ns ? progress_ns + waited_ns
+                                                 : asked_ns + limits->probe_most_ns;
+    }
+    return interval_ns != 0 ? asked_ns + interval_ns : 0;
 }
 
 void rawe_conn_arm_idle(struct rawe_conn *conn)
@@ -208,11 +220,6 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     };
     struct rawe_output *output = &via->output;
     return output->transmit(output->context, &view, 1) == 1;
-}
-
-static uint64_t probe_interval_ns(const struct rawe_conn *conn)
-{
-    return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
 }
 
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)

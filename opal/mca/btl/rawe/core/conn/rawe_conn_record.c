@@ -75,6 +75,7 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
     operation->refusal = RAWE_REFUSAL_NONE;
     operation->status = RAWE_STATUS_DONE;
     operation->left_bytes = operation->len_bytes;
+    operation->progress_ns = now_ns;
     operation->queued = false;
     operation->parts = 1;
     operation->completion.done = completion_done;
@@ -147,6 +148,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         }
         engine->counters.bytes_received += fragment->data_bytes;
         operation->left_bytes -= fragment->data_bytes;
+        operation->progress_ns = engine->now_ns;
         if (operation->left_bytes != 0) {
             return;
         }

@@ -70,19 +70,20 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
                : NULL;
 }
 
-bool rawe_operation_under_way(const struct rawe_operation_table *table, uint32_t peer_key,
-                              uint16_t peer_port)
+uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
+                                    uint16_t peer_port)
 {
     uint32_t left = table->in_use;
+    uint64_t progress_ns = 0;
     for (uint32_t i = 0; left != 0; i++) {
         const struct rawe_operation *operation = table->entries[i];
         if (operation != NULL && operation->peer_key == peer_key &&
-            operation->peer_port == peer_port) {
-            return true;
+            operation->peer_port == peer_port && operation->progress_ns > progress_ns) {
+            progress_ns = operation->progress_ns;
         }
         left -= operation != NULL;
     }
-    return false;
+    return progress_ns;
 }
 
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,

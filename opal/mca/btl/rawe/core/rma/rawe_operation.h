@@ -45,12 +45,13 @@ struct rawe_operation {
     struct rawe_operation_table *table;
     enum rawe_refusal refusal;
     enum rawe_status status;
-    uint8_t parts;       /**< request and reply, as far as they are not finished */
-    bool queued;         /**< the request could not be copied at once */
-    uint32_t index;      /**< in the table */
-    uint64_t key;        /**< never used before */
-    uint64_t left_bytes; /**< of the result */
-    uint32_t peer_key;   /**< of the interface that its connection belongs to */
+    uint8_t parts;        /**< request and reply, as far as they are not finished */
+    bool queued;          /**< the request could not be copied at once */
+    uint32_t index;       /**< in the table */
+    uint64_t key;         /**< never used before */
+    uint64_t left_bytes;  /**< of the result */
+    uint64_t progress_ns; /**< when it began, or some of the result came last */
+    uint32_t peer_key;    /**< of the interface that its connection belongs to */
     uint16_t peer_port;
     struct rawe_send request;
     struct rawe_send completion; /**< a place in lists of what is complete */
@@ -77,9 +78,11 @@ void rawe_operation_remove(struct rawe_operation_table *table,
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
-/** Is an operation to that peer under way? */
-bool rawe_operation_under_way(const struct rawe_operation_table *table, uint32_t peer_key,
-                              uint16_t peer_port);
+/**
+ * When those under way to that peer have last made progress, any of them; 0: none is under way.
+ */
+uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
+                                    uint16_t peer_port);
 
 /** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
