@@ -90,7 +90,13 @@ TEST(rawe_handle_deregister__only_the_right_key_and_once)
     assert_false(rawe_handle_deregister(&table, index + 1, key));
     assert_false(rawe_handle_deregister(&table, UINT32_MAX, key));
     assert_non_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
+    assert_int_equal(table.readable, 0);
     assert_true(rawe_handle_deregister(&table, index, key));
+    assert_true(
+        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_READ));
+    assert_int_equal(table.readable, 1);
+    assert_true(rawe_handle_deregister(&table, index, key));
+    assert_int_equal(table.readable, 0);
     assert_false(rawe_handle_deregister(&table, index, key));
     assert_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
     assert_null(rawe_handle_resolve(&table, index, key, 0, 0, RAWE_ACCESS_WRITE));

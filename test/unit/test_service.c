@@ -27,6 +27,7 @@ struct counter {
     unsigned readable_calls;           /**< atomic: with POLLIN */
     int rest_ms;                       /**< what it returns */
     bool reads_nothing;                /**< deaf from the first call on, without reading */
+    int listens;                       /**< to this descriptor, from the next call on; -1: none */
 };
 
 static int serve(struct rawe_service_source *source, short events)
@@ -35,8 +36,9 @@ static int serve(struct rawe_service_source *source, short events)
     char byte;
 
     source->deaf = counter->reads_nothing;
+    rawe_service_listen(source, -1, __atomic_load_n(&counter->listens, __ATOMIC_SEQ_CST));
     if ((events & POLLIN) != 0) {
-        if (!counter->reads_nothing) {
+        if (!counter->reads_nothing && source->fd >= 0) {
             assert_int_equal(read(source->fd, &byte, 1), 1);
         }
         __atomic_fetch_add(&counter->readable_calls, 1, __ATOMIC_SEQ_CST);
@@ -70,7 +72,8 @@ static struct rawe_service *start(void)
 
 static struct counter counter_of(int fd, int rest_ms)
 {
-    return (struct counter){.source = {.serve = serve, .fd = fd}, .rest_ms = rest_ms};
+    return (struct counter){
+        .source = {.serve = serve, .fd = fd}, .rest_ms = rest_ms, .listens = -1};
 }
 
 /** Wake a source and wait: the thread has then been through all of its sources since the call. */
@@ -118,6 +121,37 @@ TEST(serve__for_its_descriptor_its_time_and_when_woken)
     assert_int_equal(load(&reader.readable_calls), 2);
     rawe_service_remove(&reader.source);
     rawe_service_remove(&timed.source);
+    rawe_service_stop(service);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
+{
+    struct rawe_service *service = start();
+    struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
+    int ends[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(write(ends[1], "a", 1), 1);
+    assert_int_equal(rawe_service_add(service, &one.source), 0);
+    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    pass_a_round(&other);
+    assert_int_equal(load(&one.readable_calls), 0);
+    __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
+    rawe_service_wake(&one.source);
+    await(&one.readable_calls, 2); /* nothing is read */
+    __atomic_store_n(&one.listens, -1, __ATOMIC_SEQ_CST);
+    pass_a_round(&other);
+    const unsigned calls = load(&one.readable_calls);
+    pass_a_round(&other);
+    assert_int_equal(load(&one.readable_calls), calls);
+    __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
+    rawe_service_wake(&one.source);
+    await(&one.readable_calls, calls + 1);
+    rawe_service_remove(&one.source); /* the thread uses none of it from here on */
+    pass_a_round(&other);
+    rawe_service_remove(&other.source);
     rawe_service_stop(service);
     close(ends[0]);
     close(ends[1]);

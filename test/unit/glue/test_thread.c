@@ -10,13 +10,22 @@
 #include "btl_rawe_params.h"
 
 static struct rawe_peer suspected; /**< whose route is in doubt */
+static unsigned rounds_meanwhile;  /**< MPI's, while the thread looks whether there are any */
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    mca_btl_rawe_state.rounds += rounds_meanwhile;
+    return 0;
+}
 
 /* mca_btl_rawe_thread_service */
 
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
-    module.thread_rounds = mca_btl_rawe_state.rounds;
+    mca_btl_rawe_state.thread_rounds = mca_btl_rawe_state.rounds;
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
@@ -63,6 +72,65 @@ TEST(thread_service__a_probe_wakes_it)
     assert_int_equal(fake.link_received, 0);
     (void)mca_btl_rawe_thread_service(&module, true);
     assert_int_equal(fake.link_received, 1);
+}
+
+/** A peer asked because MPI was slow. */
+TEST(thread_service__leaves_alone_what_mpi_serves)
+{
+    fake_wait_in_link(1);
+    rounds_meanwhile = 1;
+    mca_btl_rawe_state.rounds = 7;
+    assert_in_range(mca_btl_rawe_thread_service(&module, true), 1, 16);
+    assert_int_equal(fake.link_received, 0);
+    rounds_meanwhile = 0;
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.link_received, 1); /* it has left */
+}
+
+/** MPI has left, with memory that peers may GET from or (`readable` 0) without. */
+static void mpi_is_absent(unsigned readable)
+{
+    mca_btl_rawe_state.handles.readable = readable;
+    fake_wait_in_link(1);
+    take_over();
+    assert_int_equal(fake.link_received, 1);
+}
+
+TEST(thread_service__frames_wake_it_while_peers_may_get)
+{
+    mpi_is_absent(1);
+    assert_true(fake.listens);
+    module.thread_mode = MCA_BTL_RAWE_THREAD_IDLE;
+    fake_wait_in_link(1);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.link_received, 2);
+    assert_true(fake.listens);
+}
+
+TEST(thread_service__frames_do_not_wake_it_for_anything_else)
+{
+    mpi_is_absent(0);
+    assert_false(fake.listens);
+}
+
+TEST(thread_service__frames_do_not_wake_it_when_mpi_is_back)
+{
+    mpi_is_absent(1);
+    rounds_meanwhile = 1;
+    mca_btl_rawe_state.rounds++;
+    fake_wait_in_link(1);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    rounds_meanwhile = 0;
+    assert_int_equal(fake.link_received, 1);
+    assert_false(fake.listens);
+}
+
+/** Its interface is down, say: the descriptor stays readable. */
+TEST(thread_service__does_not_spin_on_what_it_cannot_read)
+{
+    mpi_is_absent(1);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_false(fake.listens);
 }
 
 /** No other thread may come by: the program computes. */

@@ -37,6 +37,12 @@ void rawe_responder_wake(struct rawe_responder *responder)
 {
 }
 
+void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd)
+{
+    fake.listens = fd >= 0;
+    assert_int_equal(other_fd >= 0, fake.listens);
+}
+
 void fake_wait_in_link(unsigned frames)
 {
     fake.link_waits = frames;

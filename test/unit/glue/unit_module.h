@@ -38,6 +38,7 @@ struct fake {
     unsigned expired_calls;   /**< of the timer of fake_arm */
     unsigned routes_checks;
     unsigned repairs;         /**< of the group */
+    bool listens;             /**< frames wake the thread */
     unsigned internal_errors; /**< messages that are to be shown */
 };
 extern struct fake fake;

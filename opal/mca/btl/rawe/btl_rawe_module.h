@@ -76,8 +76,8 @@ typedef struct mca_btl_rawe_module {
     bool links_in_group;      /**< registered; changed with endpoints_lock held */
     bool closing;             /**< it is not opened any more; changed with endpoints_lock held */
     atomic_uint thread_mode;  /**< how the progress thread serves the engine */
-    uint32_t thread_rounds;   /**< the progress thread's: rounds of progress at its last poll */
     uint32_t thread_backoff;  /**< the progress thread's: intervals it sleeps outside MPI */
+    bool thread_listens;      /**< the progress thread's: frames wake it */
     uint32_t thread_polls;    /**< the progress thread's: fast polls so far */
     uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;     /**< the responder's: the same */

@@ -13,6 +13,8 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 
+#include <time.h>
+
 /**
  * While MPI makes progress, the progress thread polls once in this many intervals: fast, when
  * messages have been held back lately, or else slowly. Each poll is a wakeup in the midst of the
@@ -41,6 +43,9 @@
 #define SERVICED_NS 100000000u
 
 #define MS_NS 1000000u
+
+/** A peer that asks has waited: MPI is away if it makes no progress for as long as this. */
+#define ABSENT_NS 20000l
 
 bool mca_btl_rawe_thread_enabled(void)
 {
@@ -146,6 +151,30 @@ bool mca_btl_rawe_thread_serviced(void *context)
     return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
+/** Has MPI made no progress since the thread looked last, or if it had, for as long as ABSENT_NS? */
+static bool mpi_is_absent(void)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    uint32_t before = state->thread_rounds;
+
+    state->thread_rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
+    if (state->thread_rounds != before) {
+        nanosleep(&(struct timespec){.tv_nsec = ABSENT_NS}, NULL);
+    }
+    return state->thread_rounds == atomic_load_explicit(&state->rounds, memory_order_relaxed);
+}
+
+/**
+ * While MPI is away and peers may want to GET, frames wake the thread. Not otherwise: what else comes
+ * can wait for a PROBE, or for MPI.
+ */
+static void listen_for_frames(mca_btl_rawe_module_t *module, bool listens)
+{
+    module->thread_listens = listens;
+    rawe_responder_listen(module->responder, listens ? module->link->fd : -1,
+                          listens && NULL != module->bulk ? module->bulk->fd : -1);
+}
+
 /** When to check routes from here; if MPI makes progress, it has done so by then. */
 static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
 {
@@ -172,26 +201,26 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
 {
     mca_btl_rawe_module_t *module = context;
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
-    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
 
     if (!mca_btl_rawe_thread_enabled()) {
         return -1;
     }
     unsigned thread_mode = atomic_load_explicit(&module->thread_mode, memory_order_acquire);
     asked = asked || routes_due_ns(module) <= mca_btl_rawe_now_ns();
-    if (asked && MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
+    if ((asked || module->thread_listens) && MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
         thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
         atomic_store_explicit(&module->thread_mode, thread_mode, memory_order_release);
     }
     if (MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
         return routes_rest_ms(module);
     }
-    if (rounds != module->thread_rounds) {
-        module->thread_rounds = rounds;
+    if (!mpi_is_absent()) {
+        listen_for_frames(module, false);
         module->thread_backoff = 1;
         return interval_ms * (int)rest(module, thread_mode);
     }
     if (!mca_btl_rawe_lock_claim()) {
+        listen_for_frames(module, false);
         module->thread_backoff = 1;
         return interval_ms;
     }
@@ -205,6 +234,9 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
+    /* If a frame woke it that cannot be read, it does not let itself be woken again. */
+    listen_for_frames(module, module->open && 0 != mca_btl_rawe_state.handles.readable &&
+                                  (useful || !module->thread_listens));
     mca_btl_rawe_unlock();
     module->thread_backoff = useful ? 1 : module->thread_backoff * 2;
     if (module->thread_backoff > IDLE_BACKOFF_MAX) {

@@ -65,6 +65,7 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
     entry->key = generation << 32 | (uint32_t)next_random(table);
     *key = entry->key;
     table->in_use++;
+    table->readable += (access & RAWE_ACCESS_READ) != 0;
     return true;
 }
 
@@ -78,6 +79,7 @@ bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uin
     table->entries[index].next_free = table->first_free;
     table->first_free = index;
     table->in_use--;
+    table->readable -= (table->entries[index].access & RAWE_ACCESS_READ) != 0;
     return true;
 }
 

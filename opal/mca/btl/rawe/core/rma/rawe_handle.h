@@ -31,7 +31,8 @@ struct rawe_handle_table {
     uint32_t size;
     uint32_t first_free; /**< index of a free entry, or `size` when there is none */
     uint32_t in_use;
-    uint64_t random; /**< state of the key generator */
+    uint32_t readable; /**< of those, that peers may GET from */
+    uint64_t random;   /**< state of the key generator */
 };
 
 /** `seed` should not be guessable by other hosts. */

@@ -620,6 +620,11 @@ void rawe_responder_wake(struct rawe_responder *responder)
     rawe_service_wake(&responder->source);
 }
 
+void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd)
+{
+    rawe_service_listen(&responder->source, fd, other_fd);
+}
+
 void rawe_responder_detach(struct rawe_responder *responder)
 {
     rawe_service_remove(&responder->source);

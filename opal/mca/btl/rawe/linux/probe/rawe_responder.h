@@ -50,7 +50,7 @@ struct rawe_responder_duty {
     bool (*serviced)(void *context);
     /**
      * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among
-     * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
+     * them; or those listened for), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
      * nothing.
      */
     int (*service)(void *context, bool asked);
@@ -75,6 +75,9 @@ struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
 /** Have the thread see to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
+
+/** As rawe_service_listen; only in the service thread. */
+void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd);
 
 /** The thread serves it no longer, so that its duty's context may go; the socket stays. */
 void rawe_responder_detach(struct rawe_responder *responder);

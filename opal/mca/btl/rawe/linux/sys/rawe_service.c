@@ -233,6 +233,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->due_ns = 0;
     source->events = 0;
     source->watched = false;
+    source->heard[0] = source->heard[1] = -1;
     __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
     if (!watch(service, source)) {
         source->service = NULL;
@@ -255,6 +256,26 @@ void rawe_service_unwatch(struct rawe_service_source *source)
     source->events = 0;
 }
 
+void rawe_service_listen(struct rawe_service_source *source, int fd, int other_fd)
+{
+    const int wanted[] = {fd, other_fd};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (source->heard[i] == wanted[i]) {
+            continue;
+        }
+        if (source->heard[i] >= 0) {
+            /* Fails when the descriptor was closed: then epoll has forgotten it already. */
+            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_DEL, source->heard[i], NULL);
+        }
+        if (wanted[i] >= 0) {
+            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_ADD, wanted[i], &event);
+        }
+        source->heard[i] = wanted[i];
+    }
+}
+
 void rawe_service_remove(struct rawe_service_source *source)
 {
     struct rawe_service *service = source->service;
@@ -269,6 +290,7 @@ void rawe_service_remove(struct rawe_service_source *source)
     }
     *link = source->next;
     rawe_service_unwatch(source);
+    rawe_service_listen(source, -1, -1);
     source->service = NULL;
     pthread_mutex_unlock(&service->lock);
 }

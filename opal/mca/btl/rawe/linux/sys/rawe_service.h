@@ -28,6 +28,7 @@ struct rawe_service_source {
     bool deaf;
 
     struct rawe_service *service; /**< NULL: in none. From here on the service's own */
+    int heard[2];                 /**< see rawe_service_listen; -1: none */
     struct rawe_service_source *next;
     uint64_t due_ns;
     short events; /**< not served yet */
@@ -55,6 +56,12 @@ void rawe_service_remove(struct rawe_service_source *source);
  * when `serve` returns is watched again.
  */
 void rawe_service_unwatch(struct rawe_service_source *source);
+
+/**
+ * Serve the source when one of these descriptors is readable, too, and no longer when those of an
+ * earlier call are; -1: none. Called by `serve`. Without memory for that they are not waited for.
+ */
+void rawe_service_listen(struct rawe_service_source *source, int fd, int other_fd);
 
 /** Have a source served soon; from any thread, without waiting. */
 void rawe_service_wake(struct rawe_service_source *source);
