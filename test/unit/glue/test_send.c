@@ -17,6 +17,7 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "fake_ompi.h"
 #include "unit_callback.h"
 #include "unit_engine.h"
 #include "unit_test.h"
@@ -49,7 +50,9 @@ static int reported_status;
 static const void *sent_copy;
 static size_t sent_copy_bytes;
 static unsigned conversions;
-static bool reported_inside; /**< a callback while the other thread did the work */
+static struct rawe_operation *operation; /**< the GET under way */
+static unsigned errors;                  /**< that ended the job */
+static bool reported_inside;             /**< a callback while the other thread did the work */
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
 {
@@ -69,6 +72,7 @@ bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
 enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes);
+bool __wrap_rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message)
 {
@@ -109,6 +113,15 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
     return RAWE_STATUS_DONE;
 }
 
+bool __wrap_rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *taken)
+{
+    assert_ptr_equal(peer, &endpoint.peer);
+    all_deferred = module.engine.deferral.active;
+    operation = taken;
+    operation->refusal = RAWE_REFUSAL_NONE;
+    return RAWE_PEER_NO_MEMORY != result;
+}
+
 /** opal_convertor_t.fAdvance, as it would copy from the device. */
 static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
                        size_t *bytes)
@@ -142,7 +155,8 @@ static void set_up(void)
     OBJ_CONSTRUCT(&module.fragments_parts, opal_free_list_t);
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
-    sent = reported = conversions = 0;
+    sent = reported = conversions = errors = 0;
+    operation = NULL;
     reported_inside = false;
     result = RAWE_PEER_COMPLETE;
     transmitted = NULL;
@@ -581,4 +595,119 @@ TEST(mca_btl_rawe_sendi__has_device_memory_packed)
     assert_ptr_not_equal(sent_copy, convertor.pBaseBuf);
     assert_int_equal(sent_copy_bytes, DEVICE_BYTES);
     device_free();
+}
+
+static int get(void)
+{
+    static char memory[5000];
+    const mca_btl_base_registration_handle_t from = {.base = 1000, .key = 9, .index = 3};
+
+    return mca_btl_rawe_get(&module.super, &endpoint, memory, 1007, NULL,
+                            (mca_btl_base_registration_handle_t *)(uintptr_t)&from, sizeof(memory),
+                            0, MCA_BTL_NO_ORDER, on_put, NULL, NULL);
+}
+
+/** With memory for one GET. */
+static void one_route(enum rawe_peer_result of_the_call)
+{
+    fragments_new();
+    opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
+    result = of_the_call;
+}
+
+static void assert_over(int expected_status)
+{
+    assert_int_equal(reported, 1);
+    assert_int_equal(reported_status, expected_status);
+    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    fragments_free();
+}
+
+TEST(mca_btl_rawe_get__reads_what_the_handle_names)
+{
+    one_route(RAWE_PEER_QUEUED);
+    assert_int_equal(get(), OPAL_SUCCESS);
+    assert_int_equal(operation->handle_index, 3);
+    assert_int_equal(operation->handle_key, 9);
+    assert_int_equal(operation->offset, 7);
+    assert_int_equal(operation->len_bytes, 5000);
+    assert_int_equal(operation->atomic, 0);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(reported, 0);
+    operation->done(operation, RAWE_STATUS_DONE);
+    assert_over(OPAL_SUCCESS);
+}
+
+TEST(mca_btl_rawe_get__fails_with_the_connection)
+{
+    one_route(RAWE_PEER_QUEUED);
+    assert_int_equal(get(), OPAL_SUCCESS);
+    operation->done(operation, RAWE_STATUS_FAILED);
+    assert_over(OPAL_ERR_UNREACH);
+}
+
+TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
+{
+    one_route(RAWE_PEER_NO_MEMORY);
+    assert_int_equal(get(), OPAL_ERR_OUT_OF_RESOURCE);
+    assert_int_equal(reported, 0);
+    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    fragments_free();
+}
+
+static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
+{
+    assert_ptr_equal(of, &module.super);
+    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
+    assert_null(blamed);
+    errors++;
+}
+
+TEST(mca_btl_rawe_get__refused_ends_the_job_and_blames_no_process)
+{
+    one_route(RAWE_PEER_QUEUED);
+    endpoint.proc = OBJ_NEW(opal_proc_t);
+    module.error_callback = note_error;
+    assert_int_equal(get(), OPAL_SUCCESS);
+    operation->refusal = RAWE_REFUSAL_UNKNOWN;
+    operation->done(operation, RAWE_STATUS_FAILED);
+    fake_ompi_assert_shown("access_refused", "not registered");
+    assert_int_equal(errors, 1);
+    OBJ_RELEASE(endpoint.proc);
+    assert_over(OPAL_ERR_UNREACH);
+}
+
+/** A PUT takes all routes, a reply one: ob1 is to have the peer PUT. */
+TEST(mca_btl_rawe_get__is_left_to_put_where_there_are_several_routes)
+{
+    two_routes();
+    assert_int_equal(get(), OPAL_ERR_NOT_AVAILABLE);
+    assert_null(operation);
+    two_routes_over();
+}
+
+static void get_beside(void)
+{
+    assert_int_equal(get(), OPAL_SUCCESS);
+    assert_null(operation);
+}
+
+TEST(mca_btl_rawe_get__does_not_wait_for_a_callback)
+{
+    one_route(RAWE_PEER_QUEUED);
+    unit_callback_beside(get_beside);
+    assert_true(all_deferred);
+    assert_false(module.engine.deferral.active);
+    operation->done(operation, RAWE_STATUS_DONE);
+    assert_over(OPAL_SUCCESS);
+}
+
+TEST(mca_btl_rawe_get__reports_later_that_memory_was_short)
+{
+    one_route(RAWE_PEER_NO_MEMORY);
+    unit_callback_beside(get_beside);
+    assert_int_equal(reported, 0);
+    deliver();
+    assert_false(reported_inside);
+    assert_over(OPAL_ERR_OUT_OF_RESOURCE);
 }

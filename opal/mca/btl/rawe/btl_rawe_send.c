@@ -6,12 +6,12 @@
 #include "btl_rawe_send.h"
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "core/routes/rawe_balance.h"
-#include "core/conn/rawe_conn_control.h"
 
 #include <string.h>
 
@@ -24,6 +24,7 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
     fragment->base.des_segment_count = 1;
     fragment->list = NULL;
     fragment->unreported = false;
+    fragment->rdma.whole = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
@@ -136,6 +137,17 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     return descriptor;
 }
 
+/** Report a PUT or GET, and dispose of it. */
+static void rdma_done(mca_btl_rawe_fragment_t *fragment)
+{
+    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+
+    fragment->rdma.callback(btl, fragment->endpoint, fragment->rdma.local_address,
+                            fragment->rdma.local_handle, fragment->rdma.context,
+                            fragment->rdma.cbdata, fragment->status);
+    mca_btl_rawe_free(btl, &fragment->base);
+}
+
 /** Report it to the PML, and dispose of the descriptor when that is ours and no longer in use. */
 static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
 {
@@ -194,7 +206,11 @@ void mca_btl_rawe_send_complete_deferred(void)
         mca_btl_rawe_fragment_t *fragment = state->complete_first;
         state->complete_first = fragment->next_complete;
         fragment->unreported = false;
-        report_complete(fragment, fragment->status);
+        if (NULL != fragment->rdma.whole) {
+            rdma_done(fragment);
+        } else {
+            report_complete(fragment, fragment->status);
+        }
     }
 }
 
@@ -360,21 +376,17 @@ static mca_btl_rawe_fragment_t *fragment_of_put(struct rawe_send *send)
 static void put_done(struct rawe_send *send, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_put(send);
-    mca_btl_rawe_fragment_t *whole = fragment->put.whole;
-    mca_btl_base_module_t *btl = &whole->endpoint->module->super;
+    mca_btl_rawe_fragment_t *whole = fragment->rdma.whole;
 
     if (RAWE_STATUS_DONE != status && OPAL_SUCCESS == whole->status) {
         whole->status = opal_status(status);
     }
     if (fragment != whole) {
-        mca_btl_rawe_free(btl, &fragment->base);
+        mca_btl_rawe_free(NULL, &fragment->base);
     }
-    if (0 != --whole->put.parts) {
-        return;
+    if (0 == --whole->rdma.parts) {
+        rdma_done(whole);
     }
-    whole->put.callback(btl, whole->endpoint, whole->put.local_address, whole->put.local_handle,
-                        whole->put.context, whole->put.cbdata, whole->status);
-    mca_btl_rawe_free(btl, &whole->base);
 }
 
 /**
@@ -384,15 +396,15 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
  */
 static struct rawe_send *put_split(struct rawe_send *send)
 {
-    mca_btl_rawe_fragment_t *whole = fragment_of_put(send)->put.whole;
+    mca_btl_rawe_fragment_t *whole = fragment_of_put(send)->rdma.whole;
     mca_btl_rawe_fragment_t *part =
         fragment_take(&whole->endpoint->module->fragments_parts, whole->endpoint);
 
     if (OPAL_UNLIKELY(NULL == part)) {
         return NULL;
     }
-    part->put.whole = whole;
-    ++whole->put.parts;
+    part->rdma.whole = whole;
+    ++whole->rdma.parts;
     return &part->message.send;
 }
 
@@ -417,22 +429,59 @@ static void put_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    struct rawe_engine *engine = &fragment->endpoint->module->engine;
     bool deferring[MCA_BTL_RAWE_MODULES_MAX];
 
     for (unsigned i = 0; i < state->module_count; ++i) {
         deferring[i] = state->modules[i]->open && begin_work(&state->modules[i]->engine);
     }
     if (!put(fragment)) {
-        fragment->status = OPAL_ERR_OUT_OF_RESOURCE;
-        fragment->message.send.next = NULL;
-        rawe_conn_complete(engine, &fragment->message.send, RAWE_STATUS_FAILED);
+        report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             end_work(&state->modules[i]->engine, deferring[i]);
         }
     }
+}
+
+/** A fragment for a PUT or GET. NULL without memory. */
+static mca_btl_rawe_fragment_t *rdma_begin(struct mca_btl_base_endpoint_t *endpoint,
+                                           void *local_address,
+                                           mca_btl_base_registration_handle_t *local_handle,
+                                           mca_btl_base_rdma_completion_fn_t callback,
+                                           void *context, void *cbdata)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_take(&endpoint->module->fragments_bare, endpoint);
+
+    if (OPAL_LIKELY(NULL != fragment)) {
+        fragment->rdma.callback = callback;
+        fragment->rdma.local_address = local_address;
+        fragment->rdma.local_handle = local_handle;
+        fragment->rdma.context = context;
+        fragment->rdma.cbdata = cbdata;
+        fragment->rdma.whole = fragment;
+        fragment->rdma.parts = 1;
+        fragment->status = OPAL_SUCCESS;
+    }
+    return fragment;
+}
+
+/** Begin a PUT or GET: now, or when the thread that is inside leaves. Returns what btl_put does. */
+static int rdma_start(mca_btl_rawe_fragment_t *fragment, bool (*start)(mca_btl_rawe_fragment_t *),
+                      void (*handed_over)(struct mca_btl_rawe_work *))
+{
+    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
+        fragment->work.perform = handed_over;
+        mca_btl_rawe_lock_hand_over(&fragment->work);
+        return OPAL_SUCCESS;
+    }
+    bool taken = start(fragment);
+    mca_btl_rawe_unlock();
+    if (OPAL_UNLIKELY(!taken)) {
+        mca_btl_rawe_free(NULL, &fragment->base);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    return OPAL_SUCCESS;
 }
 
 int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -442,26 +491,17 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
-
     (void)flags;
     (void)order;
     if (0 == size) {
         callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    mca_btl_rawe_fragment_t *fragment = fragment_take(&module->fragments_bare, endpoint);
+    mca_btl_rawe_fragment_t *fragment =
+        rdma_begin(endpoint, local_address, local_handle, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == fragment)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    fragment->put.callback = callback;
-    fragment->put.local_address = local_address;
-    fragment->put.local_handle = local_handle;
-    fragment->put.context = context;
-    fragment->put.cbdata = cbdata;
-    fragment->put.whole = fragment;
-    fragment->put.parts = 1;
-    fragment->status = OPAL_SUCCESS;
     struct rawe_send *send = &fragment->message.send;
     send->done = put_done;
     send->piece_count = 1;
@@ -470,17 +510,89 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->handle_index = remote_handle->index;
     send->handle_key = remote_handle->key;
     send->offset = remote_address - remote_handle->base;
+    return rdma_start(fragment, put, put_handed_over);
+}
 
-    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
-        fragment->work.perform = put_handed_over;
-        mca_btl_rawe_lock_hand_over(&fragment->work);
-        return OPAL_SUCCESS;
+static mca_btl_rawe_fragment_t *fragment_of_get(struct rawe_operation *operation)
+{
+    return (mca_btl_rawe_fragment_t *)((char *)operation -
+                                       offsetof(mca_btl_rawe_fragment_t, operation));
+}
+
+/** The peer does not let us read what it has offered: the receiver would never learn why. */
+static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
+{
+    mca_btl_rawe_module_t *module = endpoint->module;
+    char peer[48], text[] = "rawe: a peer refused access to a message";
+
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                      mca_btl_rawe_refusal_text(refusal));
+    if (NULL != module->error_callback) {
+        /* No process has failed: if one is named, 5.0 may go on without it. */
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
     }
-    bool taken = put(fragment);
-    mca_btl_rawe_unlock();
-    if (OPAL_UNLIKELY(!taken)) {
-        mca_btl_rawe_free(btl, &fragment->base);
+}
+
+/** rawe_operation.done of a GET. */
+static void get_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_of_get(operation);
+
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
+        get_refused(fragment->endpoint, operation->refusal);
+    }
+    fragment->status = opal_status(status);
+    rdma_done(fragment);
+}
+
+static bool get(mca_btl_rawe_fragment_t *fragment)
+{
+    mca_btl_base_endpoint_t *endpoint = fragment->endpoint;
+    bool taken = rawe_peer_operate(&endpoint->peer, &fragment->operation);
+
+    mca_btl_rawe_thread_watch(endpoint->module);
+    return taken;
+}
+
+/** mca_btl_rawe_work.perform of a GET. */
+static void get_handed_over(struct mca_btl_rawe_work *work)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
+    struct rawe_engine *engine = &fragment->endpoint->module->engine;
+    bool deferring = begin_work(engine);
+
+    if (!get(fragment)) {
+        report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
+    }
+    end_work(engine, deferring);
+}
+
+int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     void *local_address, uint64_t remote_address,
+                     mca_btl_base_registration_handle_t *local_handle,
+                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                     void *cbdata)
+{
+    (void)btl;
+    (void)flags;
+    (void)order;
+    if (rawe_peer_next(&endpoint->peer) != &endpoint->peer) {
+        return OPAL_ERR_NOT_AVAILABLE; /* a PUT goes by all routes, a reply by one: ob1 has it PUT */
+    }
+    mca_btl_rawe_fragment_t *fragment =
+        rdma_begin(endpoint, local_address, local_handle, callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == fragment)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    return OPAL_SUCCESS;
+    fragment->operation.done = get_done;
+    fragment->operation.handle_index = remote_handle->index;
+    fragment->operation.handle_key = remote_handle->key;
+    fragment->operation.offset = remote_address - remote_handle->base;
+    fragment->operation.len_bytes = size;
+    fragment->operation.to = local_address;
+    fragment->operation.atomic = 0;
+    fragment->operation.compare = 0;
+    return rdma_start(fragment, get, get_handed_over);
 }

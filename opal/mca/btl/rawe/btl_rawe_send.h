@@ -22,7 +22,10 @@ typedef struct mca_btl_rawe_fragment {
     mca_btl_base_segment_t segments[2];
     struct mca_btl_base_endpoint_t *endpoint;
     opal_free_list_t *list;
-    struct rawe_message message;                 /**< of a PUT, `send` only */
+    union {
+        struct rawe_message message;     /**< of a PUT, `send` only */
+        struct rawe_operation operation; /**< of a GET */
+    };
     struct mca_btl_rawe_work work;               /**< to send it, when another thread is inside */
     struct mca_btl_rawe_fragment *next_complete; /**< see mca_btl_rawe_send_complete_deferred */
     int status;                                  /**< ... with which it is complete */
@@ -33,14 +36,15 @@ typedef struct mca_btl_rawe_fragment {
         mca_btl_base_registration_handle_t *local_handle;
         void *context;
         void *cbdata;
-        struct mca_btl_rawe_fragment *whole; /**< itself, or the PUT that it is a part of */
-        unsigned parts;                      /**< of a whole: how many are not complete */
-    } put;
+        struct mca_btl_rawe_fragment
+            *whole;     /**< itself, or the PUT that it is a part of; NULL: a send */
+        unsigned parts; /**< of a whole: how many are not complete */
+    } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
 
-/** btl_alloc, btl_free, btl_prepare_src, btl_send, btl_sendi, btl_put. */
+/** btl_alloc, btl_free, btl_prepare_src, btl_send, btl_sendi, btl_put, btl_get. */
 mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
                                               struct mca_btl_base_endpoint_t *endpoint,
                                               uint8_t order, size_t size, uint32_t flags);
@@ -57,6 +61,12 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
                        size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                        mca_btl_base_descriptor_t **descriptor);
 int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     void *local_address, uint64_t remote_address,
+                     mca_btl_base_registration_handle_t *local_handle,
+                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                     void *cbdata);
+int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                      void *local_address, uint64_t remote_address,
                      mca_btl_base_registration_handle_t *local_handle,
                      mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
