@@ -62,6 +62,7 @@ PARTS = {
     "seeds": (IMB, "--suite", "seeds"),
     "nas": ("bench/nas-runs/compare",),
     "apps": ("bench/app-runs/compare",),
+    "overlap": ("bench/overlap/compare",),
     "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),

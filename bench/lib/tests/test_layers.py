@@ -12,6 +12,7 @@ DRIVERS = {
     "imbruns": "imb-runs/imbruns",
     "nasruns": "nas-runs/nasruns",
     "appruns": "app-runs/appruns",
+    "overlap_driver": "overlap",
     "thread_driver": "thread-rate",
     "window_driver": "window-rate",
 }

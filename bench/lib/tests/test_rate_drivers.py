@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rate_driver.py and of its drivers, thread-rate and window-rate."""
+"""Tests of rate_driver.py and of its drivers: overlap, thread-rate and window-rate."""
 
 import drivers
 import pytest
@@ -17,7 +17,7 @@ def plan(name, *argv):
     return found, driver, driver.plan(found, None)
 
 
-@pytest.mark.parametrize("name", ["thread-rate", "window-rate"])
+@pytest.mark.parametrize("name", ["overlap", "thread-rate", "window-rate"])
 def test_parse__batches_are_cut_unless_told_otherwise(name):
     found, _, _ = plan(name)
     assert found.shape["nic"] == "cut" and not found.left_out
@@ -53,3 +53,13 @@ def test_read__the_rate_or_why_there_is_none():
     assert done.metrics == {"rate": 4711.0}
     with pytest.raises(BenchError, match="no rate"):
         driver.read(runs[0], Outcome(0, "mpirun: no route\n", "", 1.0), [])
+
+
+def test_read__the_times_with_and_without_computing_or_why_there_are_none():
+    _, driver, runs = plan("overlap", "--time", "1")
+    assert runs[0].commands[0][-4:] == ("program", "sender", "65536", "1.0")
+    text = "waiting: 55.5 us, at most 70.0\ncomputing: -1.2 us, at most 90.0\n"
+    done = driver.read(runs[0], Outcome(0, text, "", 1.0), [])
+    assert done.metrics == {"waiting": 55.5, "computing": -1.2}
+    with pytest.raises(BenchError, match="no time"):
+        driver.read(runs[0], Outcome(0, "waiting: 55.5 us\n", "", 1.0), [])

@@ -34,8 +34,14 @@ def test_without_the_progress_thread_nothing_is_held_back(run, count, size):
     assert run("blocking", count, size, options) == "received while away"
 
 
+@pytest.mark.parametrize("count, size, loss", [(1, 70_000, 0), (1, 3_000_000, 1), (3, 300_000, 10)])
+def test_long_messages_are_read_from_a_sender_that_computes(run, count, size, loss):
+    assert run("sender", count, size, loss=loss) == "received while away"
+
+
 def test_a_long_put_to_a_receiver_that_computes(run):
-    assert run("put", 1, 3_000_000) == "sent while away"
+    options = ("--mca", "btl_rawe_flags", "send,put")  # no GET
+    assert run("put", 1, 3_000_000, options) == "sent while away"
 
 
 @pytest.mark.parametrize("loss", [0, 10])
