@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "conn/rawe_engine_state.h"
+#include "conn/rawe_conn_state.h"
 
 /** What the link puts in front of a batch header. */
 #define NET_BATCH_OVERHEAD_BYTES 20u

@@ -220,8 +220,8 @@ def mutant(tmp_path):
 @pytest.mark.parametrize(
     ("path", "text", "reason"),
     [
-        ("core/send/rawe_rtt.c", '#include "rawe_engine.h"\n', "an arrow points up"),
-        ("core/send/rawe_rtt.c", '#include "rawe_engine.h"\n', "circle of"),
+        ("core/send/rawe_loss.c", '#include "rawe_engine.h"\n', "an arrow points up"),
+        ("core/send/rawe_loss.c", '#include "rawe_engine.h"\n', "circle of"),
         ("core/base/rawe_wire.h", '#include "base/rawe_timer.h"\n', "an arrow points up"),
         ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
         (

@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "conn/rawe_conn_state.h"
-#include "conn/rawe_engine_state.h"
 
 /** Returns false when there is no memory. The configuration must be within its bounds (assert). */
 bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,

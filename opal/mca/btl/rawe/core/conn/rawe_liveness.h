@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "send/rawe_rtt.h"
+#include "send/rawe_loss.h"
 
 /**
  * Probes whose answer is understood: of those not answered yet the oldest ones, as answers come in

@@ -1,9 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive window: which frames of a connection have come (rawe_acktr.h), and which acknowledgement
- * is owed for them: at once, after some more frames, or after a delay, unless a data frame carries
- * it before.
+ * Receive window: which frames of a connection have come, so that each is taken once, and which
+ * acknowledgement is owed for them: at once, after some more frames, or after a delay, unless a data
+ * frame carries it before.
+ *
+ *        next                         next + span
+ *   ......|x.xx.x.....................|
+ *   taken   bit i of the ring = sequence number has been taken; next itself never has
  */
 #ifndef RAWE_RECVWIN_H
 #define RAWE_RECVWIN_H
@@ -12,7 +16,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_acktr.h"
+#include "base/rawe_wire.h"
+
+struct rawe_acktr {
+    uint32_t next;    /**< smallest sequence number not taken yet */
+    uint32_t beyond;  /**< how many have been taken beyond it: 0 when nothing is missing */
+    uint32_t highest; /**< largest sequence number taken, when beyond != 0 */
+    uint64_t taken[RAWE_WINDOW_FRAMES_MAX / 64]; /**< ring, indexed by sequence number */
+};
+
+void rawe_acktr_init(struct rawe_acktr *acktr);
+
+enum rawe_acktr_verdict {
+    RAWE_ACKTR_NEW,       /**< never seen */
+    RAWE_ACKTR_DUPLICATE, /**< taken before */
+    RAWE_ACKTR_OUTSIDE,   /**< so far ahead that no honest sender can have sent it */
+};
+
+/** What to do with a sequence number; changes nothing. */
+enum rawe_acktr_verdict rawe_acktr_check(const struct rawe_acktr *acktr, uint32_t sequence);
+
+/** Note that a sequence number, found RAWE_ACKTR_NEW, has been taken. */
+void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence);
+
+/**
+ * Write the SACK block for the present state to `out` (RAWE_SACK_BYTES_MAX bytes).
+ * Returns its length, 0 when nothing beyond `next` has been taken.
+ */
+size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
 
 /** While something is missing, acknowledge every few frames, so that the sender learns what. */
 #define RAWE_RECVWIN_EVERY_WITH_GAP 4u

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_rtt.h"
+#include "rawe_loss.h"
 
 struct rawe_cc;
 

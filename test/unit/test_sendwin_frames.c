@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "send/rawe_txframe.h"
+#include "send/rawe_sendwin.h"
 #include "unit_test.h"
 
 #define COPY_MAX_BYTES 4000u
