@@ -179,7 +179,7 @@ static bool places_valid(const struct rawe_helper_request *request)
 static enum rawe_helper_status check_request(const struct rawe_helper_request *request,
                                              size_t len_bytes)
 {
-    const bool bulk = request->what == RAWE_PORT_BULK;
+    const bool bulk = rawe_port_use_is_bulk((enum rawe_port_use)request->what);
     const bool responder = request->what == RAWE_PORT_RESPONDER;
     const bool founder = request->place_count != 0;
 
@@ -189,8 +189,7 @@ static enum rawe_helper_status check_request(const struct rawe_helper_request *r
     if (request->version != RAWE_HELPER_VERSION) {
         return RAWE_HELPER_OTHER_VERSION;
     }
-    if (len_bytes != sizeof *request ||
-        (request->what != RAWE_PORT_EXPRESS && !bulk && !responder) ||
+    if (len_bytes != sizeof *request || request->what >= RAWE_PORT_USES ||
         !name_valid(request->interface) || (request->ethertype == 0) != bulk ||
         request->place_count > RAWE_FANOUT_PLACES_MAX || !places_valid(request)) {
         return RAWE_HELPER_BAD_REQUEST;
@@ -325,7 +324,7 @@ static enum rawe_helper_status decide(const struct rawe_helper_request *request,
                                       const struct permission *permission)
 {
     const bool ethertype =
-        request->what == RAWE_PORT_BULK ||
+        rawe_port_use_is_bulk((enum rawe_port_use)request->what) ||
         (permission->ethertypes_listed ? permission->ethertype
                                        : request->ethertype == ETHERTYPE_DEFAULT);
 
@@ -437,6 +436,7 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
         [RAWE_PORT_EXPRESS] = "link",
         [RAWE_PORT_RESPONDER] = "responder",
         [RAWE_PORT_BULK] = "bulk",
+        [RAWE_PORT_MIDDLE] = "middle bulk",
     };
 
     if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
@@ -448,7 +448,7 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
            "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
            (unsigned long)caller.uid, (unsigned long)caller.gid,
            request->place_count != 0 ? "group of " : "", kinds[request->what], request->interface,
-           request->what == RAWE_PORT_BULK ? (unsigned)ETHERTYPE_IPV4 : request->ethertype);
+           request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
 }
 
 /**

@@ -70,7 +70,7 @@ static void check_good(const struct rawe_helper_request *request)
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(RAWE_FANOUT_PLACES_MAX)];
     const char *name = request->interface;
 
-    FUZZ_CHECK(request->what <= RAWE_PORT_BULK, "an unknown kind of socket was taken");
+    FUZZ_CHECK(request->what < RAWE_PORT_USES, "an unknown kind of socket was taken");
     FUZZ_CHECK(name[0] != '\0' && name[sizeof request->interface - 1] == '\0',
                "a name without end was taken");
     for (; *name != '\0'; name++) {

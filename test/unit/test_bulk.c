@@ -24,7 +24,7 @@
 #define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 #define DATA_BYTES_MAX 40000u
 
-static struct rawe_packet bulk;
+static struct rawe_packet bulk, middle;
 static int far_fd;
 static unsigned filled; /**< slots, since the last reception */
 static uint8_t memory[DATA_BYTES_MAX];
@@ -67,10 +67,27 @@ static void set_up(void)
     places = 0;
 }
 
+/** Give the bulk port a middle one. */
+static void set_up_middle(void)
+{
+    uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
+    assert_non_null(slots);
+    middle = bulk;
+    middle.scratch = NULL;
+    middle.config.use = RAWE_PORT_MIDDLE;
+    middle.ring.next = (struct tpacket2_hdr *)(void *)slots;
+    middle.ring.memory = slots;
+    middle.port.word = &middle.ring.next->tp_status;
+    bulk.port.beside = &middle.port;
+}
+
 static void tear_down(void)
 {
     close(bulk.port.fd);
     close(far_fd);
+    if (bulk.port.beside != NULL) {
+        free(middle.ring.memory);
+    }
     free(bulk.ring.memory);
     free(bulk.scratch);
 }
@@ -126,7 +143,9 @@ struct arrival {
     bool other_queued; /**< the queue has another one */
 };
 
-static void arrive(struct arrival arrival)
+/** In the next free slot of the ring, `in_ring` of which have been filled. */
+static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_ring,
+                                      struct arrival arrival)
 {
     static uint8_t bytes[sizeof(struct rawe_packet_envelope) + DATA_BYTES_MAX];
     const size_t vnet_bytes = sizeof(struct virtio_net_hdr);
@@ -137,11 +156,10 @@ static void arrive(struct arrival arrival)
     const size_t ip_bytes = (size_t)((int)(HEAD_BYTES - RAWE_ETH_HEADER_BYTES) +
                                      (int)arrival.data_bytes + arrival.ip_lie);
     struct tpacket2_hdr *slot =
-        (struct tpacket2_hdr *)(void *)((uint8_t *)bulk.ring.next + filled * (size_t)SLOT_BYTES);
-    if ((uint8_t *)slot >= bulk.ring.memory + bulk.ring.memory_bytes) {
-        slot = (struct tpacket2_hdr *)(void *)((uint8_t *)slot - bulk.ring.memory_bytes);
+        (struct tpacket2_hdr *)(void *)((uint8_t *)ring->next + in_ring * (size_t)SLOT_BYTES);
+    if ((uint8_t *)slot >= ring->memory + ring->memory_bytes) {
+        slot = (struct tpacket2_hdr *)(void *)((uint8_t *)slot - ring->memory_bytes);
     }
-    filled++;
     envelope.packet[RAWE_MAC_BYTES + 5] = 9;
     envelope.packet[RAWE_ETH_HEADER_BYTES + 2] = (uint8_t)(ip_bytes >> 8);
     envelope.packet[RAWE_ETH_HEADER_BYTES + 3] = (uint8_t)ip_bytes;
@@ -163,6 +181,12 @@ static void arrive(struct arrival arrival)
         assert_int_equal(send(far_fd, bytes, vnet_bytes + len_bytes, 0), vnet_bytes + len_bytes);
     }
     slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
+    return slot;
+}
+
+static void arrive(struct arrival arrival)
+{
+    arrive_in(&bulk.ring, filled++, arrival);
 }
 
 /** One packet was handed up, with all that was sent. */
@@ -290,5 +314,59 @@ TEST(rawe_packet_receive__the_queue_has_another_packet)
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .other_queued = true});
     assert_int_equal(receive(8), 0);
     assert_int_equal(packet_count, 0);
+    assert_goes_on();
+}
+
+/** What two rings have is received in the order in which it came: tp_sec, then tp_nsec. */
+TEST(rawe_packet_receive__two_rings_in_order)
+{
+    static const struct {
+        bool in_middle;
+        uint32_t sec, nsec;
+    } came[] = {{true, 7, 999}, {false, 8, 5}, {false, 8, 6}, {true, 9, 1}};
+    unsigned in_ring[2] = {0, 0};
+
+    set_up_middle();
+    for (uint8_t i = 0; i < SLOTS; i++) {
+        const struct rawe_ring *ring = came[i].in_middle ? &middle.ring : &bulk.ring;
+        struct tpacket2_hdr *slot = arrive_in(ring, in_ring[came[i].in_middle]++,
+                                              (struct arrival){.tag = i, .data_bytes = 100});
+        slot->tp_sec = came[i].sec;
+        slot->tp_nsec = came[i].nsec;
+    }
+    assert_int_equal(receive(8), 4);
+    for (uint8_t i = 0; i < SLOTS; i++) {
+        assert_int_equal(packets[i].tag, i);
+        assert_true(packets[i].right);
+    }
+    assert_false(rawe_port_pending(&bulk.port));
+}
+
+TEST(rawe_packet_receive__something_beside)
+{
+    struct rawe_port_counters counters;
+
+    set_up_middle();
+    assert_int_equal(receive(8), 0);
+    arrive_in(&middle.ring, 0, (struct arrival){.tag = 1, .data_bytes = 1000, .gso_size = 500});
+    assert_true(rawe_port_pending(&bulk.port));
+    assert_int_equal(receive(8), 2);
+    assert_handed_up(1, 1000);
+    rawe_port_read_counters(&bulk.port, &counters);
+    assert_int_equal(counters.frames_received, 2);
+    assert_goes_on();
+}
+
+/** Its filter lets no such packet through: it would not be in the queue of the bulk port. */
+TEST(rawe_packet_receive__too_long_beside)
+{
+    struct rawe_port_counters counters;
+
+    set_up_middle();
+    arrive_in(&middle.ring, 0, (struct arrival){.tag = 1, .data_bytes = 3000, .not_queued = true});
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    rawe_port_read_counters(&bulk.port, &counters);
+    assert_int_equal(counters.ring_drops, 1);
     assert_goes_on();
 }

@@ -14,10 +14,10 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/** All memory of a module's sockets: its own ring, bulk's, the responder's. */
+/** All memory of a module's sockets: its own ring, the two of bulk, the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
-    return (ring_bytes + ring_bytes / 4 + RAWE_RING_RESPONDER_BYTES) * processes * links;
+    return (ring_bytes + ring_bytes / 4 * 2 + RAWE_RING_RESPONDER_BYTES) * processes * links;
 }
 
 TEST(share__few_processes_get_all_that_helps)

@@ -44,6 +44,14 @@ static struct rawe_helper_request bulk_request(void)
     return request;
 }
 
+static struct rawe_helper_request middle_request(void)
+{
+    struct rawe_helper_request request = bulk_request();
+
+    request.what = RAWE_PORT_MIDDLE;
+    return request;
+}
+
 static struct rawe_helper_request responder_request(void)
 {
     struct rawe_helper_request request = link_request();
@@ -76,8 +84,13 @@ static enum rawe_helper_status check(const struct rawe_helper_request *request)
 TEST(check_request__takes_what_rawe_asks_for)
 {
     const struct rawe_helper_request requests[] = {
-        link_request(),     bulk_request(),     responder_request(),
-        founder_request(1), founder_request(2), founder_request(RAWE_FANOUT_PLACES_MAX),
+        link_request(),
+        bulk_request(),
+        middle_request(),
+        responder_request(),
+        founder_request(1),
+        founder_request(2),
+        founder_request(RAWE_FANOUT_PLACES_MAX),
     };
 
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
@@ -110,7 +123,8 @@ TEST(check_request__recognizes_other_versions)
 
 TEST(check_request__refuses_what_is_no_kind_of_socket)
 {
-    static const uint32_t kinds[] = {3, 4, 255, 256, 0x7FFFFFFF, 0x80000000, UINT32_MAX};
+    static const uint32_t kinds[] = {RAWE_PORT_USES, 5,          255,       256,
+                                     0x7FFFFFFF,     0x80000000, UINT32_MAX};
     struct rawe_helper_request request = link_request();
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -19,6 +19,13 @@
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_filter.h"
 
 #define FRAME_BYTES 120u
+#define FRAME_BYTES_MAX 18000u
+
+/** Bytes of a frame that belongs to a socket of this use. */
+static size_t length_for(enum rawe_port_use use)
+{
+    return use == RAWE_PORT_MIDDLE ? RAWE_FILTER_MIDDLE_MIN : FRAME_BYTES;
+}
 
 /** A socket of the end `b`, bound to everything. */
 static int open_for(enum rawe_port_use use)
@@ -51,13 +58,13 @@ static int open_sender(void)
 /** A frame for `b`, with port, key and type where its socket for `use` expects them. */
 static void make(uint8_t *frame, enum rawe_port_use use)
 {
-    const bool bulk = use == RAWE_PORT_BULK;
+    const bool bulk = rawe_port_use_is_bulk(use);
     uint8_t *head = frame + (bulk ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES);
     const uint32_t key = htonl(net.b.key);
     const uint16_t port = htons(net.b.port);
     const uint16_t ethertype = htons(bulk ? ETHERTYPE_IPV4 : 0x88B5);
 
-    memset(frame, 0, FRAME_BYTES);
+    memset(frame, 0, FRAME_BYTES_MAX);
     memcpy(frame, net.b.mac, 6);
     memcpy(frame + 6, net.a.mac, 6);
     memcpy(frame + 12, &ethertype, sizeof ethertype);
@@ -72,18 +79,19 @@ static void make(uint8_t *frame, enum rawe_port_use use)
 }
 
 /** The socket is given the frame that belongs to it, and not `bad`, which was sent before. */
-static void check_only_good(enum rawe_port_use use, const uint8_t *bad)
+static void check_only_good(enum rawe_port_use use, const uint8_t *bad, size_t bad_bytes)
 {
+    const ssize_t good_bytes = (ssize_t)length_for(use);
     const int from = open_sender(), to = open_for(use);
     const struct timeval patience = {.tv_sec = 10};
-    uint8_t good[FRAME_BYTES], got[FRAME_BYTES];
+    uint8_t good[FRAME_BYTES_MAX], got[FRAME_BYTES_MAX];
 
     make(good, use);
     assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(send(from, bad, FRAME_BYTES, 0), FRAME_BYTES);
-    assert_int_equal(send(from, good, FRAME_BYTES, 0), FRAME_BYTES);
-    assert_int_equal(recv(to, got, sizeof got, 0), FRAME_BYTES);
-    assert_memory_equal(got, good, FRAME_BYTES);
+    assert_int_equal(send(from, bad, bad_bytes, 0), bad_bytes);
+    assert_int_equal(send(from, good, (size_t)good_bytes, 0), good_bytes);
+    assert_int_equal(recv(to, got, sizeof got, 0), good_bytes);
+    assert_memory_equal(got, good, good_bytes);
     assert_int_equal(recv(to, got, sizeof got, MSG_DONTWAIT), -1);
     assert_int_equal(errno, EAGAIN);
     close(from);
@@ -93,25 +101,44 @@ static void check_only_good(enum rawe_port_use use, const uint8_t *bad)
 TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
 {
     static const enum rawe_port_use kinds[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
-                                               RAWE_PORT_BULK};
-    uint8_t bad[FRAME_BYTES];
+                                               RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
+    uint8_t bad[FRAME_BYTES_MAX];
 
+    fixture_renew(&net, 20000);
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make(bad, kinds[i]);
         bad[13] ^= 1;
-        check_only_good(kinds[i], bad);
+        check_only_good(kinds[i], bad, length_for(kinds[i]));
     }
 }
 
 /** A foreign TCP segment may have the right bytes where a batch has its port, key and type. */
 TEST(attach__bulk_refuses_other_ipv4_packets)
 {
-    uint8_t bad[FRAME_BYTES];
+    uint8_t bad[FRAME_BYTES_MAX];
 
     for (unsigned i = 0; i < 4; i++) {
         make(bad, RAWE_PORT_BULK);
         bad[RAWE_ETH_HEADER_BYTES + 12 + i] = 10;
-        check_only_good(RAWE_PORT_BULK, bad);
+        check_only_good(RAWE_PORT_BULK, bad, FRAME_BYTES);
+    }
+}
+
+/** Each length belongs to one of the two sockets for batches. */
+TEST(attach__bulk_and_middle_share_by_length)
+{
+    static const size_t of_bulk[] = {FRAME_BYTES, RAWE_FILTER_MIDDLE_MIN - 1,
+                                     RAWE_FILTER_MIDDLE_MAX + 1, FRAME_BYTES_MAX};
+    static const size_t of_middle[] = {RAWE_FILTER_MIDDLE_MIN, RAWE_FILTER_MIDDLE_MAX};
+    uint8_t frame[FRAME_BYTES_MAX];
+
+    fixture_renew(&net, 20000); /* in one frame what else only merged packets have */
+    make(frame, RAWE_PORT_BULK);
+    for (unsigned i = 0; i < sizeof of_bulk / sizeof of_bulk[0]; i++) {
+        check_only_good(RAWE_PORT_MIDDLE, frame, of_bulk[i]);
+    }
+    for (unsigned i = 0; i < sizeof of_middle / sizeof of_middle[0]; i++) {
+        check_only_good(RAWE_PORT_BULK, frame, of_middle[i]);
     }
 }
 

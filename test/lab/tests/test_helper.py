@@ -27,7 +27,7 @@ from unprivileged import (
 
 # Request and answer: linux/packet/rawe_helper.h.
 PLACES = 510
-LINK, RESPONDER, BULK = range(3)
+LINK, RESPONDER, BULK, MIDDLE = range(4)
 (
     GRANTED,
     OTHER_VERSION,
@@ -210,7 +210,7 @@ def test_what_the_list_refuses_is_in_the_message(make_lab, place):
 # ---- requests ----
 
 
-def request(version=1, what=LINK, interface=b"lo", ethertype=ETHERTYPE, **fields):
+def request(version=2, what=LINK, interface=b"lo", ethertype=ETHERTYPE, **fields):
     """A request as its bytes."""
     places = fields.get("places", ())
     head = struct.pack(
@@ -257,6 +257,7 @@ def close(descriptors):
 GOOD = {
     "link": request(),
     "bulk": request(what=BULK, ethertype=0),
+    "middle bulk": request(what=MIDDLE, ethertype=0),
     "responder": request(what=RESPONDER, ping_port=3, ping_key=4),
     "founder": founder((1, 0), (2, 1)),
     "full group": founder(*((3 * i, i % 255) for i in range(PLACES))),
@@ -266,7 +267,7 @@ HOSTILE = {
     "one byte": (b"\1", BAD_REQUEST),
     "much more": (request() + bytes(60000), BAD_REQUEST),
     "all ones": (b"\xff" * len(request()), OTHER_VERSION),
-    "other version": (request(version=2)[:8], OTHER_VERSION),
+    "other version": (request(version=1)[:8], OTHER_VERSION),
     "interface for the log": (request(interface=b"lo\nroot: all"), BAD_REQUEST),
     "interface with format": (request(interface=b"%n%n%n%s"), INTERFACE_REFUSED),
     "interface as pattern": (request(interface=b"eth*"), INTERFACE_UNKNOWN),

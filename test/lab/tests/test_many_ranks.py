@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 RANKS_A_HOST = 4
 RANKS = 2 * RANKS_A_HOST
 EACH_HOST = ("--map-by", f"ppr:{RANKS_A_HOST}:node")
-SOCKETS_A_RANK = 6  # link, bulk and responder, on eth0 and on lo
+SOCKETS_A_RANK = 8  # link, bulk in two lengths and responder, on eth0 and on lo
 
 
 def grouped(lab, host):
@@ -102,7 +102,7 @@ def sockets(lab, host, interface):
 
 @pytest.mark.parametrize(
     "btls, ranks, count",
-    [("rawe,self", 1, 1), ("rawe,self", 2, 6), ("rawe,vader,self", 2, 2)],
+    [("rawe,self", 1, 1), ("rawe,self", 2, 8), ("rawe,vader,self", 2, 2)],
 )
 def test_lo_is_opened_only_when_it_is_needed(
     make_lab, build, endless, tmp_path, btls, ranks, count
@@ -112,7 +112,7 @@ def test_lo_is_opened_only_when_it_is_needed(
     job = Job(lab, build, [*words, endless, "until", tmp_path / "end"])
     job.wait_for("works", 2 * ranks)
     assert [sockets(lab, host, "lo") for host in range(2)] == [count, count]
-    assert [sockets(lab, host, "eth0") for host in range(2)] == [3 * ranks, 3 * ranks]
+    assert [sockets(lab, host, "eth0") for host in range(2)] == [4 * ranks, 4 * ranks]
     (tmp_path / "end").touch()
     assert_success(job.finish())
 

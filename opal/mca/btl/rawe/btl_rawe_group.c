@@ -132,8 +132,8 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
     if (NULL != group && !module->links_in_group) {
         module->links_in_group = true;
         rawe_host_group_register(group, module->link);
-        if (NULL != module->bulk) {
-            rawe_host_group_register(group, module->bulk);
+        for (const struct rawe_port *port = module->bulk; NULL != port; port = port->beside) {
+            rawe_host_group_register(group, port);
         }
     }
 }

@@ -380,8 +380,8 @@ static void close_port(void *port)
     rawe_port_close(port);
 }
 
-/** Link, responder and bulk of each module. */
-#define CLOSINGS_MAX (3u * MCA_BTL_RAWE_MODULES_MAX)
+/** Link, responder, bulk and what is beside that, of each module. */
+#define CLOSINGS_MAX (4u * MCA_BTL_RAWE_MODULES_MAX)
 
 /** A socket that a thread closes. */
 static struct closing {
@@ -438,8 +438,11 @@ static void close_sockets(mca_btl_rawe_module_t *module)
         rawe_responder_detach(module->responder);
         close_beside(close_responder, module->responder);
     }
-    if (NULL != module->bulk) {
-        close_beside(close_port, module->bulk);
+    while (NULL != module->bulk) {
+        struct rawe_port *port = module->bulk;
+        module->bulk = port->beside;
+        port->beside = NULL;
+        close_beside(close_port, port);
     }
     if (NULL != module->link) {
         close_beside(close_port, module->link);

@@ -60,7 +60,7 @@ struct offsets {
 };
 
 struct program {
-    struct sock_filter statements[24];
+    struct sock_filter statements[32];
     unsigned short length;
 };
 
@@ -74,6 +74,17 @@ static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t
 {
     append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
     append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+}
+
+/** Drop the packets of the other port for batches, by their length: no load, so it comes first. */
+static void demand_length(struct program *program, bool middle)
+{
+    append(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0));
+    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, RAWE_FILTER_MIDDLE_MIN,
+                                                 0, middle ? 1 : 2));
+    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, RAWE_FILTER_MIDDLE_MAX,
+                                                 middle ? 0 : 1, middle ? 1 : 0));
     append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
 }
 
@@ -94,11 +105,14 @@ static int attach_for_session(int fd, const struct offsets *at,
     };
     struct program program = {.length = 0};
 
+    if (rawe_port_use_is_bulk(config->use)) {
+        demand_length(&program, config->use == RAWE_PORT_MIDDLE);
+    }
     demand(&program, BPF_W, at->key, config->key);
     demand(&program, BPF_H, at->port, config->port);
     demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), PACKET_HOST);
     demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
-    if (config->use == RAWE_PORT_BULK) {
+    if (rawe_port_use_is_bulk(config->use)) {
         demand(&program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
     }
     for (unsigned i = 0; i < LENGTH; i++) {
@@ -141,12 +155,12 @@ static int attach_for_responder(int fd, const struct rawe_port_config *config,
 
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
 {
-    return config->use == RAWE_PORT_BULK ? ETHERTYPE_IPV4 : config->ethertype;
+    return rawe_port_use_is_bulk(config->use) ? ETHERTYPE_IPV4 : config->ethertype;
 }
 
 uint32_t rawe_filter_key_offset(enum rawe_port_use use)
 {
-    return use == RAWE_PORT_BULK
+    return rawe_port_use_is_bulk(use)
                ? RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY
                : RAWE_OFFSET_KEY;
 }
@@ -167,7 +181,8 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
     if (config->use == RAWE_PORT_RESPONDER) {
         return attach_for_responder(fd, config, error);
     }
-    return attach_for_session(fd, config->use == RAWE_PORT_BULK ? &batch : &frame, config, error);
+    return attach_for_session(fd, rawe_port_use_is_bulk(config->use) ? &batch : &frame, config,
+                              error);
 }
 
 int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)

@@ -339,7 +339,7 @@ static bool begin_request(struct rawe_helper_request *request,
     memset(request, 0, sizeof *request);
     request->version = RAWE_HELPER_VERSION;
     request->what = config->use;
-    request->ethertype = config->use == RAWE_PORT_BULK ? 0 : config->ethertype;
+    request->ethertype = rawe_port_use_is_bulk(config->use) ? 0 : config->ethertype;
     if (if_indextoname((unsigned)config->interface_index, request->interface) == NULL) {
         *error = (struct rawe_port_error){"if_indextoname", errno};
         return false;

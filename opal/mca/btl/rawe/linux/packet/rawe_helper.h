@@ -22,10 +22,10 @@
 #include "rawe_filter.h"
 #include "../port/rawe_port.h"
 
-#define RAWE_HELPER_VERSION 1u
+#define RAWE_HELPER_VERSION 2u
 
 /** Sockets that one helper grants: those of an interface, and one. Earlier releases granted one. */
-#define RAWE_HELPER_SOCKETS_MAX 4u
+#define RAWE_HELPER_SOCKETS_MAX 5u
 
 /** Bytes of an interface's name, with the 0 at its end (IFNAMSIZ). */
 #define RAWE_HELPER_NAME_BYTES 16u

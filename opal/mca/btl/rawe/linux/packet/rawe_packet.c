@@ -29,8 +29,14 @@
 /** Part of the express port's ring that bulk takes for its own beside it. */
 #define BULK_RING_DIVISOR 4u
 
-/** Packets of bulk up to this length behind the Ethernet header lie in the ring whole. */
-#define BULK_SLOT_BYTES_MAX 2048u
+/** Packets of bulk up to this length behind the Ethernet header lie in its ring whole. */
+#define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
+
+/** The same of the middle port: all that pass its filter. */
+#define MIDDLE_SLOT_BYTES (RAWE_FILTER_MIDDLE_MAX - RAWE_ETH_HEADER_BYTES)
+
+/** Frames that packets in the middle port's slots have, as a rule at least; by its filter two. */
+#define MIDDLE_SLOT_FRAMES 3u
 
 /** What a responder keeps of a frame: what follows in a PING has no content. */
 #define RESPONDER_SLOT_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
@@ -131,8 +137,8 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                                              "setsockopt(SO_PRIORITY)", error) != 0) ||
         (config->qdisc_bypass && set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1,
                                             "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
-        (config->use == RAWE_PORT_BULK &&
-         (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
+        (rawe_port_use_is_bulk(config->use) && prefix_vnet_header(fd, error) != 0) ||
+        (config->use == RAWE_PORT_BULK && queue_what_is_long(fd, error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
         rawe_filter_bind(fd, config, error) != 0) {
         rawe_ring_close(ring);
@@ -163,7 +169,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     const unsigned slots = rawe_ring_slots(&packet->ring);
 
     if (packet->config.use != RAWE_PORT_BULK) {
-        return slots;
+        return packet->config.use == RAWE_PORT_MIDDLE ? slots * MIDDLE_SLOT_FRAMES : slots;
     }
     /*
      * What the kernel charges for a packet is more than its length: page fragments, and some
@@ -193,10 +199,47 @@ static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *conf
         ring_bytes = RAWE_RING_RESPONDER_BYTES;
     } else if (config->use == RAWE_PORT_BULK) {
         slot_bytes = mtu_bytes < BULK_SLOT_BYTES_MAX ? mtu_bytes : BULK_SLOT_BYTES_MAX;
+    } else if (config->use == RAWE_PORT_MIDDLE) {
+        slot_bytes = MIDDLE_SLOT_BYTES;
+    }
+    if (rawe_port_use_is_bulk(config->use)) {
         slot_bytes += (uint32_t)sizeof(struct virtio_net_hdr);
         ring_bytes /= BULK_RING_DIVISOR;
     }
     return rawe_packet_open_socket(ring, config, slot_bytes, ring_bytes, error);
+}
+
+static void packet_close(struct rawe_port *port)
+{
+    struct rawe_packet *packet = (struct rawe_packet *)port;
+
+    rawe_port_close(port->beside);
+    rawe_ring_close(&packet->ring);
+    close(port->fd);
+    free(packet->scratch);
+    free(packet);
+}
+
+static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
+                       struct rawe_port_error *error);
+
+/** Give the bulk port its middle one, unless it is that itself. Returns 0, or -1 and the error. */
+static int open_beside(struct rawe_packet *packet, struct rawe_port_error *error)
+{
+    struct rawe_port *port = &packet->port;
+    struct rawe_port_config config = packet->config;
+
+    if (config.use != RAWE_PORT_BULK) {
+        return 0;
+    }
+    config.use = RAWE_PORT_MIDDLE;
+    if (packet_open(&port->beside, &config, error) != 0) {
+        return -1;
+    }
+    if (port->beside->receive_frames < port->receive_frames) {
+        port->receive_frames = port->beside->receive_frames;
+    }
+    return 0;
 }
 
 static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
@@ -227,6 +270,10 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
         .offloaded = bulk && (config->loopback || rawe_interface_cuts_batches(config->interface)),
     };
     point_at_next(packet);
+    if (open_beside(packet, error) != 0) {
+        packet_close(&packet->port);
+        return -1;
+    }
     *out = &packet->port;
     return 0;
 }
@@ -237,6 +284,10 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     struct rawe_port_config config = packet->config;
     struct rawe_ring ring;
 
+    /* First: when only this one fails, the caller still finds the other as it was. */
+    if (port->beside != NULL && packet_reopen(port->beside, interface_index, error) != 0) {
+        return -1;
+    }
     config.interface_index = interface_index;
     config.once = true; /* the caller comes again, and may not be kept */
     const int fd = open_ring(&ring, &config, error);
@@ -267,16 +318,6 @@ static int packet_interface(const struct rawe_port *port)
     return getsockname(port->fd, (void *)&address, &len_bytes) == 0 ? address.sll_ifindex : -1;
 }
 
-static void packet_close(struct rawe_port *port)
-{
-    struct rawe_packet *packet = (struct rawe_packet *)port;
-
-    rawe_ring_close(&packet->ring);
-    close(port->fd);
-    free(packet->scratch);
-    free(packet);
-}
-
 static void packet_read_counters(struct rawe_port *port, struct rawe_port_counters *counters)
 {
     struct rawe_packet *packet = (struct rawe_packet *)port;
@@ -288,6 +329,12 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
         packet->counters.ring_drops += stats.tp_drops;
     }
     *counters = packet->counters;
+    if (port->beside != NULL) {
+        struct rawe_port_counters beside;
+        packet_read_counters(port->beside, &beside);
+        counters->frames_received += beside.frames_received;
+        counters->ring_drops += beside.ring_drops;
+    }
 }
 
 /* ---- frames ---- */
@@ -462,24 +509,46 @@ static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *
     return batch.frames;
 }
 
+static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *b)
+{
+    return a->tp_sec < b->tp_sec || (a->tp_sec == b->tp_sec && a->tp_nsec < b->tp_nsec);
+}
+
+/**
+ * Which of the port and the one beside it has what came first, NULL: neither has anything. What came
+ * before a packet that is seen in one ring is seen in the other when that is looked at afterwards.
+ */
+static struct rawe_packet *earliest(struct rawe_packet *packet)
+{
+    struct rawe_packet *beside = (struct rawe_packet *)packet->port.beside;
+    bool waits = rawe_port_pending_itself(&packet->port);
+
+    if (beside == NULL || !rawe_port_pending_itself(&beside->port)) {
+        return waits ? packet : NULL;
+    }
+    waits = rawe_port_pending_itself(&packet->port);
+    return waits && is_earlier(packet->ring.next, beside->ring.next) ? packet : beside;
+}
+
 static unsigned packet_receive(struct rawe_port *port, unsigned budget,
                                const struct rawe_port_receiver *receiver, void *context)
 {
     struct rawe_packet *packet = (struct rawe_packet *)port;
-    const bool bulk = packet->config.use == RAWE_PORT_BULK;
+    const bool bulk = rawe_port_use_is_bulk(packet->config.use);
     unsigned frames = 0;
 
     for (unsigned taken = 0; taken < budget; taken++) {
-        struct tpacket2_hdr *slot = rawe_ring_take(&packet->ring);
+        struct rawe_packet *from = earliest(packet);
+        struct tpacket2_hdr *slot = from != NULL ? rawe_ring_take(&from->ring) : NULL;
         if (slot == NULL) {
             break;
         }
         /* Before the callback, which may come back here. */
-        point_at_next(packet);
+        point_at_next(from);
         if (bulk) {
-            frames += receive_packet(packet, slot, receiver, context);
+            frames += receive_packet(from, slot, receiver, context);
         } else {
-            receive_frame(packet, slot, receiver, context);
+            receive_frame(from, slot, receiver, context);
             frames++;
         }
         rawe_ring_give_back(slot);

@@ -20,6 +20,9 @@
  * socket has both (PACKET_COPY_THRESH): what fits a slot lies there whole; of what is longer the slot
  * has the beginning, enough to tell where it goes, and the packet waits in the socket's queue
  * (tpacket_rcv queues it before it hands the slot over), from where recvmsg copies it into place.
+ * As the kernel fills these slots in vain, they are short. Packets of middle length, up to some 16 kB,
+ * have a socket of their own (RAWE_PORT_MIDDLE), whose slots hold them whole: no system call. The
+ * filters share the packets out by length, and time stamps restore their order.
  */
 #ifndef RAWE_PACKET_H
 #define RAWE_PACKET_H

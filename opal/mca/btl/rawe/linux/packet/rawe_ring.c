@@ -66,8 +66,8 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
-    /* The ring of bulk has a quarter of the link's. */
-    const uint64_t ring_bytes = rings_bytes / 5 * 4;
+    /* The two rings for batches have a quarter of the link's each. */
+    const uint64_t ring_bytes = rings_bytes / 6 * 4;
 
     if (ring_bytes > SHARE_BYTES_MAX) {
         return SHARE_BYTES_MAX;

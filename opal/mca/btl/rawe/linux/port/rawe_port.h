@@ -24,7 +24,15 @@ enum rawe_port_use {
     RAWE_PORT_EXPRESS,   /**< all frames but PING and PONG */
     RAWE_PORT_RESPONDER, /**< PING and PONG to the responder's address, PROBE to the express port's */
     RAWE_PORT_BULK,      /**< batches */
+    RAWE_PORT_MIDDLE,    /**< beside a bulk port: those packets of batches that are not too long */
+    RAWE_PORT_USES,
 };
+
+/** Does it get batches? */
+static inline bool rawe_port_use_is_bulk(enum rawe_port_use use)
+{
+    return use == RAWE_PORT_BULK || use == RAWE_PORT_MIDDLE;
+}
 
 /** What went wrong, for the user: which step, errno, and the object it was done to. */
 struct rawe_port_error {
@@ -88,7 +96,9 @@ struct rawe_port {
     uint32_t mask;
     uint32_t idle;
     const struct rawe_port_kind *kind;
-    int fd;                  /**< readable when a frame waits, to sleep on */
+    struct rawe_port
+        *beside; /**< of bulk: has a part of its packets, in a socket of its own; NULL */
+    int fd;      /**< readable when a frame waits, to sleep on */
     unsigned receive_frames; /**< that fit at least: what receiver credit is dealt out of */
     unsigned overhead_bytes; /**< of bulk: what a packet has of the MTU, beside the batch header */
     bool offloaded;          /**< of bulk: the device cuts batches, or passes them whole */
@@ -144,10 +154,17 @@ static inline void rawe_port_close(struct rawe_port *port)
     }
 }
 
+/** Of the port without the one beside it. */
+static inline bool rawe_port_pending_itself(const struct rawe_port *port)
+{
+    return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle;
+}
+
 /** True when a frame waits: no system call. An idle progress loop asks millions of times a second. */
 static inline bool rawe_port_pending(const struct rawe_port *port)
 {
-    return (__atomic_load_n(port->word, __ATOMIC_ACQUIRE) & port->mask) != port->idle;
+    return rawe_port_pending_itself(port) ||
+           (port->beside != NULL && rawe_port_pending_itself(port->beside));
 }
 
 /** Hand over up to `budget` frames or packets, in order of arrival. Returns how many frames came. */
