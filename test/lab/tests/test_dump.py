@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
 
-DISSECTOR = Path(__file__).resolve().parents[3] / "tools/rawe.lua"
+ROOT = Path(__file__).resolve().parents[3]
+DISSECTOR = ROOT / "tools/rawe.lua"
+WIRE = (ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h").read_text(encoding="utf-8")
+VERSION = int(re.search(r"define RAWE_WIRE_VERSION (\d+)", WIRE).group(1))
 TO, FROM = bytes.fromhex("027261000002"), bytes.fromhex("027261000001")
 TYPES = ("DATA", "BULK", "ACK", "PROBE", "CONNECT", "CLOSE", "PING", "PONG", "SLICE")
 DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = range(1, 9)
@@ -26,7 +29,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=6):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=VERSION):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -54,7 +57,14 @@ PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
 
 
 def batch(
-    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=6
+    data_bytes,
+    at=0,
+    frames=1,
+    segment=1420,
+    kind=PART,
+    what=6000 << 32,
+    type_=BULK,
+    version=VERSION,
 ):
     """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
     length of the message, or the handle's key."""
@@ -263,7 +273,7 @@ def test_frames_of_a_job_with_checksums(make_lab, build, verify, dump, tmp_path)
     assert all(kind in types_in(lines) for kind in ("DATA", "BULK", "ACK", "CONNECT", "PING"))
     # One bit in the content of a frame that has a checksum.
     content = bytearray(file.read_bytes())
-    at = content.index(TO + FROM + b"\x88\xb5\x61")
+    at = content.index(TO + FROM + struct.pack(">HB", ETHERTYPE, VERSION << 4 | DATA))
     content[at + 14 + 24 + 8] ^= 1
     file.write_bytes(content)
     again, _ = lines_of(dump, file)
