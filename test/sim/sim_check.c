@@ -154,12 +154,13 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may wait for an answer that has come meanwhile. */
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
+    uint64_t asked_ns = conn->preferred != NULL ? rawe_route_asked_ns(conn->preferred) : 0;
+    asked_ns = conn->liveness.asked_ns > asked_ns ? conn->liveness.asked_ns : asked_ns;
     if (up_to_date && long_back && sim->plan.idle_ns != 0 && sim->plan.jump_ppm == 0 &&
         conn->handshake.state == RAWE_CONN_OPEN && conn->liveness.probe_deadline_ns == 0 &&
-        clock_ns > conn->liveness.asked_ns + idle_most_ns) {
-        net_fail("idle peers are asked", "n%u has not asked n%u on lane %u for %llu us",
-                 node->index, channel->peer, channel->lane,
-                 (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
+        clock_ns > asked_ns + idle_most_ns) {
+        net_fail("idle peers are asked", "n%u has not asked n%u on any lane for %llu us",
+                 node->index, channel->peer, (unsigned long long)(clock_ns - asked_ns) / 1000);
     }
     if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 ||
         !up_to_date) {

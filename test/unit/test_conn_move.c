@@ -33,6 +33,50 @@ static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size
 FIXTURE(rails_set_up, rails_tear_down);
 static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
 
+/* One idle question a process. */
+
+#define IDLE_NS (500 * UNIT_MS)
+
+static void set_up_idle(void)
+{
+    rails_init();
+    rails.config.liveness.idle_ns = IDLE_NS;
+    rails_start(0);
+    for (unsigned i = 0; i < RAILS * RAWE_LANES; i++) {
+        rawe_conn_connect(rails_conn(0, i / RAWE_LANES, (enum rawe_lane)(i % RAWE_LANES)),
+                          rails.now_ns);
+    }
+    rails_run(10 * UNIT_MS, UNIT_MS);
+}
+
+static const struct unit_fixture with_idle_peers = {set_up_idle, rails_tear_down};
+
+static uint64_t probes_sent(unsigned host)
+{
+    uint64_t sum = 0;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        sum += rails.host[host].nic[rail].engine.counters.probes_sent;
+    }
+    return sum;
+}
+
+TEST_WITH(with_idle_peers, timer_expired__asks_an_idle_process_by_one_connection)
+{
+    uint64_t before = probes_sent(0);
+    rails_run(20 * IDLE_NS, UNIT_MS);
+    assert_in_range(probes_sent(0) - before, 19, 21);
+    assert_int_equal(rails.host[0].silent_calls, 0);
+}
+
+TEST_WITH(with_idle_peers, timer_expired__notices_that_an_idle_process_has_died)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rails_cut(rail);
+    }
+    rails_run(2 * IDLE_NS, UNIT_MS);
+    assert_true(rails.host[0].silent_calls > 0);
+}
+
 /* rawe_conn_attach */
 
 TEST(rawe_conn_attach__uses_another_route_while_the_preferred_one_is_down)

@@ -203,6 +203,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     } else if (rawe_conn_send_probe(conn)) {
         rawe_liveness_probe_sent(liveness, now_ns);
         engine->counters.probes_sent++;
+        if (conn->preferred != NULL) {
+            rawe_route_note_asked(conn->preferred, now_ns);
+        }
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
     if (doubt && engine->callbacks.silent != NULL) {

@@ -117,7 +117,12 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return waited_ns < limits->probe_most_ns ? progress_ns + waited_ns
                                                  : asked_ns + limits->probe_most_ns;
     }
-    return interval_ns != 0 ? asked_ns + interval_ns : 0;
+    if (interval_ns == 0) {
+        return 0;
+    }
+    /* One question a process is enough: its death is noticed by the connection that asked. */
+    uint64_t newest_ns = conn->preferred != NULL ? rawe_route_asked_ns(conn->preferred) : 0;
+    return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }
 
 void rawe_conn_arm_idle(struct rawe_conn *conn)

@@ -10,6 +10,7 @@
 void rawe_route_init(struct rawe_route *route)
 {
     route->finalizing = 0;
+    route->asked_ns = 0;
     __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
 }
 
@@ -71,4 +72,15 @@ bool rawe_route_finalizing(const struct rawe_route *preferred)
         route = rawe_route_next(route);
     } while (route != preferred);
     return false;
+}
+
+uint64_t rawe_route_asked_ns(const struct rawe_route *preferred)
+{
+    const struct rawe_route *route = preferred;
+    uint64_t newest_ns = 0;
+    do {
+        newest_ns = route->asked_ns > newest_ns ? route->asked_ns : newest_ns;
+        route = rawe_route_next(route);
+    } while (route != preferred);
+    return newest_ns;
 }

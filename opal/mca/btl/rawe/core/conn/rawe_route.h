@@ -24,6 +24,7 @@ struct rawe_route {
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the way carries */
     uint32_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
+    uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */
     bool down;           /**< it is not used as long as another one is not down */
 };
 
@@ -56,6 +57,15 @@ static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool
 
 /** Has any connection to the process heard that it finalizes? */
 bool rawe_route_finalizing(const struct rawe_route *preferred);
+
+/** A connection that prefers this route probes the process. */
+static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t now_ns)
+{
+    preferred->asked_ns = now_ns;
+}
+
+/** When any connection to the process last probed it; 0: never. */
+uint64_t rawe_route_asked_ns(const struct rawe_route *preferred);
 
 /** The route to use where this one is preferred: itself, or another that is up; NULL: all are down. */
 struct rawe_route *rawe_route_best(struct rawe_route *preferred);
