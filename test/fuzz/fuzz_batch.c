@@ -13,6 +13,7 @@
 
 #include "net_engine.h"
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_control.h"
 #include "reassembly_model.h"
 #include "batch_link.h"
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "conn/rawe_conn_control.h"
 #include "net_harness.h"
 
 /** Of the batch header, where TCP's sequence number is. */

@@ -272,13 +272,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
     buffer[12] = (uint8_t)(engine->config.ethertype >> 8);
     buffer[13] = (uint8_t)engine->config.ethertype;
-    size_t len_bytes = rawe_frame_seal(buffer, &header, engine->config.checksum);
-    struct rawe_frame frame = {
-        .pieces = {{buffer, len_bytes}},
-        .piece_count = 1,
-        .len_bytes = (uint32_t)len_bytes,
-    };
-    (void)engine->output.transmit(engine->output.context, &frame, 1);
+    (void)rawe_conn_transmit_sealed(engine, buffer, &header, engine->config.checksum);
 }
 
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,

@@ -5,8 +5,6 @@
  */
 #include "rawe_wire.h"
 
-#include "rawe_crc32c.h"
-
 #include <string.h>
 
 static inline void put16(uint8_t *out, uint16_t value)
@@ -382,21 +380,6 @@ void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc)
 uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
 {
     return get32(in);
-}
-
-size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum)
-{
-    uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
-    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
-    if (checksum) {
-        header->flags |= RAWE_FLAG_CHECKSUM;
-    }
-    rawe_header_encode(from, header);
-    if (!checksum) {
-        return RAWE_ETH_HEADER_BYTES + covered_bytes;
-    }
-    rawe_checksum_encode(from + covered_bytes, rawe_crc32c(0, from, covered_bytes));
-    return RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES;
 }
 
 void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice)

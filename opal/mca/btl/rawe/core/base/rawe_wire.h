@@ -396,13 +396,6 @@ void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect);
 enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const uint8_t *in,
                                             size_t len_bytes);
 
-/**
- * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: write the
- * header, and behind the payload, where there must be room, the checksum if asked for. Returns the
- * frame's length.
- */
-size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
-
 /*
  * PING payload; the rest of the frame, up to the length under test, is zero. PONG returns
  * it unchanged and in the same length, so that one exchange tests a size in both directions.

@@ -318,15 +318,8 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
 /** Transmit a frame that lies in `buffer`, whose payload is there; the header is given. */
 static bool transmit(struct rawe_conn *conn, uint8_t *buffer, struct rawe_header *header)
 {
-    const struct rawe_output *output = &conn->via->output;
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-    size_t len_bytes = rawe_frame_seal(buffer, header, conn->engine->config.checksum);
-    struct rawe_frame view = {
-        .pieces = {{buffer, len_bytes}},
-        .piece_count = 1,
-        .len_bytes = (uint32_t)len_bytes,
-    };
-    return output->transmit(output->context, &view, 1) == 1;
+    return rawe_conn_transmit_sealed(conn->via, buffer, header, conn->engine->config.checksum);
 }
 
 /** Transmit one segment of a frame. `buffer` has room for two whole frames. */

@@ -170,6 +170,33 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
     }
 }
 
+size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum)
+{
+    uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
+    if (checksum) {
+        header->flags |= RAWE_FLAG_CHECKSUM;
+    }
+    rawe_header_encode(from, header);
+    if (!checksum) {
+        return RAWE_ETH_HEADER_BYTES + covered_bytes;
+    }
+    rawe_checksum_encode(from + covered_bytes, rawe_crc32c(0, from, covered_bytes));
+    return RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES;
+}
+
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
+                               bool checksum)
+{
+    size_t len_bytes = rawe_frame_seal(buffer, header, checksum);
+    const struct rawe_frame view = {
+        .pieces = {{buffer, len_bytes}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)len_bytes,
+    };
+    return via->output.transmit(via->output.context, &view, 1) == 1;
+}
+
 /** Transmit a frame the way batches go. */
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
@@ -217,14 +244,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
     }
-    size_t len_bytes = rawe_frame_seal(buffer, &header, conn->engine->config.checksum);
-    struct rawe_frame view = {
-        .pieces = {{buffer, len_bytes}},
-        .piece_count = 1,
-        .len_bytes = (uint32_t)len_bytes,
-    };
-    struct rawe_output *output = &via->output;
-    return output->transmit(output->context, &view, 1) == 1;
+    return rawe_conn_transmit_sealed(via, buffer, &header, conn->engine->config.checksum);
 }
 
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)

@@ -77,6 +77,15 @@ static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txfr
     }
 }
 /**
+ * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: write the
+ * header, and behind the payload, where there must be room, the checksum if asked for. Returns the
+ * frame's length.
+ */
+size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
+/** Seal such a frame and transmit it through `via`'s port. False: link is full. */
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
+                               bool checksum);
+/**
  * Send a frame without payload or with a small one, outside the window, to the peer's connection
  * `peer_id`. False: link is full.
  */
