@@ -11,6 +11,7 @@
 
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 
 static uint8_t data[40000];

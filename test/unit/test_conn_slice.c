@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 
 /** Frame payload that the path carries once its MTU has been lowered. */

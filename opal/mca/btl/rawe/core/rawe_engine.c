@@ -15,6 +15,7 @@
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_finalize.h"
 #include "conn/rawe_conn_output.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"
 
@@ -268,10 +269,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
         .connection_id = from.connection_id,
         .acknowledgement = question->acknowledgement,
     };
-    memcpy(buffer, source_mac, RAWE_MAC_BYTES);
-    memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
-    buffer[12] = (uint8_t)(engine->config.ethertype >> 8);
-    buffer[13] = (uint8_t)engine->config.ethertype;
+    rawe_eth_header_encode(buffer, source_mac, engine->config.mac, engine->config.ethertype);
     (void)rawe_conn_transmit_sealed(engine, buffer, &header, engine->config.checksum);
 }
 

@@ -42,6 +42,14 @@ static inline uint64_t get64(const uint8_t *in)
     return ((uint64_t)get32(in) << 32) | get32(in + 4);
 }
 
+void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
+                            const uint8_t from[RAWE_MAC_BYTES], uint16_t ethertype)
+{
+    memcpy(out, to, RAWE_MAC_BYTES);
+    memcpy(out + RAWE_MAC_BYTES, from, RAWE_MAC_BYTES);
+    put16(out + 2 * RAWE_MAC_BYTES, ethertype);
+}
+
 void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
 {
     out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | header->type);

@@ -23,6 +23,10 @@
 #define RAWE_MAC_BYTES 6u
 #define RAWE_ETH_HEADER_BYTES 14u
 
+/** An Ethernet header; the type is in host order. */
+void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
+                            const uint8_t from[RAWE_MAC_BYTES], uint16_t ethertype);
+
 /*
  * Frame header, behind the Ethernet header (offsets count from there):
  *

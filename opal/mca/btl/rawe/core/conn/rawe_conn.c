@@ -14,6 +14,7 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
+#include "rawe_conn_path.h"
 #include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
 

@@ -9,6 +9,7 @@
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
+#include "rawe_conn_path.h"
 
 /** A live peer answers probes sooner. */
 #define DISOWNED_NS 1000000000ull

@@ -216,6 +216,25 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
     return output->transmit(output->context, &packet, 0);
 }
 
+/** Address a control frame; `answers`: to what the peer has asked. Returns through whose port. */
+static struct rawe_engine *address(const struct rawe_conn *conn, bool answers,
+                                   uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
+                                   struct rawe_header *header)
+{
+    const struct rawe_route *back = conn->back;
+    if (!answers || back == conn->route || back->down) {
+        memcpy(eth_header, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+        header->port = conn->peer_port;
+        header->key = conn->peer_key;
+        return conn->via;
+    }
+    const struct rawe_engine_config *config = &back->engine->config;
+    rawe_eth_header_encode(eth_header, back->mac, config->mac, config->ethertype);
+    header->port = back->port;
+    header->key = back->key;
+    return back->engine;
+}
+
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
 {
@@ -237,7 +256,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
-    struct rawe_engine *via = rawe_conn_path_address(conn, answers, buffer, &header);
+    struct rawe_engine *via = address(conn, answers, buffer, &header);
     if (like_data && conn->batch == RAWE_BATCH_VALID) {
         return transmit_like_data(conn, &header, payload);
     }

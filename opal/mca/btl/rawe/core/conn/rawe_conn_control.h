@@ -7,8 +7,10 @@
 #ifndef RAWE_CONN_CONTROL_H
 #define RAWE_CONN_CONTROL_H
 
-#include "rawe_conn_path.h"
 #include "rawe_conn_state.h"
+
+/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+#define RAWE_PROBE_PLAIN 0u
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);

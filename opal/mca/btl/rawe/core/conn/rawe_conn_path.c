@@ -17,10 +17,7 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
         payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
     conn->via = conn->into = conn->predicted = engine;
-    memcpy(conn->eth_header, peer_mac, RAWE_MAC_BYTES);
-    memcpy(conn->eth_header + RAWE_MAC_BYTES, config->mac, RAWE_MAC_BYTES);
-    conn->eth_header[12] = (uint8_t)(config->ethertype >> 8);
-    conn->eth_header[13] = (uint8_t)config->ethertype;
+    rawe_eth_header_encode(conn->eth_header, peer_mac, config->mac, config->ethertype);
     conn->peer_port = peer_port;
     conn->peer_key = peer_key;
     conn->peer_interface = peer_interface;
@@ -28,16 +25,6 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
                                   ? payload_max_bytes
                                   : config->payload_max_bytes;
     conn->preferred_payload_max_bytes = conn->payload_max_bytes;
-}
-
-static void write_eth_header(const struct rawe_route *route,
-                             uint8_t eth_header[RAWE_ETH_HEADER_BYTES])
-{
-    const struct rawe_engine_config *config = &route->engine->config;
-    memcpy(eth_header, route->mac, RAWE_MAC_BYTES);
-    memcpy(eth_header + RAWE_MAC_BYTES, config->mac, RAWE_MAC_BYTES);
-    eth_header[12] = (uint8_t)(config->ethertype >> 8);
-    eth_header[13] = (uint8_t)config->ethertype;
 }
 
 /** Do frames come and go by the preferred route? */
@@ -55,14 +42,15 @@ void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred)
 
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
 {
+    const struct rawe_engine_config *config = &route->engine->config;
     uint32_t route_bytes = route->payload_max_bytes;
     conn->route = route;
     conn->via = route->engine;
     predict(conn);
-    write_eth_header(route, conn->eth_header);
+    rawe_eth_header_encode(conn->eth_header, route->mac, config->mac, config->ethertype);
     conn->peer_port = route->port;
     conn->peer_key = route->key;
-    if (route->engine->config.checksum) {
+    if (config->checksum) {
         route_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
     conn->payload_max_bytes = conn->preferred_payload_max_bytes;
@@ -81,23 +69,6 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
     conn->into = engine;
     conn->back = route;
     predict(conn);
-}
-
-struct rawe_engine *rawe_conn_path_address(const struct rawe_conn *conn, bool answers,
-                                           uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
-                                           struct rawe_header *header)
-{
-    const struct rawe_route *back = conn->back;
-    if (!answers || back == conn->route || back->down) {
-        memcpy(eth_header, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-        header->port = conn->peer_port;
-        header->key = conn->peer_key;
-        return conn->via;
-    }
-    write_eth_header(back, eth_header);
-    header->port = back->port;
-    header->key = back->key;
-    return back->engine;
 }
 
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)

@@ -10,9 +10,6 @@
 
 #include "rawe_conn_state.h"
 
-/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
-#define RAWE_PROBE_PLAIN 0u
-
 /** The path of a new connection, to one interface of the peer's; no route is known yet. */
 void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
                          const uint8_t peer_mac[RAWE_MAC_BYTES], uint16_t peer_port,
@@ -31,10 +28,6 @@ static inline void rawe_conn_path_arrival(struct rawe_conn *conn, const struct r
 {
     conn->astray = route != NULL && route != conn->route;
 }
-/** Address a control frame; `answers`: to what the peer has asked. Returns through whose port. */
-struct rawe_engine *rawe_conn_path_address(const struct rawe_conn *conn, bool answers,
-                                           uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
-                                           struct rawe_header *header);
 /**
  * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
  * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no

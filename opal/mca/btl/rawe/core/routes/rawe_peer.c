@@ -6,6 +6,7 @@
 #include "rawe_peer.h"
 #include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
