@@ -123,6 +123,31 @@ bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->sendwin.held == NULL);
 }
 
+/**
+ * The peer has been silent, or has taken nothing, for `silent_ns`. Returns true, and completes all
+ * that is queued or in flight, if it is a second and the peer finalizes: then it has left. The
+ * connection stays as it is, for what it may have to say yet.
+ */
+static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
+{
+    uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
+    uint64_t least_ns = RAWE_CONN_GONE_NS;
+    least_ns = timeout_ns != 0 && timeout_ns < least_ns ? timeout_ns : least_ns;
+    if (silent_ns < least_ns || !rawe_conn_peer_finalizing(conn)) {
+        return false;
+    }
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
+    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
+        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
+    }
+    rawe_conn_batch_cancel(conn);
+    rawe_sendwin_plan_search(&conn->sendwin, 0);
+    rawe_liveness_gone(&conn->liveness);
+    rawe_conn_want_no_credit(conn);
+    rawe_conn_complete_unneeded(conn->engine, abandoned);
+    return true;
+}
+
 /** The peer was silent for too long. */
 static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 {
@@ -160,7 +185,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns &&
         !engine->finalizing) {
-        if (rawe_conn_peer_gone(conn, stalled_ns)) {
+        if (peer_gone(conn, stalled_ns)) {
             return true;
         }
         give_up(conn, stalled_ns);
@@ -192,7 +217,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     }
     enum rawe_liveness_verdict verdict = rawe_liveness_expire(
         liveness, &conn->rtt, &engine->config.liveness, deferring, now_ns, &silent_ns);
-    if (rawe_conn_peer_gone(conn, silent_ns)) {
+    if (peer_gone(conn, silent_ns)) {
         return true;
     }
     if (verdict == RAWE_LIVENESS_GIVE_UP) {

@@ -5,11 +5,7 @@
  */
 #include "rawe_conn_finalize.h"
 
-#include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
-
-/** A peer that finalizes has left when it is silent for this time: probes are far more frequent. */
-#define GONE_NS 1000000000ull
 
 /** Where peers are never given up, MPI_Finalize waits no longer for one that does nothing. */
 #define PATIENCE_NS 30000000000ull
@@ -120,25 +116,6 @@ bool rawe_conn_take_loss(struct rawe_conn *conn)
     return lost;
 }
 
-bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
-{
-    uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
-    uint64_t least_ns = timeout_ns != 0 && timeout_ns < GONE_NS ? timeout_ns : GONE_NS;
-    if (silent_ns < least_ns || !rawe_conn_peer_finalizing(conn)) {
-        return false;
-    }
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
-        rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
-    }
-    rawe_conn_batch_cancel(conn);
-    rawe_sendwin_plan_search(&conn->sendwin, 0);
-    rawe_liveness_gone(&conn->liveness);
-    rawe_conn_want_no_credit(conn);
-    rawe_conn_complete_unneeded(conn->engine, abandoned);
-    return true;
-}
-
 /** Time in which we did not ask does not count. */
 static void note_passed(struct rawe_conn *conn, uint64_t now_ns)
 {
@@ -165,7 +142,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns)
     bool unheard = connecting && conn->handshake.peer_incarnation == 0;
     bool drained = rawe_conn_idle(conn) && conn->sendwin.held == NULL;
     note_passed(conn, now_ns);
-    bool silent = finalize->silent_ns >= GONE_NS;
+    bool silent = finalize->silent_ns >= RAWE_CONN_GONE_NS;
     /* Other connections are looked at where this one does not say. */
     bool unneeded = finalize->needs == RAWE_NEEDS_NONE || finalize->peer ||
                     ((unheard || silent || finalize->lost) && rawe_conn_peer_finalizing(conn));

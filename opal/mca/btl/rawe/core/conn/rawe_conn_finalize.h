@@ -19,6 +19,9 @@
 
 #include "rawe_conn_state.h"
 
+/** A peer that finalizes has left when it is silent for this time: probes are far more frequent. */
+#define RAWE_CONN_GONE_NS 1000000000ull
+
 /** Our engine finalizes: have the peer asked until it knows. */
 void rawe_conn_announce_finalizing(struct rawe_conn *conn);
 
@@ -39,13 +42,6 @@ bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
  * peer does not need them; requests have failed.
  */
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
-
-/**
- * The peer has been silent, or has taken nothing, for `silent_ns`. Returns true, and completes all
- * that is queued or in flight, if it is a second and the peer finalizes: then it has left. The
- * connection stays as it is, for what it may have to say yet.
- */
-bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */
 enum rawe_needs {
