@@ -24,19 +24,6 @@ static void start_at(struct rawe_acktr *acktr, uint32_t next)
     acktr->next = next;
 }
 
-TEST(rawe_sequence_shortly_before__by_a_window_at_most)
-{
-    for (unsigned i = 0; i < STARTS; i++) {
-        uint32_t end = starts[i];
-        assert_true(rawe_sequence_shortly_before(end - 1, end));
-        assert_true(rawe_sequence_shortly_before(end - RAWE_WINDOW_FRAMES_MAX, end));
-        assert_false(rawe_sequence_shortly_before(end - RAWE_WINDOW_FRAMES_MAX - 1, end));
-        assert_false(rawe_sequence_shortly_before(end, end));
-        assert_false(rawe_sequence_shortly_before(end + 0x80000000, end));
-        assert_false(rawe_sequence_shortly_before(end + 0x80000001, end));
-    }
-}
-
 TEST(rawe_acktr_init__expects_sequence_zero)
 {
     struct rawe_acktr acktr;

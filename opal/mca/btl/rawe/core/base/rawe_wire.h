@@ -434,15 +434,6 @@ static inline bool rawe_sequence_before(uint32_t a, uint32_t b)
 /** Most frames a connection can have in flight; the SACK block (RAWE_SACK_BYTES_MAX) covers it. */
 #define RAWE_WINDOW_FRAMES_MAX 1024u
 
-/**
- * Does `sequence` come before `end` by no more than a window? So an `end` of 2^31 frames ago does
- * not look like one to come, as it does to rawe_sequence_before.
- */
-static inline bool rawe_sequence_shortly_before(uint32_t sequence, uint32_t end)
-{
-    return end - 1 - sequence < RAWE_WINDOW_FRAMES_MAX;
-}
-
 /** Fragmented messages that a sender may have under way on a connection; a power of two. */
 #define RAWE_REASSEMBLY_MESSAGES 64u
 

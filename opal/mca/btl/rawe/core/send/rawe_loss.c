@@ -5,8 +5,6 @@
  */
 #include "rawe_loss.h"
 
-#include "base/rawe_wire.h"
-
 void rawe_rtt_init(struct rawe_rtt *rtt)
 {
     rtt->smoothed_ns = 0;
@@ -72,7 +70,7 @@ void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t
     }
     reorder->resent = false;
     reorder->persist = PERSIST_RECOVERIES;
-    if (reorder->in_round && rawe_sequence_shortly_before(una, reorder->round_end)) {
+    if (reorder->in_round && reorder->round_end - 1 - una < next - una) {
         return;
     }
     reorder->in_round = true;
