@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "send/rawe_sendqueue.h"
+#include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
 /**

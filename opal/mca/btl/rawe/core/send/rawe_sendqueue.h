@@ -14,51 +14,6 @@
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
-struct rawe_conn;
-
-/** Result of an operation, for its caller. */
-enum rawe_status {
-    RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED = -1, /**< connection failed or closed before the peer had it all */
-    RAWE_STATUS_BUSY = -2,   /**< no room at the moment; nothing was taken */
-};
-
-/** Something to send that stays in the caller's memory. The caller owns it until `done`. */
-struct rawe_send {
-    struct rawe_send *next;
-    /** The peer has it all, or (status) never will. May be called before the send call returns. */
-    void (*done)(struct rawe_send *send, enum rawe_status status);
-    /**
-     * All of it has been handed to the link (or is in a frame) but is not acknowledged yet; NULL:
-     * no report. Not called when `done` comes first, nor while the engine defers (see
-     * rawe_engine_defer_begin).
-     */
-    void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
-    /**
-     * PUT in one piece: it may go by another connection, wholly or in part; NULL: it may not. Returns
-     * memory for a send that takes over a part, whose `done` is called like this one's, besides; or
-     * NULL.
-     */
-    struct rawe_send *(*split)(struct rawe_send *send);
-    struct rawe_bytes pieces[2];
-    uint8_t piece_count;
-    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
-    uint8_t tag;  /**< MESSAGE; REPLY: enum rawe_refusal */
-    bool relaxed; /**< no caller waits for `done`: its acknowledgement may ride on other frames */
-    bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
-    bool copies;  /**< record: copied into a frame, see rawe_conn_send_record */
-    uint32_t handle_index; /**< record: of the handle; REPLY: of the operation */
-    uint64_t handle_key;   /**< record: the same */
-    uint64_t offset;       /**< record: in the handle; REPLY: in the result */
-    /* the connection's */
-    uint64_t total_bytes;
-    uint64_t framed_bytes;   /**< how much has been put into frames */
-    uint32_t frames;         /**< frames in the window that refer to it */
-    uint32_t message_number; /**< valid when fragmented */
-    bool fragmented;         /**< goes in PART fragments: too long for a frame, or ordered */
-    bool to_report;          /**< in the queue's list of reports */
-};
-
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
     uint64_t bytes;          /**< of what is queued, not in frames yet */
