@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_state.h"
-#include "receive/rawe_deferral.h"
+#include "receive/rawe_reassembly.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 

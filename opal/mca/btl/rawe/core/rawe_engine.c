@@ -21,7 +21,7 @@
 
 /*
  * The engine while its owner cannot be called: it goes on acknowledging, probing and sending again.
- * What would have been delivered or completed is kept (rawe_deferral.c) until the owner is back.
+ * What would have been delivered or completed is kept (rawe_reassembly.c) until the owner is back.
  */
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)

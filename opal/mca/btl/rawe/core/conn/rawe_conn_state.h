@@ -20,7 +20,6 @@
 #include "rawe_liveness.h"
 #include "rawe_route.h"
 #include "receive/rawe_credit.h"
-#include "receive/rawe_deferral.h"
 #include "receive/rawe_reassembly.h"
 #include "receive/rawe_recvwin.h"
 #include "rma/rawe_handle.h"
