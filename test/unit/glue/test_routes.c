@@ -170,6 +170,7 @@ static void silent(unsigned nic)
     struct rawe_conn *conn = rawe_peer_conn(&endpoints[nic].peer, RAWE_LANE_EXPRESS);
 
     assert_non_null(conn);
+    conn->liveness.silent_since_ns = fake_ompi.now_ns;
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, fake_ompi.now_ns);
 }
 

@@ -56,6 +56,12 @@ static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
     liveness->silent_since_ns = 0;
 }
 
+/** Has a question not been answered yet, nor anything else been heard since? */
+static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
+{
+    return liveness->silent_since_ns != 0;
+}
+
 /** The peer's host has answered at `alive_ns`: what silence there was before does not count. */
 void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
 

@@ -110,9 +110,28 @@ static uint64_t others_answered_ns(const struct rawe_failover *failover, struct 
     return newest_ns;
 }
 
+/** Is any connection that uses the route silent? */
+static bool is_silent(struct rawe_peer *peer)
+{
+    struct rawe_peer *each = peer;
+    do {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            const struct rawe_conn *conn = each->conn[lane];
+            if (conn != NULL && rawe_peer_used(conn) == peer &&
+                rawe_liveness_is_silent(&conn->liveness)) {
+                return true;
+            }
+        }
+        each = rawe_peer_next(each);
+    } while (each != peer);
+    return false;
+}
+
 static void check(const struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
 {
-    switch (rawe_health_check(&peer->health, answered_ns(failover, peer),
+    /* Into a full port PINGs are lost like all else, but what is resent arrives in the end. */
+    bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
+    switch (rawe_health_check(&peer->health, heard ? now_ns : answered_ns(failover, peer),
                               others_answered_ns(failover, peer), now_ns)) {
     case RAWE_HEALTH_NOTHING:
         break;

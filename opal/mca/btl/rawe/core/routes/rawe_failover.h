@@ -7,6 +7,7 @@
  *
  *   its interface has lost its carrier       it is down at once, and not asked while that lasts
  *   a connection that uses it is silent      it is asked, and the others: down if only they answer
+ *                                            while that connection is silent
  *   its interface has its carrier again      it is asked at once, and used when it answers
  *
  * Nothing is asked of a process with one route: there is no other to go to.

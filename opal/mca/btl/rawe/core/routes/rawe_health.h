@@ -9,7 +9,7 @@
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^
- *    ├────────── an answer ───────────┘                        the carrier is lost │ │
+ *    ├─ an answer, or silence ends ───┘                        the carrier is lost │ │
  *    └──────────────────────── answers in a row ─────────────────────────────────┘ └── (any state)
  */
 #ifndef RAWE_HEALTH_H
@@ -52,7 +52,7 @@ uint64_t rawe_health_due_ns(const struct rawe_health *health);
 
 /**
  * Time has passed; to be called every 10 ms or so, unless it is UP. `pong_ns` is when its newest
- * answer came, `other_pong_ns` the same of all other routes to the process; 0: never.
+ * answer came (now, if no connection that uses it is silent any more), `other_pong_ns` the same of all other routes to the process; 0: never.
  */
 enum rawe_health_verdict rawe_health_check(struct rawe_health *health, uint64_t pong_ns,
                                            uint64_t other_pong_ns, uint64_t now_ns);
