@@ -151,6 +151,22 @@ TEST(rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent)
     assert_int_equal(sends[0].done, 1);
 }
 
+/** The CLOSE is lost; the answer to a PROBE comes by another route than the ACK, and overtakes it. */
+TEST(rawe_conn_receive__an_acknowledgement_after_the_close_counts)
+{
+    struct rawe_header ack = {.type = RAWE_FRAME_ACK, .acknowledgement = 4};
+    send_messages(1);
+    net.filter = drop_all;
+    receive_close(0, RAWE_FLAG_REPLY);
+    unit_run(&net, 500 * UNIT_MS, UNIT_MS);
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, ack, NULL, 0);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    receive_close(0, RAWE_FLAG_REPLY);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
 TEST(rawe_conn_receive__an_orderly_close_loses_nothing)
 {
     net.filter = drop_acks;

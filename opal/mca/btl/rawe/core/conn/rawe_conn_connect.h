@@ -29,8 +29,8 @@ void rawe_conn_send_connect(struct rawe_conn *conn);
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
 /**
  * The peer has ended the connection, or says that it has none. With data in flight that is believed
- * only when it has answered no probe for long, as the CLOSE may be forged; or at once, when both
- * ends finalize. If the peer finalizes, nothing is lost with that. Else what is in flight has failed,
+ * only when it has answered no probe for long, as its last acknowledgement may be on its way; or at
+ * once, when both ends finalize. If the peer finalizes, nothing is lost with that. Else what is in flight has failed,
  * and what is still queued needs a new connection, which is asked for. Returns true when it is
  * believed.
  */

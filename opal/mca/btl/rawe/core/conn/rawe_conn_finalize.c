@@ -24,17 +24,12 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
     conn->finalize.announced = false;
 }
 
-static void set_peer(struct rawe_conn *conn, bool finalizing)
-{
-    if (finalizing != conn->finalize.peer && conn->preferred != NULL) {
-        rawe_route_note_finalizing(conn->preferred, finalizing);
-    }
-    conn->finalize.peer = finalizing;
-}
-
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
 {
-    set_peer(conn, false);
+    if (conn->finalize.peer && conn->preferred != NULL) {
+        rawe_route_note_finalizing(conn->preferred, false);
+    }
+    conn->finalize.peer = false;
 }
 
 /** Does a control frame answer the probe with this number, or a later one? */
@@ -44,26 +39,14 @@ static bool answers_since(const struct rawe_header *header, uint32_t number)
            header->sequence != RAWE_PROBE_PLAIN && !rawe_sequence_before(header->sequence, number);
 }
 
-/** Does it acknowledge the frame with this number? A reply's acknowledgement says nothing. */
-static bool acknowledges(const struct rawe_conn *conn, const struct rawe_header *header,
-                         uint32_t number)
-{
-    return (header->flags & RAWE_FLAG_REPLY) == 0 &&
-           rawe_sequence_before(number, header->acknowledgement) &&
-           !rawe_sequence_before(conn->sendwin.next, header->acknowledgement);
-}
-
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
-    if ((header->flags & RAWE_FLAG_FINALIZING) != 0) {
-        set_peer(conn, true);
-        finalize->peer_from = rawe_liveness_next_probe(&conn->liveness);
-        finalize->peer_next = conn->sendwin.next;
-    } else if (answers_since(header, finalize->peer_from) ||
-               acknowledges(conn, header, finalize->peer_next)) {
-        /* Sent later for certain. A process never stops finalizing, so that was forged. */
-        set_peer(conn, false);
+    if ((header->flags & RAWE_FLAG_FINALIZING) != 0 && !finalize->peer) {
+        finalize->peer = true;
+        if (conn->preferred != NULL) {
+            rawe_route_note_finalizing(conn->preferred, true);
+        }
     }
     finalize->heard = true;
     if (conn->engine->finalizing && answers_since(header, finalize->announced_from)) {

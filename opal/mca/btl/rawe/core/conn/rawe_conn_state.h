@@ -188,9 +188,7 @@ struct rawe_conn_finalize {
     uint8_t needs;           /**< enum rawe_needs */
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     bool announced;          /**< the peer has answered one of them */
-    bool peer;               /**< the peer finalizes, unless a newer frame contradicts: */
-    uint32_t peer_from;      /**< one that answers a probe with this number or a later one... */
-    uint32_t peer_next;      /**< ... or acknowledges the frame with this number */
+    bool peer;               /**< the peer has said that it finalizes */
     bool lost;               /**< the peer has ended it before it had all, and did not finalize */
     bool heard;              /**< the peer was, since rawe_conn_finalized was called */
     uint32_t una;            /**< oldest frame in the window then */
