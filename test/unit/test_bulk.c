@@ -47,9 +47,7 @@ static void set_up(void)
     assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
     bulk.port.fd = fds[0];
     far_fd = fds[1];
-    bulk.scratch = malloc(RAWE_PACKET_SCRATCH_BYTES);
     uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
-    assert_non_null(bulk.scratch);
     assert_non_null(slots);
     bulk.ring = (struct rawe_ring){
         .next = (struct tpacket2_hdr *)(void *)slots,
@@ -124,9 +122,22 @@ static void packet(void *context, const uint8_t *source_mac, const uint8_t *head
     packet_count++;
 }
 
+static void receive_inside(void *context, const uint8_t *source_mac, const uint8_t *head,
+                           size_t head_bytes, const uint8_t *data, size_t data_bytes);
+
+static const struct rawe_port_receiver receiver = {.place = place, .packet = packet};
+static const struct rawe_port_receiver nested = {.place = place, .packet = receive_inside};
+
+/** The callback receives the next packet first. */
+static void receive_inside(void *context, const uint8_t *source_mac, const uint8_t *head,
+                           size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    (void)rawe_port_receive(&bulk.port, 1, &nested, &bulk);
+    packet(context, source_mac, head, head_bytes, data, data_bytes);
+}
+
 static unsigned receive(unsigned budget)
 {
-    static const struct rawe_port_receiver receiver = {.place = place, .packet = packet};
     packet_count = 0;
     filled = 0;
     return rawe_port_receive(&bulk.port, budget, &receiver, &bulk);
@@ -266,6 +277,22 @@ TEST(rawe_packet_receive__a_budget_of_packets)
     assert_true(rawe_port_pending(&bulk.port));
     assert_int_equal(receive(3), 1);
     assert_handed_up(3, 3000);
+    assert_goes_on();
+}
+
+/** osc/pt2pt waits inside a callback. */
+TEST(rawe_packet_receive__from_inside_a_callback)
+{
+    for (uint8_t i = 0; i < SLOTS; i++) {
+        arrive((struct arrival){.tag = i, .data_bytes = i == 1 ? 100 : 3000 + i});
+    }
+    packet_count = 0;
+    assert_int_equal(rawe_port_receive(&bulk.port, 1, &nested, &bulk), 1);
+    assert_int_equal(packet_count, SLOTS);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        assert_int_equal(packets[i].tag, SLOTS - 1 - i);
+        assert_true(packets[i].right);
+    }
     assert_goes_on();
 }
 

@@ -135,22 +135,34 @@ static void data_refused(mca_btl_rawe_module_t *module)
     }
 }
 
+bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max)
+{
+    struct rawe_engine *engine = &module->engine;
+    unsigned received = 0, count;
+
+    rawe_engine_defer_begin(engine);
+    do {
+        count = mca_btl_rawe_module_receive(module);
+        received += count;
+    } while (0 != count && received < frames_max);
+    bool pending = rawe_engine_pending(engine);
+    engine->now_ns = mca_btl_rawe_now_ns();
+    mca_btl_rawe_module_service(module);
+    rawe_engine_defer_end(engine);
+    return 0 != received || pending;
+}
+
 /**
  * Progress from inside a callback of the progress further up the stack: osc/pt2pt sends, blocking,
  * from inside a callback, and waits for the acknowledgement. Messages are deferred, as their order
- * is that of the callbacks, and bulk is left alone, whose buffers are in use.
+ * is that of the callbacks.
  */
 static unsigned progress_nested(mca_btl_rawe_module_t *module)
 {
-    struct rawe_engine *engine = &module->engine;
+    bool useful = mca_btl_rawe_module_defer(module, 0);
 
-    engine->now_ns = mca_btl_rawe_now_ns();
-    rawe_engine_defer_begin(engine);
-    unsigned received = rawe_port_receive(module->link, RING_BUDGET, &to_engine, engine);
-    mca_btl_rawe_module_service(module);
-    rawe_engine_defer_end(engine);
-    rawe_engine_complete_deferred(engine);
-    return received;
+    rawe_engine_complete_deferred(&module->engine);
+    return useful;
 }
 
 static unsigned progress(mca_btl_rawe_module_t *module)

@@ -23,8 +23,15 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
 
 /**
+ * Make progress on one module without calling MPI: messages and completions are deferred. Receives
+ * until nothing waits or `frames_max` have come, but once at least. Lock held. Was there anything to
+ * do?
+ */
+bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
+
+/**
  * Receive what waits on one module, flush, let timers expire. From inside a callback of another
- * such call: only what a blocking send needs. Lock held. Returns frames received.
+ * such call sends are completed, and messages deferred. Lock held. Returns frames received.
  */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 

@@ -52,27 +52,6 @@ bool mca_btl_rawe_thread_enabled(void)
     return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
-/** Make progress on one module, without calling MPI. */
-static bool take_over_one(mca_btl_rawe_module_t *module)
-{
-    struct rawe_engine *engine = &module->engine;
-    unsigned received = 0;
-
-    rawe_engine_defer_begin(engine);
-    while (received < FRAMES_MAX) {
-        unsigned count = mca_btl_rawe_module_receive(module);
-        if (0 == count) {
-            break;
-        }
-        received += count;
-    }
-    bool held_back = rawe_engine_pending(engine);
-    engine->now_ns = mca_btl_rawe_now_ns();
-    mca_btl_rawe_module_service(module);
-    rawe_engine_defer_end(engine);
-    return 0 != received || held_back;
-}
-
 /** Check the routes. Connections of any module that leave one have something under way. */
 static void see_to_routes(void)
 {
@@ -102,14 +81,14 @@ static bool take_over(mca_btl_rawe_module_t *module)
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i] != module && state->modules[i]->open &&
             0 != state->connections.migrated) {
-            useful = take_over_one(state->modules[i]) || useful;
+            useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
         }
     }
-    useful = take_over_one(module) || useful;
+    useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i] != module && state->modules[i]->open &&
             rawe_engine_pending(&state->modules[i]->engine)) {
-            useful = take_over_one(state->modules[i]) || useful;
+            useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
         }
     }
     return useful;

@@ -249,15 +249,13 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
     struct rawe_packet *packet = calloc(1, sizeof *packet);
 
     *out = NULL;
-    if (packet == NULL || (bulk && (packet->scratch = malloc(RAWE_PACKET_SCRATCH_BYTES)) == NULL)) {
+    if (packet == NULL) {
         *error = (struct rawe_port_error){"malloc", ENOMEM};
-        free(packet);
         return -1;
     }
     packet->config = *config;
     const int fd = open_ring(&packet->ring, config, error);
     if (fd < 0) {
-        free(packet->scratch);
         free(packet);
         return -1;
     }
@@ -461,7 +459,22 @@ static void hand_up(const struct batch *batch, const uint8_t *data,
                      RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
 }
 
-/** Receive the packet that waits in the queue. False: there is none, or not this one. */
+/** Memory for a packet without a place. The port has none meanwhile: callbacks may receive from it. */
+static uint8_t *take_scratch(struct rawe_packet *packet)
+{
+    uint8_t *scratch = packet->scratch;
+
+    packet->scratch = NULL;
+    return scratch != NULL ? scratch : malloc(RAWE_PACKET_SCRATCH_BYTES);
+}
+
+static void give_scratch(struct rawe_packet *packet, uint8_t *scratch)
+{
+    free(packet->scratch); /* what a callback has given back */
+    packet->scratch = scratch;
+}
+
+/** Receive the packet that waits in the queue. False: there is none, or not this one, or no memory. */
 static bool receive_queued(struct rawe_packet *packet, const struct batch *batch,
                            const struct rawe_port_receiver *receiver, void *context)
 {
@@ -470,17 +483,23 @@ static bool receive_queued(struct rawe_packet *packet, const struct batch *batch
                          : receiver->place(context, batch->bytes + RAWE_MAC_BYTES,
                                            batch->bytes + RAWE_FILTER_BULK_OFFSET,
                                            RAWE_BATCH_HEADER_BYTES, batch->data_bytes);
-    uint8_t *data = place != NULL ? place : packet->scratch;
+    uint8_t *scratch = place != NULL ? NULL : take_scratch(packet);
+    uint8_t *data = place != NULL ? place : scratch;
     size_t room_bytes = batch->data_bytes < RAWE_PACKET_SCRATCH_BYTES ? batch->data_bytes
                                                                       : RAWE_PACKET_SCRATCH_BYTES;
-    struct iovec iov[] = {{&packet->envelope, sizeof packet->envelope}, {data, room_bytes}};
+    struct iovec iov[] = {{&packet->envelope, sizeof packet->envelope},
+                          {data, data != NULL ? room_bytes : 0}};
+    const bool whole =
+        dequeue(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) &&
+        memcmp(packet->envelope.packet, batch->bytes, HEAD_BYTES) == 0 && data != NULL;
 
-    if (!dequeue(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) ||
-        memcmp(packet->envelope.packet, batch->bytes, HEAD_BYTES) != 0) {
-        return false;
+    if (whole) {
+        hand_up(batch, data, receiver, context);
     }
-    hand_up(batch, data, receiver, context);
-    return true;
+    if (scratch != NULL) {
+        give_scratch(packet, scratch);
+    }
+    return whole;
 }
 
 /** Returns the number of frames. */

@@ -69,7 +69,7 @@ struct rawe_packet {
     /* of a bulk port */
     uint64_t refused_since_ns; /**< the kernel has taken no batch since; 0: it took the last one */
     struct rawe_packet_envelope envelope; /**< of the packet being received */
-    uint8_t *scratch;                     /**< for packets without a place */
+    uint8_t *scratch; /**< for packets without a place; NULL: in use, or never needed */
 };
 
 #endif
