@@ -9,11 +9,13 @@
  *   receiver  rank 1 stays away, until all of rank 0's sends are complete, and receives afterwards
  *   put       the burst is one long message, which is PUT. Rank 1 stays away once it has named the
  *             memory for it, until rank 0 is done
+ *   posted    rank 1 posts its receives, then stays away until all of rank 0's sends are complete
+ *   sum       rank 1 begins MPI_Iallreduce, COUNT of them, and stays away until rank 0 has the sums
  *
  * Who is waited for makes FILE, which both have to see. Who is away comes back after SECONDS, and
  * says whether what it waited for was done before.
  *
- * Usage: away sender|blocking|receiver|put FILE SECONDS COUNT BYTES. Every byte is checked.
+ * Usage: away sender|blocking|receiver|put|posted|sum FILE SECONDS COUNT BYTES. Every byte is checked.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -110,6 +112,56 @@ static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, con
     check(buffer, 0, bytes);
 }
 
+/** Rank 1 need not call MPI for it. */
+static void receive_away(int rank, unsigned char *buffers, MPI_Request *requests, int count,
+                         int bytes, const char *file, double seconds)
+{
+    if (rank == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        send_burst(buffers, requests, count, bytes, 0);
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+        say_done(file);
+        return;
+    }
+    memset(buffers, 0, (size_t)count * (size_t)bytes);
+    for (int i = 0; i < count; i++) {
+        MPI_Irecv(buffers + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD,
+                  &requests[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    stay_away(file, seconds, "sent while away");
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < count; i++) {
+        check(buffers + (size_t)i * (size_t)bytes, i, bytes);
+    }
+}
+
+static void sum_away(int rank, unsigned char *buffers, MPI_Request *requests, int count, int bytes,
+                     const char *file, double seconds)
+{
+    unsigned char *sums = calloc((size_t)count, (size_t)bytes);
+
+    for (int i = 0; i < count; i++) {
+        unsigned char *buffer = buffers + (size_t)i * (size_t)bytes;
+        for (int k = 0; k < bytes; k++) {
+            buffer[k] = (unsigned char)(rank == 0 ? k : k ^ expected(i, k));
+        }
+        MPI_Iallreduce(buffer, sums + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, MPI_BXOR,
+                       MPI_COMM_WORLD, &requests[i]);
+    }
+    if (rank == 1) {
+        stay_away(file, seconds, "summed while away");
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    if (rank == 0) {
+        say_done(file);
+    }
+    for (int i = 0; i < count; i++) {
+        check(sums + (size_t)i * (size_t)bytes, i, bytes);
+    }
+    free(sums);
+}
+
 int main(int argc, char **argv)
 {
     int rank;
@@ -117,7 +169,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 6) {
-        fprintf(stderr, "usage: away sender|blocking|receiver|put FILE SECONDS COUNT BYTES\n");
+        fprintf(stderr, "usage: away sender|blocking|receiver|put|posted|sum FILE SECONDS COUNT "
+                        "BYTES\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const int blocking = strcmp(argv[1], "blocking") == 0;
@@ -140,6 +193,10 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(argv[1], "put") == 0) {
         put_to_receiver_away(rank, buffers, bytes, file, seconds);
+    } else if (strcmp(argv[1], "posted") == 0) {
+        receive_away(rank, buffers, requests, count, bytes, file, seconds);
+    } else if (strcmp(argv[1], "sum") == 0) {
+        sum_away(rank, buffers, requests, count, bytes, file, seconds);
     } else if (rank == 0) {
         send_burst(buffers, requests, count, bytes, blocking);
         if (sender_away) {

@@ -75,6 +75,13 @@ def test_verification(make_lab, instrumented, sanitizer, verify, tmp_path, level
     assert "checks, OK" in result.output, show(result)
 
 
+def test_asynchronous_progress(make_lab, instrumented, sanitizer, verify, tmp_path):
+    words = ["--quick", "--scale", "0.1", "--thread-level", "single", "--skip", "spawn,threads"]
+    btl = (*RAWE, "--mca", "btl_rawe_async_progress", "1")
+    result = run(make_lab(loss=1), instrumented, sanitizer, tmp_path, verify, *words, btl=btl)
+    assert "checks, OK" in result.output, show(result)
+
+
 def test_threads_under_load(make_lab, instrumented, sanitizer, verify, tmp_path):
     words = ["--only", "threads", "--scale", "1"]
     result = run(make_lab(loss=1), instrumented, sanitizer, tmp_path, verify, *words)

@@ -10,12 +10,13 @@ from rawelab import launch
 JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
 
 
-@pytest.mark.parametrize("loss", [0, 10])
+@pytest.mark.parametrize("loss, thread", [(0, 0), (10, 0), (10, 1)])
 @pytest.mark.parametrize("count, size", [(40, 100), (40, 3000), (8, 20000), (40, 60000)])
-def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, loss):
+def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, loss, thread):
     lab = make_lab(loss=loss)
+    asynchronous = ("--mca", "btl_rawe_async_progress", thread)
     for pause_ms in range(0, 30, 30 // JOBS):
-        arguments = ["-np", 4, *RAWE, leaves, count, size, pause_ms]
+        arguments = ["-np", 4, *RAWE, *asynchronous, leaves, count, size, pause_ms]
         result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
         assert_success(result)
         assert result.output.count("left") == 4, show(result)

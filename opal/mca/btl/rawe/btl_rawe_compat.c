@@ -318,7 +318,18 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
 /* Of libmpi, where it is loaded, too: ompi/runtime/mpiruntime.h, params.h. */
 extern volatile int32_t ompi_mpi_state __attribute__((weak));
 extern bool ompi_async_mpi_finalize __attribute__((weak));
+#define MPI_STATE_INIT_COMPLETED 2
 #define MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT 4
+
+enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
+{
+    int32_t state = NULL == &ompi_mpi_state ? 0 : ompi_mpi_state;
+
+    if (MPI_STATE_INIT_COMPLETED == state) {
+        return MCA_BTL_RAWE_COMPAT_WORKS;
+    }
+    return state < MPI_STATE_INIT_COMPLETED ? MCA_BTL_RAWE_COMPAT_BEGINS : MCA_BTL_RAWE_COMPAT_ENDS;
+}
 
 bool mca_btl_rawe_compat_fenced(void)
 {

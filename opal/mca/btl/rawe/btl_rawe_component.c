@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_compat.h"
 
+#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -227,6 +228,16 @@ static void open_modules(void)
     free(interfaces);
 }
 
+static void start_async(void)
+{
+    int code = mca_btl_rawe_params.async_progress ? mca_btl_rawe_async_start() : 0;
+
+    if (0 != code) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "starting the thread of async_progress",
+                                   strerror(code), __func__);
+    }
+}
+
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
     (void)progress_threads;
@@ -275,6 +286,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_group_open();
     rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
+    start_async();
     mca_btl_rawe_metrics_publish();
     mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();
@@ -295,6 +307,7 @@ static int component_progress(void)
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned received = 0;
 
+    mca_btl_rawe_async_end();
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
         return 0; /* another thread makes progress */
     }

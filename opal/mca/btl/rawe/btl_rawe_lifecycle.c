@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_lifecycle.h"
 
+#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -496,6 +497,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     bool listed = index < state->module_count;
     /* A module that could not be opened is not listed, and does not concern the others. */
     if (listed) {
+        mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();
         mca_btl_rawe_group_finalizing();
         mca_btl_rawe_routes_end();

@@ -48,6 +48,13 @@ static inline struct rawe_ping_address mca_btl_rawe_ping_address(
     return to;
 }
 
+/** How the progress thread serves a module. */
+enum {
+    MCA_BTL_RAWE_THREAD_IDLE = 0, /**< nothing is under way */
+    MCA_BTL_RAWE_THREAD_POLLS,
+    MCA_BTL_RAWE_THREAD_POLLS_FAST, /**< messages are held back: more often */
+};
+
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
     struct rawe_interface interface;

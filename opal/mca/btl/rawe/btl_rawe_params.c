@@ -114,6 +114,9 @@ static const struct flag flags[] = {
     {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
+    {"async_progress", &mca_btl_rawe_params.async_progress, false, OPAL_INFO_LVL_4,
+     "Let a thread of its own make MPI's progress while the program computes: messages are matched "
+     "and fetched, collectives go on; Open MPI takes its locks then"},
     {"windows", &mca_btl_rawe_params.windows, false, OPAL_INFO_LVL_4,
      "Offer PUT, GET and atomic operations for windows even where Open MPI can make messages of "
      "them (osc/pt2pt of 4.1, if not excluded), which is faster for accumulates, but waits for "

@@ -40,6 +40,7 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
+    bool async_progress;      /**< a thread calls MPI's progress while the program computes */
     char *congestion;         /**< name of the congestion control */
     uint64_t socket_priority; /**< SO_PRIORITY of all sockets that send */
     bool fanout;              /**< ranks of a host receive as a group */

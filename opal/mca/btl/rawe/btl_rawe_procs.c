@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_procs.h"
 
+#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
@@ -388,6 +389,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 {
     (void)btl;
     (void)procs;
+    mca_btl_rawe_async_end();
     /*
      * Connections stay until finalize: a peer may still wait for an acknowledgement, and does not
      * know yet that we are about to leave.

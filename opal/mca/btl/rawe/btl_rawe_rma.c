@@ -76,7 +76,8 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
 {
     (void)btl;
     memset(endpoints, 0, count * sizeof(endpoints[0]));
-    if (!mca_btl_rawe_params.windows && mca_btl_rawe_compat_windows_by_messages()) {
+    if (!mca_btl_rawe_params.windows && !mca_btl_rawe_params.async_progress &&
+        mca_btl_rawe_compat_windows_by_messages()) {
         return OPAL_SUCCESS; /* which osc/rdma does not leave it to where it has a BTL */
     }
     for (size_t i = 0; i < count; ++i) {

@@ -52,6 +52,7 @@ struct mca_btl_rawe_state {
     struct mca_btl_rawe_message **deferred_tail;
     bool finalizing;                       /**< the modules close, one after the other */
     struct mca_btl_rawe_module *finalized; /**< closed, to be freed with the last one */
+    atomic_bool async_active;              /**< see btl_rawe_async.h */
     bool progressing;                      /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */

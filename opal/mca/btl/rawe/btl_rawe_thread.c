@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_thread.h"
 
+#include "btl_rawe_async.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
@@ -97,7 +98,11 @@ static bool take_over(mca_btl_rawe_module_t *module)
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
 {
     atomic_store_explicit(&module->thread_mode, how, memory_order_release);
-    rawe_responder_wake(module->responder);
+    if (mca_btl_rawe_async_active()) {
+        mca_btl_rawe_async_wake();
+    } else {
+        rawe_responder_wake(module->responder);
+    }
 }
 
 /** Progress has been made since the last poll. Returns after how many intervals to poll again. */
@@ -181,6 +186,12 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     mca_btl_rawe_module_t *module = context;
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
 
+    if (mca_btl_rawe_async_active()) {
+        if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
+            mca_btl_rawe_async_wake();
+        }
+        return routes_rest_ms(module);
+    }
     if (!mca_btl_rawe_thread_enabled()) {
         return -1;
     }

@@ -13,13 +13,6 @@
 
 #include "btl_rawe_module.h"
 
-/** How the progress thread serves a module. */
-enum {
-    MCA_BTL_RAWE_THREAD_IDLE = 0, /**< nothing is under way */
-    MCA_BTL_RAWE_THREAD_POLLS,
-    MCA_BTL_RAWE_THREAD_POLLS_FAST, /**< messages are held back: more often */
-};
-
 /** Does the thread take over at all? If not, nothing may be held back for it to send. */
 bool mca_btl_rawe_thread_enabled(void);
 

@@ -30,6 +30,8 @@
 
 #define EVENTS_MAX 16
 
+#define THREAD_NAME "rawe-service"
+
 struct rawe_service {
     pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
     struct rawe_service_source *sources;
@@ -145,30 +147,40 @@ static void raise_priority(pthread_t thread)
     }
 }
 
-/** With a small stack, all signals left to the others. Returns an errno value. */
+int rawe_service_create_thread(pthread_t *thread, const pthread_attr_t *attributes,
+                               void *(*start)(void *), void *context, const char *name)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(thread, attributes, start, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0) {
+        (void)pthread_setname_np(*thread, name);
+        raise_priority(*thread);
+    }
+    return code;
+}
+
+/** With a small stack. Returns an errno value. */
 static int start_thread(struct rawe_service *service)
 {
     pthread_attr_t attributes;
-    sigset_t all, before;
     int code = pthread_attr_init(&attributes);
 
     if (code != 0) {
         return code;
     }
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&service->thread, &attributes, thread_main, service);
+    code = rawe_service_create_thread(&service->thread, &attributes, thread_main, service,
+                                      THREAD_NAME);
     if (code == EINVAL) {
         /* A program with much thread-local storage needs more stack than ours. */
-        code = pthread_create(&service->thread, NULL, thread_main, service);
+        code =
+            rawe_service_create_thread(&service->thread, NULL, thread_main, service, THREAD_NAME);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (code == 0) {
-        (void)pthread_setname_np(service->thread, "rawe-service");
-        raise_priority(service->thread);
-    }
     return code;
 }
 

@@ -7,6 +7,7 @@
 #ifndef RAWE_SERVICE_H
 #define RAWE_SERVICE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +36,13 @@ struct rawe_service_source {
     bool watched; /**< epoll has the descriptor */
     bool woken;   /**< atomic */
 };
+
+/**
+ * As pthread_create, for threads beside the program's: signals are left to those, and under
+ * SCHED_FIFO and SCHED_RR it has the next priority. Returns an errno value.
+ */
+int rawe_service_create_thread(pthread_t *thread, const pthread_attr_t *attributes,
+                               void *(*start)(void *), void *context, const char *name);
 
 /** Start a thread without sources. Returns 0, or -1 and the error. */
 int rawe_service_start(struct rawe_service **service, struct rawe_port_error *error);

@@ -1,0 +1,228 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The asynchronous progress thread. See btl_rawe_async.h.
+ */
+#define _GNU_SOURCE
+#include "btl_rawe_async.h"
+
+#include "btl_rawe_lock.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_progress.h"
+#include "btl_rawe_state.h"
+#include "linux/sys/rawe_service.h"
+
+#include "opal/runtime/opal_progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define MS_NS 1000000u
+
+/** An idle engine reads the clock once in 16 calls of progress. */
+#define CALLS 16u
+
+/** MPI is not initialized yet: it is looked at again after this time. */
+#define INIT_REST_NS (10u * MS_NS)
+
+/**
+ * While MPI makes progress itself, the thread looks whether it still does: after a sixteenth of the
+ * time for which it has, so that what it costs is bounded, and so is how long a leave goes unnoticed.
+ */
+#define POLL_SHARE 16u
+#define POLL_MIN_NS 50000u
+#define POLL_MAX_NS (4u * MS_NS)
+
+/** Nothing is under way: a frame wakes it, or mca_btl_rawe_async_wake. */
+#define IDLE_REST_NS (1000u * MS_NS)
+
+/** Something is, and looks at it achieve nothing: the longest rest. */
+#define BUSY_REST_MAX_NS (64u * MS_NS)
+
+/** Of each module: link, bulk, and what is beside that. */
+#define DESCRIPTORS_MAX (1u + 3u * MCA_BTL_RAWE_MODULES_MAX)
+
+/** What the thread sleeps on: the first is `async.wake_fd`. */
+struct descriptors {
+    struct pollfd polled[DESCRIPTORS_MAX];
+    unsigned count;
+};
+
+static struct {
+    pthread_t thread;
+    int wake_fd; /**< eventfd; once opened it stays, as the service thread may be about to write */
+    atomic_bool stopping;
+} async = {.wake_fd = -1};
+
+static void add_port(struct descriptors *descriptors, const struct rawe_port *port)
+{
+    if (NULL != port) {
+        descriptors->polled[descriptors->count++] =
+            (struct pollfd){.fd = port->fd, .events = POLLIN};
+    }
+}
+
+/**
+ * What to sleep on, and for how long at most. `*rest_ns` was the last rest. With nothing received
+ * although a descriptor was readable (its interface is down, say) frames do not wake the thread.
+ */
+static void prepare_to_sleep(struct descriptors *descriptors, uint64_t *rest_ns, bool useless)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool idle = true;
+
+    descriptors->count = 1;
+    if (!mca_btl_rawe_lock_claim()) {
+        *rest_ns = POLL_MIN_NS; /* MPI is back */
+        return;
+    }
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        mca_btl_rawe_module_t *module = state->modules[i];
+        if (!module->open) {
+            continue;
+        }
+        if (rawe_engine_idle(&module->engine)) {
+            atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE,
+                                  memory_order_release);
+        } else {
+            idle = false;
+        }
+        if (!useless) {
+            add_port(descriptors, module->link);
+            add_port(descriptors, module->bulk);
+            add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside);
+        }
+    }
+    mca_btl_rawe_unlock();
+    if (idle && !useless) {
+        *rest_ns = IDLE_REST_NS;
+    } else {
+        *rest_ns = *rest_ns < MS_NS ? MS_NS : *rest_ns * 2;
+        *rest_ns = *rest_ns < BUSY_REST_MAX_NS ? *rest_ns : BUSY_REST_MAX_NS;
+    }
+}
+
+static uint32_t rounds_of_mpi(void)
+{
+    return atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
+}
+
+/**
+ * Has MPI made no progress of its own since it had made `rounds`, and is not in the midst of one?
+ * If so, `*waits` is whether a frame does.
+ */
+static bool mpi_is_absent(uint32_t rounds, bool *waits)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    if (rounds != rounds_of_mpi() || !mca_btl_rawe_lock_claim()) {
+        return false;
+    }
+    *waits = false;
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        *waits = *waits ||
+                 (state->modules[i]->open && mca_btl_rawe_module_receivable(state->modules[i]));
+    }
+    mca_btl_rawe_unlock();
+    return true;
+}
+
+static void sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
+{
+    const struct timespec rest = {.tv_sec = (time_t)(rest_ns / 1000000000u),
+                                  .tv_nsec = (long)(rest_ns % 1000000000u)};
+    eventfd_t ignored;
+
+    if (0 < ppoll(descriptors->polled, descriptors->count, &rest, NULL) &&
+        0 != descriptors->polled[0].revents) {
+        (void)eventfd_read(async.wake_fd, &ignored);
+    }
+}
+
+static bool readable(const struct descriptors *descriptors)
+{
+    for (unsigned i = 1; i < descriptors->count; ++i) {
+        if (0 != descriptors->polled[i].revents) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool over(void)
+{
+    return atomic_load(&async.stopping) || MCA_BTL_RAWE_COMPAT_ENDS == mca_btl_rawe_compat_stage();
+}
+
+static void *thread_main(void *context)
+{
+    struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1};
+    uint64_t rest_ns = INIT_REST_NS, present_ns = 0;
+    uint32_t rounds = 0;
+
+    (void)context;
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
+    while (!over()) {
+        sleep_on(&descriptors, rest_ns);
+        if (MCA_BTL_RAWE_COMPAT_WORKS != mca_btl_rawe_compat_stage()) {
+            continue;
+        }
+        bool waits;
+        if (!mpi_is_absent(rounds, &waits)) {
+            rounds = rounds_of_mpi();
+            uint64_t now_ns = mca_btl_rawe_now_ns();
+            present_ns = 0 == present_ns ? now_ns : present_ns;
+            rest_ns = (now_ns - present_ns) / POLL_SHARE;
+            rest_ns = rest_ns < POLL_MIN_NS ? POLL_MIN_NS : rest_ns;
+            rest_ns = rest_ns < POLL_MAX_NS ? rest_ns : POLL_MAX_NS;
+            descriptors.count = 1;
+            continue;
+        }
+        present_ns = 0;
+        bool useless = !waits && readable(&descriptors);
+        if (waits) {
+            rest_ns = 0;
+        }
+        for (unsigned i = 0; i < CALLS && !over(); ++i) {
+            opal_progress();
+        }
+        rounds = rounds_of_mpi();
+        prepare_to_sleep(&descriptors, &rest_ns, useless);
+    }
+    return NULL;
+}
+
+int mca_btl_rawe_async_start(void)
+{
+    if (async.wake_fd < 0) {
+        async.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (async.wake_fd < 0) {
+            return errno;
+        }
+    }
+    mca_btl_rawe_compat_use_threads();
+    atomic_store(&async.stopping, false);
+    int code = rawe_service_create_thread(&async.thread, NULL, thread_main, NULL, "rawe-async");
+    atomic_store(&mca_btl_rawe_state.async_active, 0 == code);
+    return code;
+}
+
+void mca_btl_rawe_async_stop(void)
+{
+    if (!mca_btl_rawe_async_active() || pthread_equal(async.thread, pthread_self())) {
+        return;
+    }
+    atomic_store(&async.stopping, true);
+    mca_btl_rawe_async_wake();
+    pthread_join(async.thread, NULL);
+    atomic_store(&mca_btl_rawe_state.async_active, false);
+}
+
+void mca_btl_rawe_async_wake(void)
+{
+    (void)eventfd_write(async.wake_fd, 1);
+}
