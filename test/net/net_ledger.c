@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "net_harness.h"
-#include "conn/rawe_conn_output.h"
+#include "conn/rawe_conn_batch.h"
 
 #define MESSAGES_LEAST 256u
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "conn/rawe_conn_output.h"
+#include "conn/rawe_conn_batch.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 

@@ -8,12 +8,10 @@
 
 #include <string.h>
 
-#include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_output.h"
 
 /** Frames in flight from which on messages are held back. */
 #define COALESCE_FROM 2u

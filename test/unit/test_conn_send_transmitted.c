@@ -55,7 +55,7 @@ static void move_data(struct rawe_send *send, struct rawe_conn *conn, unsigned i
         memcpy(to, send->pieces[i].base, send->pieces[i].len_bytes);
         to += send->pieces[i].len_bytes;
     }
-    rawe_conn_send_rebased(conn, send, copies[index]);
+    rawe_sendwin_rebase(&conn->sendwin, send, copies[index]);
     memset(original[index], 0xEE, sizeof(original[index]));
 }
 
@@ -280,7 +280,7 @@ TEST(output__a_completion_waits_for_another)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-/* rawe_conn_send_rebased */
+/* rawe_sendwin_rebase */
 
 static bool drop_a_third(struct unit_net *of, const struct net_frame *frame)
 {
@@ -306,32 +306,32 @@ static void move_all(size_t len_bytes)
     }
 }
 
-TEST(rawe_conn_send_rebased__sent_again_from_the_copy)
+TEST(rawe_sendwin_rebase__sent_again_from_the_copy)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(SEND_BYTES);
 }
 
-TEST(rawe_conn_send_rebased__a_single_frame)
+TEST(rawe_sendwin_rebase__a_single_frame)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(1400); /* too long to be copied, both pieces in one frame */
 }
 
-TEST(rawe_conn_send_rebased__in_batches)
+TEST(rawe_sendwin_rebase__in_batches)
 {
     connect_in_batches(0); /* with bundles, nothing refers to it */
     move_all(7000);
 }
 
-TEST(rawe_conn_send_rebased__with_checksums)
+TEST(rawe_sendwin_rebase__with_checksums)
 {
     unit_start_with((struct unit_options){.window_frames = 256, .checksum = true});
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(5000);
 }
 
-TEST(rawe_conn_send_rebased__waits_for_the_link)
+TEST(rawe_sendwin_rebase__waits_for_the_link)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 2; /* wholly framed, but five frames have never been sent */
@@ -345,7 +345,7 @@ TEST(rawe_conn_send_rebased__waits_for_the_link)
     assert_delivered(1, SEND_BYTES);
 }
 
-TEST(rawe_conn_send_rebased__some_acknowledged_already)
+TEST(rawe_sendwin_rebase__some_acknowledged_already)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);

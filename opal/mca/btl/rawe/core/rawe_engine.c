@@ -11,10 +11,10 @@
 
 #include "base/rawe_crc32c.h"
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_batch.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_finalize.h"
-#include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"

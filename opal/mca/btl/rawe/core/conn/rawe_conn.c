@@ -15,7 +15,6 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_path.h"
-#include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
 
 /** A finalizing process cannot resend CLOSE, so it sends several. */

@@ -9,7 +9,7 @@
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_output.h"
+#include "rawe_conn_send.h"
 
 /**
  * May the congestion window grow? Not when credit is smaller, nor when half of it is free: then

@@ -56,6 +56,38 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
     return frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
 }
 
+uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn)
+{
+    uint32_t frames = rawe_conn_batch_frames(conn);
+    uint32_t room = rawe_conn_window_room(conn);
+    uint32_t free_numbers = rawe_sendwin_free_numbers(&conn->sendwin);
+    frames = frames < room ? frames : room;
+    frames = frames < free_numbers ? frames : free_numbers;
+    return (frames != 0 ? frames : 1) * rawe_conn_segment_bytes(conn);
+}
+
+uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
+                                    bool even)
+{
+    if (left <= room || !even) {
+        return (uint32_t)(left < room ? left : room);
+    }
+    uint64_t batches = (left + room - 1) / room;
+    uint32_t segment_bytes = rawe_conn_segment_bytes(conn);
+    uint64_t segments = (left + batches * segment_bytes - 1) / (batches * segment_bytes);
+    return (uint32_t)segments * segment_bytes;
+}
+
+bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
+{
+    uint32_t frames = rawe_conn_batch_frames(conn);
+    uint32_t in_flight = conn->sendwin.in_flight;
+    uint32_t wanted = (in_flight + room) / 4;
+    wanted = wanted < frames ? wanted : frames;
+    return in_flight != 0 && room < wanted && conn->sendwin.to_transmit == 0 &&
+           conn->queue.bytes > (uint64_t)room * rawe_conn_segment_bytes(conn);
+}
+
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment)
 {
@@ -382,4 +414,113 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
     }
     free(buffer);
     return taken;
+}
+
+/*
+ * Bundles: a batch costs its sender a system call and its receiver one entry, whatever is in it. So
+ * short messages that wait on the bulk lane are copied one behind the other, as MESSAGE fragments,
+ * and sent as one fragmented message.
+ */
+
+/** Bundles under way at most, over all connections: 16 MiB. Beyond it messages go singly. */
+#define BUNDLES_MAX 256u
+
+struct bundle {
+    struct rawe_send send;
+    struct rawe_engine *engine;
+    struct rawe_send *messages; /**< that are in it; NULL once they are complete */
+    uint8_t content[];
+};
+
+void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool)
+{
+    rawe_buffer_pool_init(pool, sizeof(struct bundle) + RAWE_BATCH_BYTES_MAX, BUNDLES_MAX);
+}
+
+/** rawe_send.transmitted: the messages have been copied, and nothing holds them back any more. */
+static void bundle_transmitted(struct rawe_send *send, struct rawe_conn *conn)
+{
+    struct bundle *bundle = (struct bundle *)(void *)send;
+    struct rawe_send *messages = bundle->messages;
+    bundle->messages = NULL;
+    rawe_conn_complete(conn->engine, messages, RAWE_STATUS_DONE);
+}
+
+/** rawe_send.done */
+static void bundle_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct bundle *bundle = (struct bundle *)(void *)send;
+    struct rawe_send *messages = bundle->messages;
+    struct rawe_engine *engine = bundle->engine;
+    rawe_buffer_give(&engine->bundles, bundle);
+    rawe_conn_complete(engine, messages, status);
+}
+
+/** What a message takes in a bundle that has `used_bytes`; 0: it does not go into one. */
+static size_t needed_bytes(const struct rawe_send *send, size_t used_bytes)
+{
+    if (send == NULL || send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
+        send->total_bytes > RAWE_CONN_BUNDLED_BYTES_MAX) {
+        return 0;
+    }
+    size_t pad_bytes = rawe_fragment_pad(used_bytes) - used_bytes;
+    return pad_bytes + RAWE_FRAGMENT_MESSAGE_BYTES + (size_t)send->total_bytes;
+}
+
+/** Copy a message behind what is there. */
+static void append(struct bundle *bundle, size_t used_bytes, const struct rawe_send *send)
+{
+    size_t begin = rawe_fragment_pad(used_bytes);
+    uint8_t *out = bundle->content + begin;
+    memset(bundle->content + used_bytes, 0, begin - used_bytes);
+    out += rawe_fragment_encode(out,
+                                &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                        .tag = send->tag,
+                                                        .data_bytes = (uint16_t)send->total_bytes});
+    for (unsigned i = 0; i < send->piece_count; i++) {
+        memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
+        out += send->pieces[i].len_bytes;
+    }
+}
+
+void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_sendqueue *queue = &conn->queue;
+    uint32_t message_max_bytes = engine->config.message_max_bytes;
+    bytes_max = bytes_max < message_max_bytes ? bytes_max : message_max_bytes;
+    size_t used_bytes = needed_bytes(queue->first, 0);
+    size_t next_bytes = used_bytes == 0 ? 0 : needed_bytes(queue->first->next, used_bytes);
+    if (next_bytes == 0 || used_bytes + next_bytes > bytes_max || !rawe_conn_may_hold_back(conn)) {
+        return;
+    }
+    struct bundle *bundle = rawe_buffer_take(&engine->bundles);
+    if (bundle == NULL) {
+        return;
+    }
+    struct rawe_send **tail = &bundle->messages;
+    size_t bytes;
+    used_bytes = 0;
+    while ((bytes = needed_bytes(queue->first, used_bytes)) != 0 &&
+           used_bytes + bytes <= bytes_max) {
+        struct rawe_send *send = queue->first;
+        append(bundle, used_bytes, send);
+        used_bytes += bytes;
+        (void)rawe_sendqueue_framed(queue, send->total_bytes);
+        engine->counters.messages_coalesced++;
+        *tail = send;
+        tail = &send->next;
+    }
+    *tail = NULL;
+    bundle->engine = engine;
+    bundle->send = (struct rawe_send){
+        .done = bundle_done,
+        .transmitted = bundle_transmitted,
+        .pieces = {{bundle->content, used_bytes}},
+        .piece_count = 1,
+        .kind = RAWE_FRAGMENT_BUNDLE,
+        .relaxed = true,
+        .ordered = true,
+    };
+    rawe_sendqueue_push_first(queue, &bundle->send);
 }

@@ -12,6 +12,20 @@
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn);
 /** Frames that fill a batch. */
 uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
+/** Data of the next batch at most: as many frames as window and numbers allow now, at least one. */
+uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn);
+/**
+ * Data of the next batch of a send that has `left` bytes to go, `even`ly or as much as fits. While
+ * one batch is handed to the link, the receiver copies the one before: best when they are alike.
+ */
+uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
+                                    bool even);
+/**
+ * Would the window cut a batch short for which there is data? An acknowledgement will come that
+ * makes room for all of it: batches of a few frames cost as much as whole ones (RFC 1122 section
+ * 4.2.3.4 has the same for TCP, where it is called silly window syndrome).
+ */
+bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room);
 /** Write the fragment's header into a frame that is to be a batch of its data. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
@@ -71,5 +85,22 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
  */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
+
+/*
+ * Bundles: queued messages that are short travel as one.
+ */
+
+/** Buffers for bundles; all given back when the connections' sends are complete. */
+void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);
+
+/** Longest message that is copied into one: with fewer than three in it a bundle is not worth it. */
+#define RAWE_CONN_BUNDLED_BYTES_MAX (RAWE_BATCH_BYTES_MAX / 3)
+
+/**
+ * Replace the short messages at the head of the queue, as far as they fit `bytes_max` together, by
+ * one bundle. They are complete when the bundle has been transmitted. Nothing happens where that
+ * would be a single message, or without memory.
+ */
+void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max);
 
 #endif

@@ -315,7 +315,7 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
                 cut(served);
             }
             if (served->refers) {
-                rawe_conn_send_revoke(served->conn, &served->send);
+                rawe_sendwin_revoke(&served->conn->sendwin, &served->send);
                 served->refers = false;
             }
         }

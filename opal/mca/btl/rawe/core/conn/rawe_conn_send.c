@@ -1,28 +1,557 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Sending: a message or PUT is sent at once or queued. How a queued one becomes frames is in
- * rawe_conn_output.c, how these reach the link in rawe_conn_output.c.
+ * Send path, from a message, PUT or other record to the link. Short ones are copied into a frame, which
+ * leaves at once or is held back for others to join it. The rest is queued, and queued sends become
+ * frames of the window as room allows. Frames go to the link from there, also again.
  */
 #include "rawe_conn_send.h"
 
 #include <assert.h>
+#include <string.h>
 
-#include "rawe_conn_output.h"
+#include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_batch.h"
 
-/** Reconnect if need be. False when the connection cannot send data now. */
-static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
+/*
+ * Coalescing: short messages, or records, that share a frame.
+ *
+ * Each frame costs its sender a system call, whatever its length. So while earlier frames are on
+ * their way, short messages gather in one that is held back until it is full, until the round ends
+ * (rawe_conn_flush), or until anything else is to be sent. With nothing under way nothing is held
+ * back: the first messages of a burst leave at once.
+ */
+
+/** With this many messages in a frame, coalescing takes less time than batches do. Measured. */
+#define WELL_COALESCED 3u
+
+/** Payload that fits the buffer of a large frame, and a frame to this peer. */
+static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {
-    if (conn->handshake.state == RAWE_CONN_OPEN) {
+    uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
+    return conn->payload_max_bytes < buffer_bytes ? conn->payload_max_bytes : buffer_bytes;
+}
+
+/** An empty frame for `bytes` of payload, and for `more` to come. NULL without a free frame. */
+static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t bytes, bool more)
+{
+    if (more && bytes < coalesce_limit(conn)) {
+        bytes = coalesce_limit(conn);
+    }
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, bytes);
+    if (frame != NULL) {
+        frame->payload_bytes = 0;
+    }
+    return frame;
+}
+
+/** Copy one more message or record into a frame; it fits. */
+static inline void add(struct rawe_txframe *frame, const struct rawe_fragment *fragment,
+                       const void *first, size_t first_bytes, const void *second,
+                       size_t second_bytes)
+{
+    size_t begin = rawe_fragment_pad(frame->payload_bytes);
+    uint8_t *payload = frame->buffer + RAWE_PAYLOAD_OFFSET;
+    memset(payload + frame->payload_bytes, 0, begin - frame->payload_bytes);
+    uint8_t *out = payload + begin;
+    out += rawe_fragment_encode(out, fragment);
+    if (first_bytes != 0) {
+        memcpy(out, first, first_bytes);
+    }
+    if (second_bytes != 0) {
+        memcpy(out + first_bytes, second, second_bytes);
+    }
+    frame->payload_bytes = (uint32_t)(out - payload + first_bytes + second_bytes);
+    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+}
+
+static inline void add_message(struct rawe_txframe *frame, uint8_t tag, const void *first,
+                               size_t first_bytes, const void *second, size_t second_bytes)
+{
+    const struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_MESSAGE,
+        .tag = tag,
+        .data_bytes = (uint16_t)(first_bytes + second_bytes),
+    };
+    add(frame, &fragment, first, first_bytes, second, second_bytes);
+}
+
+/**
+ * Add a send. A PUT, which must be in no list, is linked to the frame: it is complete when the frame
+ * leaves the window.
+ */
+static void add_send(struct rawe_txframe *frame, struct rawe_send *send)
+{
+    const struct rawe_bytes *pieces = send->pieces;
+    size_t first_bytes = pieces[0].len_bytes;
+    bool two = send->piece_count == 2;
+    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
+        add_message(frame, send->tag, pieces[0].base, first_bytes, two ? pieces[1].base : NULL,
+                    two ? pieces[1].len_bytes : 0);
+        return;
+    }
+    const struct rawe_fragment fragment = {
+        .kind = send->kind,
+        .tag = send->tag,
+        .data_bytes = (uint16_t)first_bytes,
+        .id = send->handle_index,
+        .key = send->handle_key,
+        .offset = send->offset,
+    };
+    add(frame, &fragment, pieces[0].base, first_bytes, NULL, 0);
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        send->total_bytes = send->framed_bytes = first_bytes;
+        send->frames = 1;
+        send->fragmented = send->to_report = false;
+        send->next = frame->send;
+        frame->send = send;
+    }
+}
+
+/** Does a frame hold records? Then no messages join it, and the other way round. */
+static bool holds_records(const struct rawe_txframe *frame)
+{
+    return frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
+}
+
+/** Is there room for one more in a frame that holds the same, messages or `record`s? */
+static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
+                 size_t data_bytes)
+{
+    size_t head_bytes = record ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES;
+    return holds_records(frame) == record &&
+           rawe_fragment_pad(frame->payload_bytes) + head_bytes + data_bytes <=
+               coalesce_limit(conn);
+}
+
+bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes)
+{
+    return conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
+           fits(conn, conn->sendwin.held, true, data_bytes);
+}
+
+bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
+{
+    return WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) > coalesce_limit(conn);
+}
+
+/** Should a message of this length be held back for others to join it? */
+static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
+{
+    uint32_t from = conn->engine->config.coalesce_from_frames;
+    return from != 0 && conn->sendwin.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
+}
+
+/**
+ * Should a record be held back for others to join it? A REPLY always: it is sent at the end of this
+ * round of reception, which may bring more requests. An atomic operation never: its caller waits for
+ * it, or releases a lock with it, and may leave MPI next. Others as soon as one frame is on its way:
+ * the caller makes progress while it waits for its acknowledgement or reply.
+ */
+static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *send)
+{
+    if (!rawe_conn_may_hold_back(conn) || send->pieces[0].len_bytes >= coalesce_limit(conn) / 2) {
+        return false;
+    }
+    return send->kind == RAWE_FRAGMENT_REPLY ||
+           (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
+}
+
+static void count_record(struct rawe_counters *counters, const struct rawe_send *send)
+{
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        counters->puts_sent++;
+    }
+    if (!rawe_fragment_is_request(send->kind)) {
+        counters->bytes_sent += send->pieces[0].len_bytes;
+    }
+}
+
+bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+                        const void *second, size_t second_bytes)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    struct rawe_txframe *held = conn->sendwin.held;
+    if (held == NULL || !fits(conn, held, false, first_bytes + second_bytes)) {
+        return false;
+    }
+    add_message(held, tag, first, first_bytes, second, second_bytes);
+    counters->messages_sent++;
+    counters->messages_coalesced++;
+    counters->bytes_sent += first_bytes + second_bytes;
+    return true;
+}
+
+bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
+{
+    if (!rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
+        return false;
+    }
+    add_send(conn->sendwin.held, send);
+    count_record(&conn->engine->counters, send);
+    return true;
+}
+
+/*
+ * From a queued message or PUT to the frames that carry it: fragments that refer to the sender's
+ * memory, or, when short, copies of it.
+ */
+
+/** Refer to `len_bytes` of the send's memory from where framing stands. */
+static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
+{
+    uint64_t skip = send->framed_bytes;
+    for (unsigned i = 0; i < send->piece_count && len_bytes != 0; i++) {
+        const struct rawe_bytes *piece = &send->pieces[i];
+        if (skip >= piece->len_bytes) {
+            skip -= piece->len_bytes;
+            continue;
+        }
+        size_t part = piece->len_bytes - skip < len_bytes ? piece->len_bytes - skip : len_bytes;
+        frame->external[frame->external_count++] =
+            (struct rawe_bytes){(uint8_t *)piece->base + skip, part};
+        len_bytes -= part;
+        skip = 0;
+    }
+}
+
+/** A frame has taken what it can from the queue: see rawe_sendqueue_asks. */
+static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
+{
+    if (rawe_sendqueue_asks(&conn->queue, awaited)) {
+        frame->flags |= RAWE_FLAG_ACK_NOW;
+    }
+}
+
+/** Is it a message that is complete by being copied into one frame, or a record that is copied? */
+static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
+{
+    if (send == NULL || !rawe_conn_may_hold_back(conn)) {
+        return false;
+    }
+    if (rawe_fragment_is_record(send->kind)) {
+        return send->copies && rawe_conn_copies_record(conn, send->total_bytes);
+    }
+    return send->kind == RAWE_FRAGMENT_MESSAGE && !send->fragmented && !send->ordered &&
+           send->total_bytes <= conn->engine->config.copy_max_bytes &&
+           send->total_bytes <= rawe_conn_frame_message_bytes(conn);
+}
+
+/** Copy the first queued send into a frame of the window, and those behind it that fit too. */
+static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+{
+    struct rawe_send *send = conn->queue.first;
+    bool records = rawe_fragment_is_record(send->kind);
+    size_t bytes =
+        send->total_bytes + (records ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES);
+    struct rawe_txframe *frame = take_frame(conn, bytes, is_copied(conn, send->next));
+    if (frame == NULL) {
+        return NULL;
+    }
+    do {
+        conn->engine->counters.messages_coalesced += frame->payload_bytes != 0;
+        (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
+        add_send(frame, send);
+        if (send->kind != RAWE_FRAGMENT_PUT) {
+            **copied_tail = send;
+            *copied_tail = &send->next;
+        }
+        send = conn->queue.first;
+    } while (is_copied(conn, send) &&
+             fits(conn, frame, rawe_fragment_is_record(send->kind), send->total_bytes));
+    request_ack(conn, frame, frame->send != NULL);
+    rawe_conn_enter_window(conn, frame);
+    return frame;
+}
+
+/** Describe the first queued send from where framing stands. False: not now. */
+static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
+                     struct rawe_fragment *fragment)
+{
+    *fragment = (struct rawe_fragment){.kind = send->kind, .tag = send->tag};
+    if (rawe_fragment_is_record(send->kind)) {
+        fragment->id = send->handle_index;
+        fragment->key = send->handle_key;
+        fragment->offset = send->offset + send->framed_bytes;
         return true;
     }
-    if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
-        rawe_conn_connect(conn, now_ns);
+    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
+        if (conn->batch != RAWE_BATCH_VALID && !send->fragmented && !send->ordered &&
+            send->total_bytes <= rawe_conn_frame_message_bytes(conn)) {
+            return true;
+        }
+        fragment->kind = RAWE_FRAGMENT_PART;
     }
-    return false;
+    if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
+        return false; /* the receiver has no place for it before an earlier one is whole */
+    }
+    fragment->id = send->fragmented ? send->message_number : conn->queue.message_number;
+    fragment->offset = send->framed_bytes;
+    fragment->total_bytes = (uint32_t)send->total_bytes;
+    return true;
+}
+
+/**
+ * Put the next bytes of the oldest queued send into a new frame of the window, or a batch. NULL
+ * when there is nothing to frame, or not now. Sends that are complete because all of them was
+ * copied are appended to the list that ends at `*copied_tail`. `even`: what takes several batches is
+ * shared out among them; else they are filled.
+ */
+static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
+                                         struct rawe_send ***copied_tail)
+{
+    struct rawe_engine *engine = conn->engine;
+    bool batch = conn->batch == RAWE_BATCH_VALID;
+    if (conn->queue.first == NULL || rawe_sendwin_full(&conn->sendwin)) {
+        return NULL;
+    }
+    uint32_t room = batch ? rawe_conn_batch_room_bytes(conn) : 0;
+    if (batch && rawe_sendqueue_may_number(&conn->queue)) {
+        rawe_conn_bundle(conn, room);
+    } else if (!batch && is_copied(conn, conn->queue.first)) {
+        struct rawe_txframe *frame = frame_copies(conn, copied_tail);
+        if (frame == NULL) {
+            rawe_conn_make_pending(conn); /* when others have given theirs back */
+        }
+        return frame;
+    }
+    struct rawe_send *send = conn->queue.first;
+    struct rawe_fragment fragment;
+    if (!describe(conn, send, &fragment)) {
+        return NULL;
+    }
+    struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_BYTES_MAX);
+    if (frame == NULL) {
+        rawe_conn_make_pending(conn); /* when others have given theirs back */
+        return NULL;
+    }
+    if (rawe_fragment_is_part(fragment.kind) && !send->fragmented) {
+        rawe_sendqueue_number(&conn->queue, send);
+    }
+    uint64_t left = send->total_bytes - send->framed_bytes;
+    if (batch) {
+        fragment.data_bytes = (uint16_t)rawe_conn_batch_data_bytes(conn, left, room, even);
+        rawe_conn_batch_describe(conn, frame, &fragment);
+    } else {
+        room = conn->payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);
+        fragment.data_bytes = (uint16_t)(left < room ? left : room);
+        frame->buffer_bytes =
+            (uint32_t)(RAWE_PAYLOAD_OFFSET +
+                       rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment));
+        frame->payload_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET + fragment.data_bytes;
+    }
+    refer(frame, send, fragment.data_bytes);
+    frame->send = send;
+    send->frames++;
+    request_ack(conn, frame,
+                rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && !send->relaxed);
+    if (batch && conn->queue.first != NULL) {
+        rawe_conn_enter_window_whole(conn, frame);
+    } else {
+        rawe_conn_enter_window(conn, frame);
+    }
+    return frame;
+}
+
+/*
+ * From the window to the link.
+ */
+
+/** Most frames handed to the link at once. */
+#define ROUND_FRAMES 48u
+
+/** Note the send whose last frame has just been taken by the link, if it is that. */
+static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    const struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_send *send = frame->send;
+    uint32_t behind = frame->sequence + frame->segments;
+    if (send == NULL || send->transmitted == NULL || frame->to_send != 0 || frame->resent != 0 ||
+        send->framed_bytes != send->total_bytes || conn->engine->deferral.active ||
+        (behind != window->next && rawe_sendwin_at(window, behind)->send == send)) {
+        return;
+    }
+    rawe_sendqueue_report(&conn->queue, send);
+}
+
+/**
+ * Report the sends that have been transmitted. A callback may send, receive what comes in answer,
+ * and wait for it: so nothing is known here of the frames any more, and each send is taken off the
+ * list before its callback, or by rawe_conn_release when its `done` comes first.
+ */
+static void report_transmitted(struct rawe_conn *conn)
+{
+    struct rawe_send *send;
+    while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
+        send->transmitted(send, conn);
+    }
+}
+
+/** Does a frame go as it is, with others like it in one call of the link? */
+static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    return frame->segment_bytes == 0 && !rawe_conn_needs_slices(conn, frame);
+}
+
+/** May the next frames go now? Not `all`: only as long as batches can be filled. */
+static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64_t now_ns)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    const struct rawe_sendqueue *queue = &conn->queue;
+    bool batches = conn->batch == RAWE_BATCH_VALID;
+    bool waits = queue->first != NULL || conn->sendwin.to_transmit != 0;
+    if (room == 0 || (batches && rawe_conn_batch_cut_short(conn, room))) {
+        if (waits) {
+            counters->window_stalls++;
+            counters->credit_stalls += conn->peer_credit <= conn->cc.window;
+            if (conn->sendwin.in_flight == 0) {
+                rawe_conn_ask_credit(conn, now_ns);
+            }
+        }
+        return false;
+    }
+    if (!all && conn->sendwin.to_transmit == 0 &&
+        queue->bytes + (uint64_t)queue->count * RAWE_FRAGMENT_MESSAGE_BYTES <
+            (uint64_t)rawe_conn_batch_frames(conn) * rawe_conn_segment_bytes(conn)) {
+        if (waits) {
+            rawe_conn_make_pending(conn);
+        }
+        return false;
+    }
+    return true;
+}
+
+/** May new frames be made? Not until it is known whether they can be batches. */
+static bool may_frame(const struct rawe_conn *conn)
+{
+    return conn->batch != RAWE_BATCH_VALIDATING &&
+           (conn->batch != RAWE_BATCH_MIGRATED || rawe_sendwin_empty(&conn->sendwin));
+}
+
+/** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
+static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
+                                       struct rawe_send ***copied_tail)
+{
+    struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_txframe *frame = rawe_sendwin_next(window);
+    if (frame == NULL && may_frame(conn)) {
+        frame = frame_queued(conn, all, copied_tail);
+        rawe_sendwin_rewind(window, window->next);
+    }
+    return frame;
+}
+
+/** Transmit one batch, or frame that has to go in another form. False: the link has refused. */
+static bool transmit_one(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                         uint64_t now_ns)
+{
+    bool taken = rawe_conn_needs_slices(conn, frame)
+                     ? rawe_conn_transmit_slices(conn, frame, room, now_ns)
+                     : rawe_conn_batch_transmit(conn, frame, room, now_ns);
+    note_transmitted(conn, frame);
+    if (frame->to_send != 0) {
+        rawe_sendwin_rewind(&conn->sendwin, frame->sequence);
+    }
+    return taken;
+}
+
+/** Collect plain frames to transmit, `frame`, which is one, and what follows. */
+static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                        struct rawe_txframe **frames, struct rawe_frame *views,
+                        struct rawe_send ***copied_tail)
+{
+    unsigned count = 0;
+    do {
+        rawe_conn_write_header(conn, frame);
+        rawe_conn_view(conn, frame, &views[count]);
+        frames[count++] = frame;
+        if (count == ROUND_FRAMES || count == room) {
+            return count;
+        }
+        frame = next_frame(conn, false, copied_tail);
+    } while (frame != NULL && is_plain(conn, frame));
+    if (frame != NULL) {
+        rawe_sendwin_rewind(&conn->sendwin, frame->sequence); /* it goes alone */
+    }
+    return count;
+}
+
+/** Transmit plain frames, `first` and what follows, `room` at most. False: some were refused. */
+static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
+                           struct rawe_send ***copied_tail, uint64_t now_ns)
+{
+    const struct rawe_output *output = &conn->via->output;
+    struct rawe_txframe *frames[ROUND_FRAMES];
+    struct rawe_frame views[ROUND_FRAMES];
+    unsigned count = collect(conn, first, room, frames, views, copied_tail);
+    unsigned taken = output->transmit(output->context, views, count);
+    for (unsigned i = 0; i < taken; i++) {
+        rawe_conn_sent(conn, frames[i], 1, now_ns);
+        note_transmitted(conn, frames[i]);
+    }
+    if (taken < count) {
+        rawe_sendwin_rewind(&conn->sendwin, frames[taken]->sequence);
+    }
+    return taken == count;
+}
+
+/**
+ * Transmit until nothing more may go. Returns the sends that are complete because all their bytes
+ * were copied into frames.
+ */
+static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *copied_first = NULL;
+    struct rawe_send **copied_tail = &copied_first;
+    const uint32_t in_flight = conn->sendwin.in_flight;
+    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
+    if (conn->batch != RAWE_BATCH_VALID) {
+        rawe_conn_batch_validate(conn);
+    }
+    uint32_t room;
+    while (conn->handshake.state == RAWE_CONN_OPEN &&
+           may_transmit(conn, room = rawe_conn_window_room(conn), all, now_ns)) {
+        struct rawe_txframe *frame = next_frame(conn, all, &copied_tail);
+        bool taken;
+        if (frame == NULL) {
+            break;
+        }
+        if (is_plain(conn, frame)) {
+            taken = transmit_plain(conn, frame, room, &copied_tail, now_ns);
+        } else {
+            taken = transmit_one(conn, frame, room, now_ns);
+        }
+        if (!taken) {
+            rawe_conn_refused(conn, conn->sendwin.in_flight != in_flight, now_ns);
+            break;
+        }
+    }
+    if (conn->sendwin.in_flight != in_flight) {
+        rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
+        rawe_recvwin_carried(&conn->recvwin);
+        rawe_conn_await_ack(conn, now_ns);
+    }
+    *copied_tail = NULL;
+    return copied_first;
+}
+
+/** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */
+static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
+{
+    if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
+        rawe_conn_put_off(conn, false, now_ns);
+        return;
+    }
+    struct rawe_send *copied = transmit(conn, all, now_ns);
+    report_transmitted(conn);
+    rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
+}
+
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+{
+    output(conn, true, now_ns);
 }
 
 /**
@@ -87,6 +616,47 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
+/*
+ * What callers use.
+ */
+
+/** Reconnect if need be. False when the connection cannot send data now. */
+static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->handshake.state == RAWE_CONN_OPEN) {
+        return true;
+    }
+    if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
+        rawe_conn_connect(conn, now_ns);
+    }
+    return false;
+}
+
+/** May a copied send take the short way now: a frame of its own, past an empty queue? */
+static inline bool may_go_alone(const struct rawe_conn *conn)
+{
+    return conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
+           rawe_conn_window_room(conn) != 0 && !rawe_sendwin_full(&conn->sendwin);
+}
+
+/** A frame holds a copied send: hold it back, or transmit it. False: neither, it is gone. */
+static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
+                          uint64_t now_ns)
+{
+    if (hold) {
+        rawe_sendwin_hold(&conn->sendwin, frame);
+        rawe_conn_make_pending(conn);
+        return true;
+    }
+    rawe_conn_enter_window(conn, frame);
+    if (transmit_alone(conn, frame, now_ns) || rawe_conn_may_hold_back(conn)) {
+        return true;
+    }
+    rawe_sendwin_retract(&conn->sendwin, frame);
+    rawe_txframe_give(&conn->engine->frames, frame);
+    return false;
+}
+
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes,
                                      uint64_t now_ns)
@@ -111,33 +681,21 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->sendwin.in_flight == 0) {
         rawe_cc_validate(&conn->cc, &conn->rtt, 0, engine->now_ns);
     }
-    /*
-     * Frames that take the short way would overtake batches, and look like evidence of their loss.
-     */
-    if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 ||
-        rawe_conn_window_room(conn) == 0 || rawe_sendwin_full(&conn->sendwin) ||
-        rawe_conn_batch_used(conn)) {
+    /* Frames that take the short way would overtake batches, and look like evidence of their loss. */
+    if (!may_go_alone(conn) || rawe_conn_batch_used(conn)) {
         if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
         }
         return RAWE_STATUS_BUSY;
     }
-    bool hold = rawe_conn_coalesce_wanted(conn, data_bytes);
-    struct rawe_txframe *frame =
-        rawe_conn_coalesce_new(conn, tag, first, first_bytes, second, second_bytes, hold);
+    bool hold = message_waits(conn, data_bytes);
+    struct rawe_txframe *frame = take_frame(conn, RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes, hold);
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
-    if (hold) {
-        rawe_sendwin_hold(&conn->sendwin, frame);
-        rawe_conn_make_pending(conn);
-    } else {
-        rawe_conn_enter_window(conn, frame);
-        if (!transmit_alone(conn, frame, now_ns) && !rawe_conn_may_hold_back(conn)) {
-            rawe_sendwin_retract(&conn->sendwin, frame);
-            rawe_txframe_give(&engine->frames, frame);
-            return RAWE_STATUS_BUSY;
-        }
+    add_message(frame, tag, first, first_bytes, second, second_bytes);
+    if (!launch(conn, frame, hold, now_ns)) {
+        return RAWE_STATUS_BUSY;
     }
     engine->counters.messages_sent++;
     engine->counters.bytes_sent += data_bytes;
@@ -164,32 +722,21 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (conn->sendwin.in_flight == 0) {
         rawe_cc_validate(&conn->cc, &conn->rtt, 0, now_ns);
     }
+    bool hold = record_waits(conn, send);
+    size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
     /* If not, it will be queued, and credit asked for then. */
-    bool hold = rawe_conn_coalesce_record_wanted(conn, send);
-    struct rawe_txframe *frame = NULL;
-    if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
-        rawe_conn_window_room(conn) != 0 && !rawe_sendwin_full(&conn->sendwin)) {
-        frame = rawe_conn_coalesce_take(conn, send, hold);
-    }
+    struct rawe_txframe *frame = may_go_alone(conn) ? take_frame(conn, bytes, hold) : NULL;
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
-    rawe_conn_coalesce_add_record(frame, send);
-    if (hold) {
-        rawe_sendwin_hold(&conn->sendwin, frame);
-        rawe_conn_make_pending(conn);
-    } else {
-        if (frame->send != NULL) {
-            frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
-        }
-        rawe_conn_enter_window(conn, frame);
-        if (!transmit_alone(conn, frame, now_ns) && !rawe_conn_may_hold_back(conn)) {
-            rawe_sendwin_retract(&conn->sendwin, frame);
-            rawe_txframe_give(&engine->frames, frame);
-            return RAWE_STATUS_BUSY;
-        }
+    add_send(frame, send);
+    if (!hold && frame->send != NULL) {
+        frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
     }
-    rawe_conn_coalesce_count_record(&engine->counters, send);
+    if (!launch(conn, frame, hold, now_ns)) {
+        return RAWE_STATUS_BUSY;
+    }
+    count_record(&engine->counters, send);
     return RAWE_STATUS_DONE;
 }
 
@@ -233,7 +780,7 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
     if (ready_to_send(conn, now_ns)) {
-        rawe_conn_output_some(conn, !coalesces(conn), now_ns);
+        output(conn, !coalesces(conn), now_ns);
     }
 }
 
@@ -241,49 +788,5 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
 {
     if (rawe_conn_enqueue(conn, send, now_ns)) {
         rawe_conn_start(conn, now_ns);
-    }
-}
-
-/** The newest frame of a send before `*sequence`, which becomes that frame's. There is one. */
-static struct rawe_txframe *frame_before(const struct rawe_conn *conn, const struct rawe_send *send,
-                                         uint32_t *sequence)
-{
-    struct rawe_txframe *frame;
-    do {
-        frame = rawe_sendwin_at(&conn->sendwin, *sequence - 1);
-        *sequence = frame->sequence;
-    } while (frame->send != send);
-    return frame;
-}
-
-void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
-{
-    uint32_t sequence = conn->sendwin.next;
-    for (uint32_t left = send->frames; left != 0; left--) {
-        struct rawe_txframe *frame = frame_before(conn, send, &sequence);
-        for (uint32_t i = 0; i < frame->external_count; i++) {
-            struct rawe_bytes *part = &frame->external[i];
-            part->base = rawe_send_rebase(send, part->base, copy);
-        }
-    }
-    for (unsigned i = 0; i < send->piece_count; i++) {
-        send->pieces[i].base = copy;
-        copy += send->pieces[i].len_bytes;
-    }
-}
-
-void rawe_conn_send_revoke(struct rawe_conn *conn, const struct rawe_send *send)
-{
-    static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
-    struct rawe_fragment fragment;
-    uint32_t sequence = conn->sendwin.next;
-    for (uint32_t left = send->frames; left != 0; left--) {
-        struct rawe_txframe *frame = frame_before(conn, send, &sequence);
-        for (uint32_t i = 0; i < frame->external_count; i++) {
-            frame->external[i].base = (void *)(uintptr_t)zeros;
-        }
-        rawe_fragment_reread(&fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
-        fragment.tag = RAWE_REFUSAL_UNKNOWN;
-        (void)rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment);
     }
 }

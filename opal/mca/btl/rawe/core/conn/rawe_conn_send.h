@@ -1,12 +1,29 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send path: a message is transmitted at once, held back, or queued.
+ * Send path: a message is transmitted at once, held back for others to share its frame, or queued; and
+ * what is queued becomes frames of the window, which go to the link.
  */
 #ifndef RAWE_CONN_SEND_H
 #define RAWE_CONN_SEND_H
 
 #include "rawe_conn_state.h"
+
+/**
+ * The cheapest way to send: the message joins others in a frame that is held back already. False
+ * when there is none, or no room in it: use rawe_conn_send_copy. Needs no time.
+ */
+bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+                        const void *second, size_t second_bytes);
+
+/** The same for a record that is copied. The frame still waits for the end of the round. */
+bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send);
+
+/** Would a record with `data_bytes` of data join others in a frame that is held back? */
+bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
+
+/** Would so few messages of this length share a frame that a batch is better for them? */
+bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
 
 /**
  * Send a message of at most copy_max_bytes (and one frame) by copying the two pieces.
@@ -44,14 +61,8 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
 /** The second half: transmit what is queued, as far as it may go; connect if need be. */
 void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns);
 
-/**
- * The data of a send has been copied: `copy` holds its pieces one behind the other, and is what will
- * be sent from now on.
- */
-void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
-
-/** The data of a reply is gone: the frames that refer to it are sent again as refusals. */
-void rawe_conn_send_revoke(struct rawe_conn *conn, const struct rawe_send *send);
+/** Frame and transmit what window, credit and link allow. */
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
 
 /** Send the frame that is held back, if any. */
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns);

@@ -4,7 +4,6 @@
  * A peer: which message takes which lane and how, streaks, early completion.
  */
 #include "rawe_peer.h"
-#include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_record.h"
@@ -285,7 +284,7 @@ static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
     if (send->piece_count != 1) {
         memcpy(message->own + send->pieces[0].len_bytes, send->pieces[1].base,
                send->pieces[1].len_bytes);
-        rawe_conn_send_rebased(conn, send, message->own);
+        rawe_sendwin_rebase(&conn->sendwin, send, message->own);
     }
     message->completed_early = true;
     message->phase = PHASE_QUEUED;
@@ -409,9 +408,7 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
 static uint64_t operation_time_ns(const struct rawe_peer *peer, const struct rawe_conn *conn,
                                   const struct rawe_operation *operation)
 {
-    bool joins = operation->atomic == 0 && conn->sendwin.held != NULL &&
-                 conn->handshake.state == RAWE_CONN_OPEN &&
-                 rawe_conn_coalesce_record_fits(conn, conn->sendwin.held, RAWE_REQUEST_BYTES);
+    bool joins = operation->atomic == 0 && rawe_conn_record_joins(conn, RAWE_REQUEST_BYTES);
     return joins ? peer->engine->now_ns : now_ns(peer);
 }
 

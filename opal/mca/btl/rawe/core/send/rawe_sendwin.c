@@ -5,6 +5,8 @@
  */
 #include "rawe_sendwin.h"
 
+#include "rawe_sendqueue.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -400,4 +402,48 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
         }
     }
     return undecided;
+}
+
+/** The newest frame of a send before `*sequence`, which becomes that frame's. There is one. */
+static struct rawe_txframe *frame_before(const struct rawe_sendwin *window,
+                                         const struct rawe_send *send, uint32_t *sequence)
+{
+    struct rawe_txframe *frame;
+    do {
+        frame = rawe_sendwin_at(window, *sequence - 1);
+        *sequence = frame->sequence;
+    } while (frame->send != send);
+    return frame;
+}
+
+void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy)
+{
+    uint32_t sequence = window->next;
+    for (uint32_t left = send->frames; left != 0; left--) {
+        struct rawe_txframe *frame = frame_before(window, send, &sequence);
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            struct rawe_bytes *part = &frame->external[i];
+            part->base = rawe_send_rebase(send, part->base, copy);
+        }
+    }
+    for (unsigned i = 0; i < send->piece_count; i++) {
+        send->pieces[i].base = copy;
+        copy += send->pieces[i].len_bytes;
+    }
+}
+
+void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send)
+{
+    static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
+    struct rawe_fragment fragment;
+    uint32_t sequence = window->next;
+    for (uint32_t left = send->frames; left != 0; left--) {
+        struct rawe_txframe *frame = frame_before(window, send, &sequence);
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            frame->external[i].base = (void *)(uintptr_t)zeros;
+        }
+        rawe_fragment_reread(&fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
+        fragment.tag = RAWE_REFUSAL_UNKNOWN;
+        (void)rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment);
+    }
 }

@@ -418,4 +418,13 @@ typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *fram
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 
+/**
+ * The data of a send has been copied: `copy` holds its pieces one behind the other, and is what will
+ * be sent from now on.
+ */
+void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
+
+/** The data of a reply is gone: the frames that refer to it are sent again as refusals. */
+void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send);
+
 #endif
