@@ -14,7 +14,8 @@
 /** Turns of pair_settle, in simulated time about two minutes. */
 #define SETTLE_TURNS 3000u
 #define SETTLE_STEP_NS (200 * PAIR_US)
-#define SETTLE_STEP_MOST_NS (50 * PAIR_MS)
+/** An answer takes two steps. A node whose probes are further than 100 ms apart did not run. */
+#define SETTLE_STEP_MOST_NS (25 * PAIR_MS)
 
 /** A slab beyond the limit for each size of frame, and the one that reaches it. */
 #define SLACK_FRAMES (3u * 64u)
