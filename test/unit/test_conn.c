@@ -398,16 +398,17 @@ TEST(rawe_conn_transmit_control__carries_the_largest_sack)
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
 }
 
-/* rawe_conn_expect_ack */
+/* rawe_conn_correct_probe */
 
-TEST(rawe_conn_expect_ack__only_when_something_is_in_flight)
+TEST(rawe_conn_correct_probe__none_when_nothing_is_in_flight)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_expect_ack(end(0), net.now_ns);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_true(end(0)->liveness.waits_since_ns == 0);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_int_equal(counters(0)->probes_sent, 0);
 }

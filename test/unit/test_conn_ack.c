@@ -93,7 +93,7 @@ TEST(rawe_conn_acknowledged__releases_up_to_it)
     acknowledge(6, NULL, 0);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->sendwin.in_flight, 0);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
+    assert_true(end(0)->liveness.waits_since_ns == 0);
 }
 
 TEST(rawe_conn_acknowledged__an_older_one_changes_nothing)

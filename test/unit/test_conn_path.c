@@ -561,10 +561,10 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     assert_int_equal(rail_back(far), 0);
 }
 
-/* rawe_conn_path_arrival */
+/* rawe_liveness_heard */
 
 /** What the peer sends by a route of its own says nothing of ours. */
-TEST(rawe_conn_path_arrival__a_dead_route_is_silent_although_the_peer_is_heard)
+TEST(rawe_liveness_heard__a_dead_route_is_silent_although_the_peer_is_heard)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
@@ -585,7 +585,7 @@ TEST(rawe_conn_path_arrival__a_dead_route_is_silent_although_the_peer_is_heard)
 }
 
 /** The peer holds our route for dead, and answers by another: then ours is not dead. */
-TEST(rawe_conn_path_arrival__an_answer_ends_silence_by_whatever_route)
+TEST(rawe_liveness_heard__an_answer_ends_silence_by_whatever_route)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_peer(1, 0)->route.down = true;

@@ -266,19 +266,6 @@ TEST(timer_expired__another_answer_does_not_raise_the_rate)
     assert_in_range(counters(1)->probes_sent, 1, 20);
 }
 
-TEST(timer_expired__a_peer_heard_meanwhile_is_not_probed_again)
-{
-    connect_idle();
-    net.filter = drop_all;
-    while (counters(0)->probes_sent == 0) {
-        unit_run(&net, UNIT_MS, UNIT_MS);
-    }
-    net.filter = NULL;
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    unit_run(&net, IDLE_NS / 2, 100 * UNIT_US);
-    assert_int_equal(counters(0)->probes_sent, 1);
-}
-
 TEST(timer_expired__an_idle_peer_that_dies_fails_once)
 {
     connect_idle();

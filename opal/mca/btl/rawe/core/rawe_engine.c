@@ -425,9 +425,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     if (header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_CLOSE) {
         rawe_conn_path_asked(conn, route);
     }
-    rawe_conn_path_arrival(conn, route);
     receive(conn, header, payload, batch, now_ns);
-    rawe_conn_path_arrival(conn, NULL);
     if (defers_too) {
         rawe_engine_defer_end(owner);
     }

@@ -251,6 +251,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         rawe_conn_detect_losses(conn, now_ns);
         rawe_conn_make_pending(conn);
     }
+    rawe_conn_correct_probe(conn, now_ns);
     uint64_t idle_ns = rawe_conn_idle_deadline_ns(conn);
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
     bool owed = idle_ns != 0 && now_ns >= idle_ns;

@@ -37,6 +37,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
         answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
+    if (answers) {
+        rawe_liveness_heard(&conn->liveness);
+    }
     if (acknowledgement == window->una && sack_bytes == 0 && probe_ns == 0) {
         if (answers_plain) {
             rawe_conn_batch_unheard(conn, now_ns);
@@ -67,8 +70,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
     engine->counters.frames_acknowledged += ack.arrived;
-    if (ack.arrived != 0 || answers) {
-        rawe_liveness_heard(&conn->liveness); /* by whatever route it has come */
+    if (ack.arrived != 0) {
+        rawe_liveness_heard(&conn->liveness);
     }
     if (ack.arrived != 0 || probe_ns != 0) {
         rawe_conn_batch_heard(conn);
@@ -97,15 +100,16 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (conn->batch == RAWE_BATCH_VALIDATING) {
         rawe_conn_batch_conclude(conn, NULL);
     }
-    if (rawe_sendwin_empty(window)) {
+    bool more = !rawe_sendwin_empty(window);
+    if (!more) {
         rawe_sendwin_plan_search(window, 0);
-        rawe_liveness_ask_at(&conn->liveness, 0);
-    } else {
-        if (window->sacked != 0 || probe_ns != 0) {
-            rawe_conn_detect_losses(conn, now_ns);
-        }
-        if (ack.arrived != 0 || probe_ns != 0) {
-            rawe_conn_expect_ack(conn, now_ns);
+    } else if (window->sacked != 0 || probe_ns != 0) {
+        rawe_conn_detect_losses(conn, now_ns);
+    }
+    if (ack.arrived != 0 || probe_ns != 0) {
+        rawe_liveness_progress(&conn->liveness, more, now_ns);
+        if (more) {
+            rawe_conn_plan_probe(conn, now_ns);
         }
     }
     rawe_cc_pace(&conn->cc, window->in_flight, ack.arrived);

@@ -266,15 +266,29 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     return rawe_conn_transmit_sealed(via, buffer, &header, conn->engine->config.checksum);
 }
 
-void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
     uint64_t deadline_ns = conn->liveness.probe_deadline_ns;
-    if (deadline_ns != 0 && deadline_ns <= now_ns + conn->engine->config.liveness.probe_least_ns) {
-        return; /* no interval is shorter: it is not to be earlier */
+    /* No interval is shorter than the least: an earlier deadline stays, and is corrected later. */
+    if (deadline_ns == 0 || deadline_ns > now_ns + conn->engine->config.liveness.probe_least_ns) {
+        deadline_ns = now_ns + probe_interval_ns(conn);
+        if (rawe_liveness_ask_by(&conn->liveness, deadline_ns)) {
+            rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+        }
     }
-    deadline_ns = now_ns + probe_interval_ns(conn);
-    if (rawe_liveness_ask_by(&conn->liveness, deadline_ns)) {
-        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+}
+
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+{
+    rawe_liveness_wait(&conn->liveness, now_ns);
+    rawe_conn_plan_probe(conn, now_ns);
+}
+
+void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->liveness.probe_deadline_ns <= now_ns && conn->handshake.state == RAWE_CONN_OPEN &&
+        !conn->wants_credit) {
+        rawe_liveness_correct(&conn->liveness, probe_interval_ns(conn));
     }
 }
 
@@ -333,17 +347,6 @@ struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
         conn->is_pending = false;
     }
     return conn;
-}
-
-void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns)
-{
-    if (rawe_sendwin_empty(&conn->sendwin)) {
-        rawe_liveness_ask_at(&conn->liveness, 0);
-        return;
-    }
-    uint64_t deadline_ns = now_ns + probe_interval_ns(conn);
-    rawe_liveness_ask_at(&conn->liveness, deadline_ns);
-    rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
 }
 
 /*

@@ -101,6 +101,8 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
     return rawe_conn_transmit_to(conn, conn->handshake.peer_id, type, flags, sequence, payload,
                                  payload_bytes);
 }
+/** Ask about what is under way in an interval's time, or earlier if that was planned. */
+void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 /**
@@ -133,8 +135,8 @@ void rawe_conn_revoke_credit(struct rawe_conn *conn);
 void rawe_conn_want_no_credit(struct rawe_conn *conn);
 /** Another life of the connection begins: nothing is known of the peer's credit. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
-/** Something has been acknowledged: plan again when to ask about the rest. */
-void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** The timer has expired: is the question that was planned due, and is there one? */
+void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
 /*
  * A connection's use of its send window: how much may go, what enters, what has gone.

@@ -23,11 +23,6 @@ void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
  * PROBE. Answers go there, as they would not arrive by a route that only this end holds for good.
  */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
-/** A frame is about to be received that has come by this route; NULL: it has been. */
-static inline void rawe_conn_path_arrival(struct rawe_conn *conn, const struct rawe_route *route)
-{
-    conn->astray = route != NULL && route != conn->route;
-}
 /**
  * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
  * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no

@@ -354,9 +354,6 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     }
     /* A peer that disowns the connection answers no probe: further ones follow at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
-        if (!conn->astray) {
-            rawe_liveness_heard(&conn->liveness); /* else the route that we use may be dead */
-        }
         rawe_conn_owned(conn); /* or this was sent before: then the next PROBE finds out */
     }
     return true;

@@ -221,7 +221,6 @@ struct rawe_conn {
     struct rawe_route *preferred;         /**< NULL: there are no others */
     struct rawe_route *route;             /**< the one used */
     struct rawe_route *back;              /**< the one that the peer uses: answers go there */
-    bool astray; /**< what is being received has come by another route than the one used */
     uint8_t
         peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
 

@@ -22,9 +22,11 @@
 #define RAWE_LIVENESS_PROBES 8u
 
 struct rawe_liveness {
-    uint64_t probe_deadline_ns; /**< ask the peer for an answer then; 0: none is owed */
-    uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
-    uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
+    uint64_t
+        probe_deadline_ns; /**< ask the peer for an answer then, or see whether one is owed; 0: no */
+    uint64_t waits_since_ns;  /**< an acknowledgement is owed, and nothing came; 0: none is */
+    uint64_t asked_ns;        /**< when we last asked or, with the link full, tried to */
+    uint64_t silent_since_ns; /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when those remembered left, oldest first */
     uint64_t stalled_since_ns; /**< since then probes come back but `stalled_una` does not arrive */
     uint32_t probe_numbers[RAWE_LIVENESS_PROBES]; /**< of those remembered */
@@ -49,7 +51,7 @@ struct rawe_liveness_limits {
 uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                                    const struct rawe_liveness_limits *limits);
 
-/** The peer was heard: silence is over. */
+/** The peer has acknowledged something, or answered: silence is over. */
 static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
 {
     liveness->probes_unanswered = 0;
@@ -84,6 +86,33 @@ static inline void rawe_liveness_ask_at(struct rawe_liveness *liveness, uint64_t
     liveness->probe_deadline_ns = deadline_ns;
 }
 
+/** An acknowledgement is owed from now on, if none was before. */
+static inline void rawe_liveness_wait(struct rawe_liveness *liveness, uint64_t now_ns)
+{
+    if (liveness->waits_since_ns == 0) {
+        liveness->waits_since_ns = now_ns;
+    }
+}
+
+/** One has come; `more` are owed. */
+static inline void rawe_liveness_progress(struct rawe_liveness *liveness, bool more,
+                                          uint64_t now_ns)
+{
+    liveness->waits_since_ns = more ? now_ns : 0;
+}
+
+/**
+ * Acknowledgements come and frames go all the time: that moves no deadline. When it has come, this
+ * says what it really is. A question that was asked, and not answered, has one of its own.
+ */
+static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_t interval_ns)
+{
+    if (liveness->probes_unanswered == 0) {
+        liveness->probe_deadline_ns =
+            liveness->waits_since_ns != 0 ? liveness->waits_since_ns + interval_ns : 0;
+    }
+}
+
 /** A CONNECT was sent, the first of its life: when to repeat it. */
 static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint64_t now_ns)
 {
@@ -94,7 +123,7 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
 /** Another life of the connection begins: nothing is owed, no probe is under way. */
 static inline void rawe_liveness_reset(struct rawe_liveness *liveness)
 {
-    liveness->probe_deadline_ns = 0;
+    liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
     liveness->probes_remembered = 0;
     liveness->stalled_since_ns = 0;
     rawe_liveness_heard(liveness);
@@ -116,7 +145,7 @@ static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool d
 /** A peer that finalizes has left: it is not expected to answer. */
 static inline void rawe_liveness_gone(struct rawe_liveness *liveness)
 {
-    liveness->probe_deadline_ns = 0;
+    liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
     liveness->idle_asked = false;
     rawe_liveness_heard(liveness);
 }
