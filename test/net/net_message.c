@@ -251,7 +251,7 @@ bool net_message_put(struct net_message *message, struct rawe_peer *peer)
 {
     message->peer = peer;
     message->out.send.done = put_done;
-    return rawe_peer_put(peer, &message->out.send);
+    return rawe_balance_put(peer, &message->out.send, NULL);
 }
 
 bool net_message_balance(struct net_message *message, struct rawe_peer *peer)

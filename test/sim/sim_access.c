@@ -21,7 +21,7 @@
 /** Words of each source, on each of which it has one access at a time. */
 #define WORDS 4u
 
-#define CONSTANT_BYTES 20000u
+#define CONSTANT_BYTES 200000u /* so that replies are divided among routes */
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
 /** What memory holds that was taken back. */

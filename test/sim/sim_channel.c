@@ -11,15 +11,24 @@
 
 #include "net_packet.h"
 #include "conn/rawe_conn.h"
+#include "routes/rawe_balance.h"
 
-/** rawe_conn_config.long_lane; `peer` is the channel. */
-static struct rawe_conn *long_lane(struct rawe_peer *peer)
+/** rawe_callbacks.long_reply. Connections of a peer object have channels. */
+static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
 {
-    struct sim_channel *channel = (struct sim_channel *)(void *)peer;
+    struct sim_channel *channel = conn->owner;
+    struct rawe_peer *peer = conn->peer, *each = peer;
 
-    return channel->node->ending || !channel->node->alive
-               ? NULL
-               : sim_channel_beside(channel, RAWE_LANE_BULK)->conn;
+    if (channel->node->ending || !channel->node->alive) {
+        return false;
+    }
+    do {
+        if (each == peer || each->takes_part) {
+            (void)sim_channel_at(sim_route_of(each), RAWE_LANE_BULK);
+        }
+        each = rawe_peer_next(each);
+    } while (each != peer);
+    return rawe_balance_reply(context, conn, send);
 }
 
 static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *via, uint8_t lane)
@@ -39,10 +48,6 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
         abort();
     }
     channel->conn->owner = channel;
-    if (lane == RAWE_LANE_EXPRESS) { /* connections of a peer object have channels */
-        channel->conn->long_lane = long_lane;
-        channel->conn->peer = (struct rawe_peer *)(void *)channel;
-    }
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;
@@ -260,7 +265,8 @@ const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .silent = sim_route_silent,
                                                      .stalled = sim_route_stalled,
                                                      .failed = failed,
-                                                     .lost = lost};
+                                                     .lost = lost,
+                                                     .long_reply = long_reply};
 
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
 {

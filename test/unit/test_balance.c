@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of long PUTs over all routes to a process.
+ * Tests of long PUTs, and replies to GETs, over all routes to a process.
  */
 #include "unit_rails.h"
 
@@ -15,9 +15,10 @@
 #define PARTS_MAX 4096u
 #define MEMORY_BYTES (40u * GRAIN_BYTES)
 
-/** A PUT, or a part of one, whose `done` counts for the whole. */
+/** A GET; or a PUT, or a part of one, whose `done` counts for the whole. */
 struct piece {
     struct rawe_send send; /**< first */
+    struct rawe_operation operation;
     struct piece *whole;
     unsigned done, failed; /**< of a whole: pieces */
     unsigned pieces;
@@ -26,8 +27,8 @@ struct piece {
 static struct piece pieces[PARTS_MAX];
 static unsigned pieces_taken, pieces_allowed;
 static uint8_t *source, *target;
-static uint32_t handle_index;
-static uint64_t handle_key;
+static uint32_t handle_index, source_index;
+static uint64_t handle_key, source_key;
 
 static void piece_done(struct rawe_send *send, enum rawe_status status)
 {
@@ -77,6 +78,34 @@ static struct piece *put(unsigned rail, size_t from_bytes, size_t len_bytes)
     return piece;
 }
 
+/** rawe_operation.done */
+static void get_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    struct piece *piece =
+        (struct piece *)(void *)((char *)operation - offsetof(struct piece, operation));
+    piece->done++;
+    piece->failed += status != RAWE_STATUS_DONE;
+}
+
+/** Host 1 GETs that part of the source, to the same place of the target. */
+static struct piece *get(unsigned rail, size_t from_bytes, size_t len_bytes)
+{
+    pieces_allowed++;
+    struct piece *piece = piece_take();
+    assert_non_null(piece);
+    piece->pieces = 1;
+    piece->operation = (struct rawe_operation){
+        .done = get_done,
+        .handle_index = source_index,
+        .handle_key = source_key,
+        .offset = from_bytes,
+        .len_bytes = len_bytes,
+        .to = target + from_bytes,
+    };
+    assert_true(rawe_peer_operate(rails_peer(1, rail), &piece->operation));
+    return piece;
+}
+
 static void assert_arrived(const struct piece *piece, size_t from_bytes, size_t len_bytes)
 {
     assert_int_equal(piece->done, piece->pieces);
@@ -95,6 +124,19 @@ static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32
     }
     assert_true(rawe_handle_register(rails.host[1].nic[0].engine.config.handles, target,
                                      MEMORY_BYTES, &handle_index, &handle_key, RAWE_ACCESS_WRITE));
+    assert_true(rawe_handle_register(rails.host[0].nic[0].engine.config.handles, source,
+                                     MEMORY_BYTES, &source_index, &source_key, RAWE_ACCESS_READ));
+}
+
+/** The source is deregistered, and overwritten. */
+static void forget_source(void)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_engine_before_deregister(&rails.host[0].nic[rail].engine, source_index);
+    }
+    assert_true(rawe_handle_deregister(rails.host[0].nic[0].engine.config.handles, source_index,
+                                       source_key));
+    memset(source, 0xAA, MEMORY_BYTES);
 }
 
 static void set_up(void)
@@ -113,6 +155,8 @@ static void tear_down(void)
 {
     assert_true(rawe_handle_deregister(rails.host[1].nic[0].engine.config.handles, handle_index,
                                        handle_key));
+    (void)rawe_handle_deregister(rails.host[0].nic[0].engine.config.handles, source_index,
+                                 source_key);
     rails_stop();
     free(source);
     free(target);
@@ -314,6 +358,99 @@ TEST(refill__leaves_alone_what_is_not_spread)
     assert_arrived(piece, 0, 20 * GRAIN_BYTES);
 }
 
+/** The links of host 0 take this number of frames more. */
+static void give_room(unsigned frames)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rails.host[0].nic[rail].room = frames;
+    }
+}
+
+/** Host 1 GETs from the beginning, and but for `room` frames of each rail nothing has left host 0 yet. */
+static struct piece *get_queued(size_t len_bytes, unsigned room)
+{
+    struct piece *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(first->done, 1);
+    give_room(room);
+    struct piece *piece = get(0, 0, len_bytes);
+    rails_run(100 * UNIT_US, 10 * UNIT_US);
+    return piece;
+}
+
+TEST(rawe_balance_reply__by_routes_alike_in_equal_shares)
+{
+    start(0, 1000, 1000, 1000);
+    struct piece *piece = get_queued(30 * GRAIN_BYTES, 0);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_in_range(load_bytes(rail), 6 * GRAIN_BYTES, 14 * GRAIN_BYTES);
+    }
+    give_room(UINT32_MAX);
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+    assert_int_equal(rails.host[0].nic[0].engine.counters.operations_served, 2);
+}
+
+/** Several under way through each interface: index and key of an operation are of one only. */
+TEST(rawe_balance_reply__each_part_finds_its_operation)
+{
+    struct piece *pieces_of[12];
+    start(16, 1000, 1000, 1000);
+    for (unsigned i = 0; i < 12; i++) {
+        pieces_of[i] = get(i % RAILS, 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
+    }
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    for (unsigned i = 0; i < 12; i++) {
+        assert_arrived(pieces_of[i], 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
+    }
+}
+
+/** A rail is cut while replies come by it: what is in flight there comes by another. */
+TEST(rawe_balance_reply__survives_the_loss_of_a_route)
+{
+    start(16, 1000, 1000, 1000);
+    struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
+    rails_cut(1);
+    give_room(UINT32_MAX);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    for (unsigned host = 0; host < 2; host++) {
+        rawe_peer_set_down(rails_peer(host, 1), rails.now_ns);
+    }
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+}
+
+/** Parts that wait in queues of several routes, and what is in flight there, are refused. */
+TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
+{
+    start(16, 1000, 1000, 1000);
+    struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
+    rails_cut(2);
+    forget_source();
+    give_room(UINT32_MAX);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    for (unsigned host = 0; host < 2; host++) {
+        rawe_peer_set_down(rails_peer(host, 2), rails.now_ns);
+    }
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(piece->done, 1);
+    assert_int_equal(piece->failed, 1);
+    assert_int_equal(piece->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+    unit_fill(source, MEMORY_BYTES, 5);
+    for (size_t i = 0; i < 30 * GRAIN_BYTES; i++) {
+        assert_true(target[i] == 0 || target[i] == source[i]); /* nothing came of it afterwards */
+    }
+}
+
+/** The interfaces of a process are closed one after the other; tear_down does that. */
+TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
+{
+    start(16, 1000, 1000, 1000);
+    const struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
+    assert_int_equal(piece->done, 0);
+    assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
+}
+
 /* Many of all that, at random */
 
 static unsigned long random_state;
@@ -359,7 +496,8 @@ static void one_bad_day(unsigned seed)
         if (draw(8) == 0 && i + 8 < PUTS) {
             len_bytes[i] = 8 * (MEMORY_BYTES / PUTS);
         }
-        put_of[i] = put(draw(RAILS), from_bytes[i], len_bytes[i]);
+        struct piece *(*access)(unsigned rail, size_t from, size_t len) = draw(2) != 0 ? put : get;
+        put_of[i] = access(draw(RAILS), from_bytes[i], len_bytes[i]);
         if (draw(6) == 0) {
             pieces_allowed = pieces_taken + draw(4);
         }

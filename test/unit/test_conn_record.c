@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_record.h"
+#include "conn/rawe_conn_send.h"
 
 #define RECORD_MEMORY_BYTES 200000u
 #define RECORD_ACCESSES 300u
@@ -45,12 +46,16 @@ static void record_operation_done(struct rawe_operation *operation, enum rawe_st
     assert_int_equal(access->done, 1);
 }
 
-/** The target's connection for long replies. */
-static struct rawe_conn *target_bulk(struct rawe_peer *unused)
+/** rawe_callbacks.long_reply of the target, which has no peer object. */
+static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
 {
-    struct unit_node *node = &net.node[1];
-    return node->conn[RAWE_LANE_BULK] != NULL ? node->conn[RAWE_LANE_BULK]
-                                              : unit_open(&net, 1, RAWE_LANE_BULK);
+    struct unit_node *node = context;
+    assert_int_equal(conn->lane, RAWE_LANE_EXPRESS);
+    if (node->conn[RAWE_LANE_BULK] == NULL) {
+        (void)unit_open(&net, 1, RAWE_LANE_BULK);
+    }
+    rawe_conn_send(node->conn[RAWE_LANE_BULK], send, net.now_ns);
+    return true;
 }
 
 /**
@@ -82,7 +87,7 @@ static void record_start(bool batches)
 {
     unit_peer_start(batches);
     unit_peer_connect_lane(RAWE_LANE_EXPRESS);
-    net.node[1].conn[RAWE_LANE_EXPRESS]->long_lane = target_bulk;
+    engine(1)->callbacks.long_reply = long_reply;
     record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC);
 }
 
@@ -409,7 +414,7 @@ TEST(get__long_ones_come_as_frames_where_batches_do_not_pass)
 
 TEST(get__on_the_same_connection_where_there_is_no_other)
 {
-    net.node[1].conn[RAWE_LANE_EXPRESS]->long_lane = NULL;
+    engine(1)->callbacks.long_reply = NULL;
     struct access *access = record_get(7, 10000);
     record_run();
     record_assert_got(access, 7, 10000);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "routes/rawe_balance.h"
+
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
@@ -459,7 +461,7 @@ TEST(streak__ends_with_put_data)
     memset(memory, 0, sizeof(memory));
     put.done = 0;
     assert_true(peer.streak);
-    assert_true(rawe_peer_put(&peer, &put.send));
+    assert_true(rawe_balance_put(&peer, &put.send, NULL));
     assert_false(peer.streak);
     unit_peer_finish();
     assert_int_equal(put.done, 1);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "net_engine.h"
+#include "routes/rawe_balance.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
@@ -114,6 +115,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
         .silent = silent,
         .failed = failed,
         .lost = lost,
+        .long_reply = rawe_balance_reply,
     };
     struct rails_nic *nic = &host->nic[rail];
     struct rawe_engine_config config = rails.config;

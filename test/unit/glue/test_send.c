@@ -36,7 +36,7 @@ static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
 static mca_btl_base_endpoint_t other; /**< of the same process */
 static struct rawe_peer *sent_through[SENDS];
-static struct rawe_send *(*splits[SENDS])(struct rawe_send *send); /**< NULL: it may not be */
+static struct rawe_send *(*splits[SENDS])(struct rawe_send *send);
 static bool all_deferred; /**< by all engines, while the last PUT was sent */
 static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
@@ -66,7 +66,6 @@ static void note(const struct rawe_send *send)
 }
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
-bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
 bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
                              struct rawe_send *(*split)(struct rawe_send *send));
 enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
@@ -85,11 +84,6 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
         transmitted = NULL;
     }
     return result;
-}
-
-bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
-{
-    return __wrap_rawe_balance_put(peer, send, NULL);
 }
 
 bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
@@ -498,18 +492,6 @@ TEST(mca_btl_rawe_put__reports_a_part_that_failed)
     two_routes_over();
 }
 
-TEST(mca_btl_rawe_put__goes_whole_by_the_only_route)
-{
-    two_routes();
-    rawe_peer_close(&other.peer);
-    put_spread();
-    assert_int_equal(sent, 1);
-    assert_null(splits[0]);
-    put_whole_done(RAWE_STATUS_DONE);
-    assert_int_equal(reported, 1);
-    two_routes_over();
-}
-
 static void put_spread_beside(void)
 {
     put_spread();
@@ -675,15 +657,6 @@ TEST(mca_btl_rawe_get__refused_ends_the_job_and_blames_no_process)
     assert_int_equal(errors, 1);
     OBJ_RELEASE(endpoint.proc);
     assert_over(OPAL_ERR_UNREACH);
-}
-
-/** A PUT takes all routes, a reply one: ob1 is to have the peer PUT. */
-TEST(mca_btl_rawe_get__is_left_to_put_where_there_are_several_routes)
-{
-    two_routes();
-    assert_int_equal(get(), OPAL_ERR_NOT_AVAILABLE);
-    assert_null(operation);
-    two_routes_over();
 }
 
 static void get_beside(void)

@@ -265,15 +265,6 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (0 == modules) {
         return NULL;
     }
-    /*
-     * A PUT goes by all interfaces, the reply to a GET by one. The PUT that ob1 makes of a refused
-     * GET was seen not to come back to an interface that had been lost (test_nics).
-     */
-    if (modules > (mca_btl_rawe_params.loopback ? 2u : 1u)) {
-        for (unsigned i = 0; i < modules; ++i) {
-            mca_btl_rawe_state.modules[i]->super.btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET;
-        }
-    }
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
     if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);

@@ -21,6 +21,7 @@
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "core/routes/rawe_balance.h"
 #include "linux/packet/rawe_packet.h"
 
 #include <errno.h>
@@ -262,6 +263,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
+        .long_reply = rawe_balance_reply,
         .deliver = mca_btl_rawe_deliver,
         .accept = mca_btl_rawe_accept,
         .unknown_source = mca_btl_rawe_unknown_source,

@@ -17,6 +17,7 @@
 #include "btl_rawe_thread.h"
 
 #include "core/rma/rawe_handle.h"
+#include "core/routes/rawe_balance.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -324,7 +325,8 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     mca_btl_rawe_lock();
     base = base->in_order;
     ++endpoint->awaited; /* before it may be done */
-    bool taken = rawe_peer_put_short(&base->peer, send) || rawe_peer_put(&base->peer, send);
+    bool taken =
+        rawe_peer_put_short(&base->peer, send) || rawe_balance_put(&base->peer, send, NULL);
     endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();

@@ -413,8 +413,7 @@ static bool put(mca_btl_rawe_fragment_t *fragment)
 {
     struct rawe_peer *peer = &fragment->endpoint->peer, *each = peer;
     struct rawe_send *send = &fragment->message.send;
-    bool taken = rawe_peer_next(peer) == peer ? rawe_peer_put(peer, send)
-                                              : rawe_balance_put(peer, send, put_split);
+    bool taken = rawe_balance_put(peer, send, put_split);
 
     do {
         mca_btl_base_endpoint_t *endpoint = each->config.owner;
@@ -578,9 +577,6 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     (void)btl;
     (void)flags;
     (void)order;
-    if (rawe_peer_next(&endpoint->peer) != &endpoint->peer) {
-        return OPAL_ERR_NOT_AVAILABLE; /* a PUT goes by all routes, a reply by one: ob1 has it PUT */
-    }
     mca_btl_rawe_fragment_t *fragment =
         rdma_begin(endpoint, local_address, local_handle, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == fragment)) {

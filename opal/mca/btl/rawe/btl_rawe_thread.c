@@ -87,9 +87,15 @@ static bool take_over(mca_btl_rawe_module_t *module)
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i] != module && state->modules[i]->open &&
-            rawe_engine_pending(&state->modules[i]->engine)) {
-            useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
+        mca_btl_rawe_module_t *other = state->modules[i];
+        if (other == module || !other->open) {
+            continue;
+        }
+        if (rawe_engine_pending(&other->engine)) {
+            useful = mca_btl_rawe_module_defer(other, FRAMES_MAX) || useful;
+        }
+        if (!rawe_engine_idle(&other->engine)) {
+            mca_btl_rawe_thread_watch(other); /* it may have a part of a reply to send */
         }
     }
     return useful;

@@ -53,6 +53,7 @@ struct rawe_batch_output {
 };
 
 struct rawe_conn;
+struct rawe_sendqueue;
 
 /** Result of an operation, for its caller. */
 enum rawe_status {
@@ -73,9 +74,9 @@ struct rawe_send {
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
-     * PUT in one piece: it may go by another connection, wholly or in part; NULL: it may not. Returns
-     * memory for a send that takes over a part, whose `done` is called like this one's, besides; or
-     * NULL.
+     * PUT or REPLY in one piece: it may go by another connection, wholly or in part; NULL: it may
+     * not. Returns memory for a send that takes over a part, whose `done` is called like this one's,
+     * besides; or NULL.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
@@ -89,6 +90,7 @@ struct rawe_send {
     uint64_t handle_key;   /**< record: the same */
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */
     /* the connection's */
+    struct rawe_sendqueue *queue; /**< that it is in, or was in last */
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< how much has been put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */

@@ -37,7 +37,6 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     conn->engine = engine;
     engine->connections++;
     conn->owner = config->owner;
-    conn->long_lane = config->long_lane;
     conn->peer = config->peer;
     conn->lane = config->lane;
     rawe_credit_open(&engine->credit, conn->lane);

@@ -19,8 +19,6 @@ struct rawe_conn_config {
     uint8_t peer_interface;     /**< in the peer's list, counted from 1; 0: not known */
     uint8_t lane;
     void *owner;
-    /** The connection of `peer` for long replies, opened if need be; NULL: this one takes them. */
-    struct rawe_conn *(*long_lane)(struct rawe_peer *peer);
     struct rawe_peer *peer;
 };
 

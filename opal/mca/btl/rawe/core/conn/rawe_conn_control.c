@@ -499,7 +499,15 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
             tail = &(*tail)->next;
         }
     }
-    *rawe_operation_abandon(&conn->engine->operations, rawe_conn_preferred_key(conn),
-                            rawe_conn_preferred_port(conn), conn->lane, tail) = NULL;
+    tail = rawe_operation_abandon(&conn->engine->operations, rawe_conn_preferred_key(conn),
+                                  rawe_conn_preferred_port(conn), conn->lane, tail);
+    /* Long replies come by any bulk lane from the process. */
+    bool others = conn->preferred != NULL && conn->lane == RAWE_LANE_BULK;
+    for (const struct rawe_route *route = others ? rawe_route_next(conn->preferred) : NULL;
+         others && route != conn->preferred; route = rawe_route_next(route)) {
+        tail = rawe_operation_abandon(&route->engine->operations, route->key, route->port,
+                                      conn->lane, tail);
+    }
+    *tail = NULL;
     return complete;
 }

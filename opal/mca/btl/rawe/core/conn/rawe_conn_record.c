@@ -21,8 +21,7 @@
 struct rawe_served {
     struct rawe_send send;
     struct rawe_served *next, **link; /**< of those in use, or `next` of those free */
-    struct rawe_engine *engine;       /**< `done` may come when the connection is gone */
-    struct rawe_conn *conn;           /**< that it is sent on */
+    struct rawe_engine *engine;       /**< that serves the request; NULL: it has been freed */
     bool refers;                      /**< to memory of `handle_index` */
     uint32_t handle_index;
     uint8_t word[RAWE_REFUSED_BYTES];
@@ -115,11 +114,30 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
     return true;
 }
 
+/**
+ * The operation that a REPLY answers; NULL: none. Long ones come by all routes from the process: it
+ * may have been asked for by another. The tables of our engines have no key in common.
+ */
+static struct rawe_operation *find_answered(const struct rawe_conn *conn,
+                                            const struct rawe_fragment *fragment)
+{
+    const struct rawe_route *route = conn->preferred;
+    if (route == NULL) {
+        return rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
+                                   conn->peer_key, conn->peer_port);
+    }
+    struct rawe_operation *operation;
+    do {
+        operation = rawe_operation_find(&route->engine->operations, fragment->id, fragment->key,
+                                        route->key, route->port);
+        route = rawe_route_next(route);
+    } while (operation == NULL && route != conn->preferred);
+    return operation;
+}
+
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
-    const struct rawe_operation *operation =
-        rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
-                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
+    const struct rawe_operation *operation = find_answered(conn, fragment);
     return operation == NULL || fragment->tag != RAWE_REFUSAL_NONE
                ? NULL
                : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
@@ -129,9 +147,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_operation *operation =
-        rawe_operation_find(&engine->operations, fragment->id, fragment->key,
-                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
+    struct rawe_operation *operation = find_answered(conn, fragment);
     bool refused = fragment->tag != RAWE_REFUSAL_NONE;
     uint8_t *to = operation == NULL || refused
                       ? NULL
@@ -153,7 +169,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
             return;
         }
     }
-    rawe_operation_remove(&engine->operations, operation);
+    rawe_operation_remove(operation->table, operation);
     operation->completion.next = NULL;
     rawe_conn_complete(engine, &operation->completion,
                        refused ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
@@ -186,6 +202,10 @@ void rawe_conn_serve_free(struct rawe_engine *engine)
         engine->serving.free = served->next;
         free(served);
     }
+    /* Parts that another engine sends are still in use. */
+    for (served = engine->serving.used; served != NULL; served = served->next) {
+        served->engine = NULL;
+    }
     engine->serving = (struct rawe_serving){0};
 }
 
@@ -193,8 +213,12 @@ void rawe_conn_serve_free(struct rawe_engine *engine)
 static void served_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_served *served = (struct rawe_served *)(void *)send;
-    struct rawe_serving *serving = &served->engine->serving;
     (void)status; /* the initiator notices without being told */
+    if (served->engine == NULL) {
+        free(served);
+        return;
+    }
+    struct rawe_serving *serving = &served->engine->serving;
     *served->link = served->next;
     if (served->next != NULL) {
         served->next->link = served->link;
@@ -204,26 +228,14 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
     serving->free_count++;
 }
 
-/** The connection for a reply of `len_bytes`: long ones do not hold up the express lane. */
-static struct rawe_conn *reply_conn(struct rawe_conn *conn, uint64_t len_bytes)
+/** Take one of the reserved entries. */
+static struct rawe_served *begin(struct rawe_engine *engine)
 {
-    struct rawe_conn *bulk = NULL;
-    if (conn->long_lane != NULL && len_bytes > RAWE_OPERATION_SHORT_BYTES &&
-        !rawe_conn_copies_record(conn, len_bytes)) {
-        bulk = conn->long_lane(conn->peer);
-    }
-    return bulk != NULL ? bulk : conn;
-}
-
-/** Take one of the reserved entries, for a reply on a connection. */
-static struct rawe_served *begin(struct rawe_conn *conn)
-{
-    struct rawe_serving *serving = &conn->engine->serving;
+    struct rawe_serving *serving = &engine->serving;
     struct rawe_served *served = serving->free;
     serving->free = served->next;
     serving->free_count--;
-    served->engine = conn->engine;
-    served->conn = conn;
+    served->engine = engine;
     served->next = serving->used;
     served->link = &serving->used;
     if (served->next != NULL) {
@@ -231,6 +243,29 @@ static struct rawe_served *begin(struct rawe_conn *conn)
     }
     serving->used = served;
     return served;
+}
+
+/** Another entry, which was not reserved; NULL without memory. */
+static struct rawe_served *begin_more(struct rawe_engine *engine)
+{
+    if (!rawe_conn_serve_reserve(engine, 1)) {
+        return NULL;
+    }
+    engine->serving.reserved--;
+    return begin(engine);
+}
+
+/** rawe_send.split of a reply. */
+static struct rawe_send *split(struct rawe_send *send)
+{
+    const struct rawe_served *served = (struct rawe_served *)(void *)send;
+    struct rawe_served *part = begin_more(served->engine);
+    if (part == NULL) {
+        return NULL;
+    }
+    part->refers = served->refers;
+    part->handle_index = served->handle_index;
+    return &part->send;
 }
 
 /**
@@ -241,7 +276,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)
 {
-    conn = reply_conn(conn, len_bytes);
+    const struct rawe_callbacks *callbacks = &conn->engine->callbacks;
     bool copies = rawe_conn_copies_record(conn, len_bytes);
     struct rawe_send send = {
         .done = served_done,
@@ -257,7 +292,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     if (copies && rawe_conn_send_record(conn, &send, now_ns) != RAWE_STATUS_BUSY) {
         return;
     }
-    struct rawe_served *served = begin(conn);
+    struct rawe_served *served = begin(conn->engine);
     served->send = send;
     served->handle_index = handle_index;
     served->refers = handle_index != UINT32_MAX;
@@ -265,7 +300,21 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
         memcpy(served->word, data, len_bytes);
         served->send.pieces[0].base = served->word;
     }
-    rawe_conn_send(conn, &served->send, now_ns);
+    /* Long ones do not hold up the express lane. */
+    bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES &&
+                   conn->lane == RAWE_LANE_EXPRESS && callbacks->long_reply != NULL;
+    served->send.split = is_long ? split : NULL;
+    if (!is_long || !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
+        served->send.split = NULL;
+        rawe_conn_send(conn, &served->send, now_ns);
+    }
+}
+
+/** The connection whose queue a reply is in, or was in last. */
+static struct rawe_conn *conn_of(const struct rawe_served *served)
+{
+    return (struct rawe_conn *)(void *)((char *)served->send.queue -
+                                        offsetof(struct rawe_conn, queue));
 }
 
 /** Make a reply, no frame of which is in the window, one that says that the memory is gone. */
@@ -285,10 +334,8 @@ static void refuse(struct rawe_served *served)
  */
 static void cut(struct rawe_served *served)
 {
-    struct rawe_conn *conn = served->conn;
-    struct rawe_engine *engine = conn->engine;
     struct rawe_send *send = &served->send;
-    struct rawe_sendqueue *queue = &conn->queue;
+    struct rawe_sendqueue *queue = send->queue;
     if (send->frames == 0) {
         refuse(served);
         rawe_sendqueue_replaced(queue, send);
@@ -296,13 +343,12 @@ static void cut(struct rawe_served *served)
     }
     (void)rawe_sendqueue_pop(queue); /* only the first one can be half in frames */
     send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
-    if (rawe_conn_serve_reserve(engine, 1)) {
-        engine->serving.reserved--;
-        struct rawe_served *refusal = begin(conn);
+    struct rawe_served *refusal = begin_more(served->engine);
+    if (refusal != NULL) {
         refusal->send = *send;
         refuse(refusal);
         rawe_sendqueue_push_first(queue, &refusal->send);
-        rawe_conn_make_pending(conn);
+        rawe_conn_make_pending(conn_of(refusal));
     }
 }
 
@@ -315,7 +361,7 @@ void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
                 cut(served);
             }
             if (served->refers) {
-                rawe_sendwin_revoke(&served->conn->sendwin, &served->send);
+                rawe_sendwin_revoke(&conn_of(served)->sendwin, &served->send);
                 served->refers = false;
             }
         }

@@ -38,7 +38,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
  */
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);
 
-/** Free what rawe_conn_serve_reserve has got. No reply is under way. */
+/** Free what rawe_conn_serve_reserve has got. Its connections are closed; others may send parts. */
 void rawe_conn_serve_free(struct rawe_engine *engine);
 
 #endif

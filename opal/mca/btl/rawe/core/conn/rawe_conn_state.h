@@ -85,6 +85,11 @@ struct rawe_callbacks {
      * it has not acknowledged it does not need. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
+    /**
+     * Send a long reply to a request that has come on this express connection by bulk lanes to the
+     * process; false: nothing was taken. NULL: all replies go back on the connection of the request.
+     */
+    bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 
 struct rawe_engine_config {
@@ -204,8 +209,7 @@ struct rawe_conn_finalize {
 struct rawe_conn {
     /* rawe_conn.c: what never changes */
     struct rawe_engine *engine;
-    void *owner;                                            /**< the caller's */
-    struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
+    void *owner; /**< the caller's */
     struct rawe_peer *peer;
     uint8_t lane; /**< enum rawe_lane */
 

@@ -215,15 +215,20 @@ static bool refill(struct rawe_conn *conn)
     return conn->queue.first != NULL;
 }
 
-bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
-                      struct rawe_send *(*split)(struct rawe_send *send))
+/** Send data by the bulk lanes to the process. False without memory. */
+static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
 {
     uint64_t now_ns = peer->config.now_ns(peer->config.context);
-    struct rawe_conn *conn = rawe_peer_put_begin(peer, send);
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
     if (conn == NULL) {
         return false;
     }
-    send->split = split;
+    peer->streak = false;
+    if (rawe_peer_next(peer) == peer || send->split == NULL) {
+        send->split = NULL;
+        rawe_conn_send(conn, send, now_ns);
+        return true;
+    }
     conn->refill = refill;
     if (!rawe_conn_enqueue(conn, send, now_ns)) {
         return true;
@@ -241,4 +246,18 @@ bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
     }
     rawe_conn_start(conn, now_ns);
     return true;
+}
+
+bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
+                      struct rawe_send *(*split)(struct rawe_send *send))
+{
+    rawe_peer_describe_put(send, false);
+    send->split = split;
+    return send_balanced(peer, send);
+}
+
+bool rawe_balance_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
+{
+    (void)context;
+    return send_balanced(conn->peer, send);
 }

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Long PUTs over all routes to a process. A PUT is queued on the bulk lane of one of them; another
- * that has nothing queued takes over as much as makes all of them end at the same time
- * (rawe_balance_share): when the PUT is queued, and each time it runs out. So a share that was wrong,
+ * Long PUTs, and replies to GETs, over all routes to a process. One is queued on the bulk lane of one
+ * of them; another that has nothing queued takes over as much as makes all of them end at the same
+ * time (rawe_balance_share): when it is queued, and each time it runs out. So a share that was wrong,
  * because a rate was not known yet or has changed, is put right before anything waits for it, and
  * what is queued on a route that gets slow or silent goes by the others.
  *
@@ -37,10 +37,14 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
                         uint64_t grain_bytes);
 
 /**
- * Send PUT data in one piece by the routes to a process; those take part that have
- * `peer.takes_part`. `split` is rawe_send's, and not NULL; the rest is as with rawe_peer_put.
+ * Send PUT data by the routes to a process; those take part that have `peer.takes_part`. The caller
+ * sets the piece, handle and `done`, which is called in the end. `split` is rawe_send's; NULL: all
+ * goes by the peer's own. False without memory: nothing was taken.
  */
 bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
                       struct rawe_send *(*split)(struct rawe_send *send));
+
+/** rawe_callbacks.long_reply: the same for the reply to a GET, for connections of peer objects. */
+bool rawe_balance_reply(void *context, struct rawe_conn *conn, struct rawe_send *send);
 
 #endif

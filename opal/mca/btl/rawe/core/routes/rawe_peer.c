@@ -112,12 +112,6 @@ void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
     for_all(peer, choose, now_ns);
 }
 
-/** rawe_conn_config.long_lane */
-static struct rawe_conn *long_lane(struct rawe_peer *peer)
-{
-    return rawe_peer_conn(peer, RAWE_LANE_BULK);
-}
-
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
 {
     const struct rawe_peer_config *from = &peer->config;
@@ -128,7 +122,6 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
         .peer_interface = from->interface,
         .lane = (uint8_t)lane,
         .owner = from->owner,
-        .long_lane = lane == RAWE_LANE_EXPRESS ? long_lane : NULL,
         .peer = peer,
     };
     memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
@@ -357,7 +350,7 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
     return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
 }
 
-static void describe_put(struct rawe_send *send, bool copies)
+void rawe_peer_describe_put(struct rawe_send *send, bool copies)
 {
     send->kind = RAWE_FRAGMENT_PUT;
     send->tag = 0;
@@ -365,24 +358,6 @@ static void describe_put(struct rawe_send *send, bool copies)
     send->ordered = false;
     send->relaxed = false;
     send->copies = copies;
-    send->split = NULL;
-}
-
-struct rawe_conn *rawe_peer_put_begin(struct rawe_peer *peer, struct rawe_send *send)
-{
-    peer->streak = false;
-    describe_put(send, false);
-    return rawe_peer_conn(peer, RAWE_LANE_BULK);
-}
-
-bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
-{
-    struct rawe_conn *conn = rawe_peer_put_begin(peer, send);
-    if (conn == NULL) {
-        return false;
-    }
-    rawe_conn_send(conn, send, now_ns(peer));
-    return true;
 }
 
 bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
@@ -391,7 +366,8 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
     if (conn == NULL || !rawe_conn_copies_record(conn, send->pieces[0].len_bytes)) {
         return false;
     }
-    describe_put(send, true);
+    rawe_peer_describe_put(send, true);
+    send->split = NULL;
     if (rawe_conn_coalesce_record(conn, send)) {
         return true; /* without reading the clock */
     }

@@ -36,6 +36,7 @@ static void add_bytes(struct rawe_sendqueue *queue, const struct rawe_send *send
 /** Nothing of it is in frames. */
 static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
+    send->queue = queue;
     send->framed_bytes = 0;
     send->frames = 0;
     send->fragmented = send->to_report = false;
