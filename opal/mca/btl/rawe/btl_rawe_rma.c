@@ -281,84 +281,41 @@ static int report_local(mca_btl_rawe_access_t *access, enum rawe_refusal refusal
     return OPAL_SUCCESS;
 }
 
-static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
-               void *local_address, uint64_t remote_address,
-               mca_btl_base_registration_handle_t *local_handle,
-               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
-{
-    struct rma_endpoint *endpoint = rma_endpoint(btl_endpoint);
-
-    (void)btl;
-    (void)flags;
-    (void)order;
-    mca_btl_rawe_access_t *access =
-        access_new(endpoint, local_address, local_handle, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == access)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (0 == size) {
-        access_done(access, OPAL_SUCCESS);
-        return OPAL_SUCCESS;
-    }
-    if (is_local(endpoint, remote_handle)) {
-        enum rawe_refusal refusal;
-        void *to = local_memory(remote_handle, remote_address, size, RAWE_ACCESS_WRITE, &refusal);
-        if (OPAL_LIKELY(NULL != to)) {
-            memmove(to, local_address, size);
-        }
-        return report_local(access, refusal);
-    }
-    mca_btl_base_endpoint_t *base = through(endpoint);
-    if (OPAL_UNLIKELY(NULL == base)) {
-        access_free(access);
-        return OPAL_ERR_UNREACH;
-    }
-    struct rawe_send *send = &access->put;
-    send->done = put_done;
-    send->piece_count = 1;
-    send->pieces[0].base = local_address;
-    send->pieces[0].len_bytes = size;
-    send->handle_index = remote_handle->index;
-    send->handle_key = remote_handle->key;
-    send->offset = remote_address - remote_handle->base;
-    mca_btl_rawe_lock();
-    base = base->in_order;
-    ++endpoint->awaited; /* before it may be done */
-    bool taken =
-        rawe_peer_put_short(&base->peer, send) || rawe_balance_put(&base->peer, send, NULL);
-    endpoint->awaited -= !taken;
-    mca_btl_rawe_thread_watch(base->module);
-    mca_btl_rawe_unlock();
-    if (OPAL_UNLIKELY(!taken)) {
-        access_free(access);
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    return OPAL_SUCCESS;
-}
-
-/** Begin an operation on a peer's memory: what it does with it has been entered. */
-static int operate(mca_btl_rawe_access_t *access, uint64_t remote_address,
-                   const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *to)
+/** Begin an access to a peer's memory: `put`, or an operation whose `atomic` has been entered. */
+static int begin(mca_btl_rawe_access_t *access, bool put, uint64_t remote_address,
+                 const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
 {
     struct rma_endpoint *endpoint = access->endpoint;
-    struct rawe_operation *operation = &access->operation;
-
-    operation->done = operation_done;
-    operation->handle_index = remote_handle->index;
-    operation->handle_key = remote_handle->key;
-    operation->offset = remote_address - remote_handle->base;
-    operation->len_bytes = size;
-    operation->to = to;
+    uint64_t offset = remote_address - remote_handle->base;
     mca_btl_base_endpoint_t *base = through(endpoint);
+
     if (OPAL_UNLIKELY(NULL == base)) {
         access_free(access);
         return OPAL_ERR_UNREACH;
     }
+    if (put) {
+        access->put = (struct rawe_send){
+            .done = put_done,
+            .pieces = {{local, size}},
+            .piece_count = 1,
+            .handle_index = remote_handle->index,
+            .handle_key = remote_handle->key,
+            .offset = offset,
+        };
+    } else {
+        access->operation.done = operation_done;
+        access->operation.handle_index = remote_handle->index;
+        access->operation.handle_key = remote_handle->key;
+        access->operation.offset = offset;
+        access->operation.len_bytes = size;
+        access->operation.to = local;
+    }
     mca_btl_rawe_lock();
     base = base->in_order;
     ++endpoint->awaited; /* before it may be done */
-    bool taken = rawe_peer_operate(&base->peer, operation);
+    bool taken = put ? rawe_peer_put_short(&base->peer, &access->put) ||
+                           rawe_balance_put(&base->peer, &access->put, NULL)
+                     : rawe_peer_operate(&base->peer, &access->operation);
     endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
@@ -369,38 +326,58 @@ static int operate(mca_btl_rawe_access_t *access, uint64_t remote_address,
     return OPAL_SUCCESS;
 }
 
-static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
-               void *local_address, uint64_t remote_address,
-               mca_btl_base_registration_handle_t *local_handle,
-               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+/** PUT or GET. */
+static int transfer(mca_btl_rawe_access_t *access, bool put, uint64_t remote_address,
+                    const mca_btl_base_registration_handle_t *remote_handle, size_t size)
 {
-    struct rma_endpoint *endpoint = rma_endpoint(btl_endpoint);
-
-    (void)btl;
-    (void)flags;
-    (void)order;
-    mca_btl_rawe_access_t *access =
-        access_new(endpoint, local_address, local_handle, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    void *local = access->local_address;
     if (0 == size) {
         access_done(access, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    if (is_local(endpoint, remote_handle)) {
+    if (is_local(access->endpoint, remote_handle)) {
         enum rawe_refusal refusal;
-        const void *from =
-            local_memory(remote_handle, remote_address, size, RAWE_ACCESS_READ, &refusal);
-        if (OPAL_LIKELY(NULL != from)) {
-            memmove(local_address, from, size);
+        void *remote = local_memory(remote_handle, remote_address, size,
+                                    put ? RAWE_ACCESS_WRITE : RAWE_ACCESS_READ, &refusal);
+        if (OPAL_LIKELY(NULL != remote)) {
+            memmove(put ? remote : local, put ? local : remote, size);
         }
         return report_local(access, refusal);
     }
     access->operation.atomic = 0;
     access->operation.compare = 0;
-    return operate(access, remote_address, remote_handle, size, local_address);
+    return begin(access, put, remote_address, remote_handle, size, local);
+}
+
+static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               mca_btl_base_registration_handle_t *local_handle,
+               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    (void)btl;
+    (void)flags;
+    (void)order;
+    return transfer(
+        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
+        true, remote_address, remote_handle, size);
+}
+
+static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               mca_btl_base_registration_handle_t *local_handle,
+               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    (void)btl;
+    (void)flags;
+    (void)order;
+    return transfer(
+        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
+        false, remote_address, remote_handle, size);
 }
 
 /** An atomic operation whose result goes to `result`, or nowhere. */
@@ -436,7 +413,7 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
     access->operation.atomic = (uint8_t)atomic;
     access->operation.operand = operand;
     access->operation.compare = compare;
-    return operate(access, remote_address, remote_handle, size, before);
+    return begin(access, false, remote_address, remote_handle, size, before);
 }
 
 /**

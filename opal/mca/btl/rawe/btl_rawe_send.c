@@ -408,12 +408,41 @@ static struct rawe_send *put_split(struct rawe_send *send)
     return &part->message.send;
 }
 
-/** Over all routes to the process, if there are several. Lock held. False without memory. */
-static bool put(mca_btl_rawe_fragment_t *fragment)
+/** The peer does not let us read what it has offered: the receiver would never learn why. */
+static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
+{
+    mca_btl_rawe_module_t *module = endpoint->module;
+    char peer[48], text[] = "rawe: a peer refused access to a message";
+
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
+                      mca_btl_rawe_refusal_text(refusal));
+    if (NULL != module->error_callback) {
+        /* No process has failed: if one is named, 5.0 may go on without it. */
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
+    }
+}
+
+/** rawe_operation.done of a GET. */
+static void get_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    mca_btl_rawe_fragment_t *fragment =
+        (mca_btl_rawe_fragment_t *)((char *)operation -
+                                    offsetof(mca_btl_rawe_fragment_t, operation));
+
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
+        get_refused(fragment->endpoint, operation->refusal);
+    }
+    fragment->status = opal_status(status);
+    rdma_done(fragment);
+}
+
+/** Begin a PUT or GET, which goes over all routes to the process. Lock held. False without memory. */
+static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
 {
     struct rawe_peer *peer = &fragment->endpoint->peer, *each = peer;
-    struct rawe_send *send = &fragment->message.send;
-    bool taken = rawe_balance_put(peer, send, put_split);
+    bool taken = fragment->rdma.get ? rawe_peer_operate(peer, &fragment->operation)
+                                    : rawe_balance_put(peer, &fragment->message.send, put_split);
 
     do {
         mca_btl_base_endpoint_t *endpoint = each->config.owner;
@@ -423,8 +452,8 @@ static bool put(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** mca_btl_rawe_work.perform of a PUT: parts of it go by other modules. */
-static void put_handed_over(struct mca_btl_rawe_work *work)
+/** mca_btl_rawe_work.perform of a PUT or GET: parts of it go by other modules. */
+static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -433,7 +462,7 @@ static void put_handed_over(struct mca_btl_rawe_work *work)
     for (unsigned i = 0; i < state->module_count; ++i) {
         deferring[i] = state->modules[i]->open && begin_work(&state->modules[i]->engine);
     }
-    if (!put(fragment)) {
+    if (!rdma_begin(fragment)) {
         report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
@@ -443,38 +472,52 @@ static void put_handed_over(struct mca_btl_rawe_work *work)
     }
 }
 
-/** A fragment for a PUT or GET. NULL without memory. */
-static mca_btl_rawe_fragment_t *rdma_begin(struct mca_btl_base_endpoint_t *endpoint,
-                                           void *local_address,
-                                           mca_btl_base_registration_handle_t *local_handle,
-                                           mca_btl_base_rdma_completion_fn_t callback,
-                                           void *context, void *cbdata)
+/** A PUT or GET, which begins now, or when the thread that is inside leaves. */
+static int rdma(struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+                uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+                const mca_btl_base_registration_handle_t *remote_handle, size_t size, bool get,
+                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_take(&endpoint->module->fragments_bare, endpoint);
+    uint64_t offset = remote_address - remote_handle->base;
 
-    if (OPAL_LIKELY(NULL != fragment)) {
-        fragment->rdma.callback = callback;
-        fragment->rdma.local_address = local_address;
-        fragment->rdma.local_handle = local_handle;
-        fragment->rdma.context = context;
-        fragment->rdma.cbdata = cbdata;
-        fragment->rdma.whole = fragment;
-        fragment->rdma.parts = 1;
-        fragment->status = OPAL_SUCCESS;
+    if (OPAL_UNLIKELY(NULL == fragment)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    return fragment;
-}
-
-/** Begin a PUT or GET: now, or when the thread that is inside leaves. Returns what btl_put does. */
-static int rdma_start(mca_btl_rawe_fragment_t *fragment, bool (*start)(mca_btl_rawe_fragment_t *),
-                      void (*handed_over)(struct mca_btl_rawe_work *))
-{
+    fragment->rdma.callback = callback;
+    fragment->rdma.local_address = local_address;
+    fragment->rdma.local_handle = local_handle;
+    fragment->rdma.context = context;
+    fragment->rdma.cbdata = cbdata;
+    fragment->rdma.get = get;
+    fragment->rdma.whole = fragment;
+    fragment->rdma.parts = 1;
+    fragment->status = OPAL_SUCCESS;
+    if (get) {
+        fragment->operation = (struct rawe_operation){
+            .done = get_done,
+            .handle_index = remote_handle->index,
+            .handle_key = remote_handle->key,
+            .offset = offset,
+            .len_bytes = size,
+            .to = local_address,
+        };
+    } else {
+        fragment->message.send = (struct rawe_send){
+            .done = put_done,
+            .pieces = {{local_address, size}},
+            .piece_count = 1,
+            .handle_index = remote_handle->index,
+            .handle_key = remote_handle->key,
+            .offset = offset,
+        };
+    }
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
-        fragment->work.perform = handed_over;
+        fragment->work.perform = rdma_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
-    bool taken = start(fragment);
+    bool taken = rdma_begin(fragment);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(NULL, &fragment->base);
@@ -496,75 +539,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
         callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    mca_btl_rawe_fragment_t *fragment =
-        rdma_begin(endpoint, local_address, local_handle, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == fragment)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    struct rawe_send *send = &fragment->message.send;
-    send->done = put_done;
-    send->piece_count = 1;
-    send->pieces[0].base = local_address;
-    send->pieces[0].len_bytes = size;
-    send->handle_index = remote_handle->index;
-    send->handle_key = remote_handle->key;
-    send->offset = remote_address - remote_handle->base;
-    return rdma_start(fragment, put, put_handed_over);
-}
-
-static mca_btl_rawe_fragment_t *fragment_of_get(struct rawe_operation *operation)
-{
-    return (mca_btl_rawe_fragment_t *)((char *)operation -
-                                       offsetof(mca_btl_rawe_fragment_t, operation));
-}
-
-/** The peer does not let us read what it has offered: the receiver would never learn why. */
-static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
-{
-    mca_btl_rawe_module_t *module = endpoint->module;
-    char peer[48], text[] = "rawe: a peer refused access to a message";
-
-    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
-                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_refusal_text(refusal));
-    if (NULL != module->error_callback) {
-        /* No process has failed: if one is named, 5.0 may go on without it. */
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
-    }
-}
-
-/** rawe_operation.done of a GET. */
-static void get_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    mca_btl_rawe_fragment_t *fragment = fragment_of_get(operation);
-
-    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
-        get_refused(fragment->endpoint, operation->refusal);
-    }
-    fragment->status = opal_status(status);
-    rdma_done(fragment);
-}
-
-static bool get(mca_btl_rawe_fragment_t *fragment)
-{
-    mca_btl_base_endpoint_t *endpoint = fragment->endpoint;
-    bool taken = rawe_peer_operate(&endpoint->peer, &fragment->operation);
-
-    mca_btl_rawe_thread_watch(endpoint->module);
-    return taken;
-}
-
-/** mca_btl_rawe_work.perform of a GET. */
-static void get_handed_over(struct mca_btl_rawe_work *work)
-{
-    mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
-    struct rawe_engine *engine = &fragment->endpoint->module->engine;
-    bool deferring = begin_work(engine);
-
-    if (!get(fragment)) {
-        report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
-    }
-    end_work(engine, deferring);
+    return rdma(endpoint, local_address, remote_address, local_handle, remote_handle, size, false,
+                callback, context, cbdata);
 }
 
 int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -577,18 +553,6 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     (void)btl;
     (void)flags;
     (void)order;
-    mca_btl_rawe_fragment_t *fragment =
-        rdma_begin(endpoint, local_address, local_handle, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == fragment)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    fragment->operation.done = get_done;
-    fragment->operation.handle_index = remote_handle->index;
-    fragment->operation.handle_key = remote_handle->key;
-    fragment->operation.offset = remote_address - remote_handle->base;
-    fragment->operation.len_bytes = size;
-    fragment->operation.to = local_address;
-    fragment->operation.atomic = 0;
-    fragment->operation.compare = 0;
-    return rdma_start(fragment, get, get_handed_over);
+    return rdma(endpoint, local_address, remote_address, local_handle, remote_handle, size, true,
+                callback, context, cbdata);
 }

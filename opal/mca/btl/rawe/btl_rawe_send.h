@@ -39,6 +39,7 @@ typedef struct mca_btl_rawe_fragment {
         struct mca_btl_rawe_fragment
             *whole;     /**< itself, or the PUT that it is a part of; NULL: a send */
         unsigned parts; /**< of a whole: how many are not complete */
+        bool get;       /**< it is a GET, not a PUT */
     } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;
