@@ -31,10 +31,11 @@
 
 /**
  * While MPI makes progress itself, the thread looks whether it still does: after a sixteenth of the
- * time for which it has, so that what it costs is bounded, and so is how long a leave goes unnoticed.
+ * time since it came back, so that what that costs is bounded, and so is how long a leave goes
+ * unnoticed. After a longer rest it looks twice, as MPI may have been there at its beginning only.
  */
 #define POLL_SHARE 16u
-#define POLL_MIN_NS 50000u
+#define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
 
 /** Nothing is under way: a frame wakes it, or mca_btl_rawe_async_wake. */
@@ -67,18 +68,18 @@ static void add_port(struct descriptors *descriptors, const struct rawe_port *po
 }
 
 /**
- * What to sleep on, and for how long at most. `*rest_ns` was the last rest. With nothing received
- * although a descriptor was readable (its interface is down, say) frames do not wake the thread.
+ * MPI is away: what to sleep on, and for how long at most (returned). `*busy_ns` was the last rest
+ * with something under way. With nothing received although a descriptor was readable (its interface
+ * is down, say) frames do not wake the thread.
  */
-static void prepare_to_sleep(struct descriptors *descriptors, uint64_t *rest_ns, bool useless)
+static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy_ns, bool useless)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool idle = true;
 
     descriptors->count = 1;
     if (!mca_btl_rawe_lock_claim()) {
-        *rest_ns = POLL_MIN_NS; /* MPI is back */
-        return;
+        return POLL_MIN_NS; /* MPI is back */
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
@@ -99,11 +100,12 @@ static void prepare_to_sleep(struct descriptors *descriptors, uint64_t *rest_ns,
     }
     mca_btl_rawe_unlock();
     if (idle && !useless) {
-        *rest_ns = IDLE_REST_NS;
-    } else {
-        *rest_ns = *rest_ns < MS_NS ? MS_NS : *rest_ns * 2;
-        *rest_ns = *rest_ns < BUSY_REST_MAX_NS ? *rest_ns : BUSY_REST_MAX_NS;
+        *busy_ns = 0;
+        return IDLE_REST_NS;
     }
+    *busy_ns = *busy_ns < MS_NS ? MS_NS : *busy_ns * 2;
+    *busy_ns = *busy_ns < BUSY_REST_MAX_NS ? *busy_ns : BUSY_REST_MAX_NS;
+    return *busy_ns;
 }
 
 static uint32_t rounds_of_mpi(void)
@@ -112,14 +114,16 @@ static uint32_t rounds_of_mpi(void)
 }
 
 /**
- * Has MPI made no progress of its own since it had made `rounds`, and is not in the midst of one?
- * If so, `*waits` is whether a frame does.
+ * Has MPI made no progress of its own since it had made `*rounds`, and is not in the midst of one? If
+ * so, `*waits` is whether a frame does; otherwise `*rounds` changes.
  */
-static bool mpi_is_absent(uint32_t rounds, bool *waits)
+static bool mpi_is_away(uint32_t *rounds, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    uint32_t before = *rounds;
 
-    if (rounds != rounds_of_mpi() || !mca_btl_rawe_lock_claim()) {
+    *rounds = rounds_of_mpi();
+    if (*rounds != before || !mca_btl_rawe_lock_claim()) {
         return false;
     }
     *waits = false;
@@ -129,6 +133,17 @@ static bool mpi_is_absent(uint32_t rounds, bool *waits)
     }
     mca_btl_rawe_unlock();
     return true;
+}
+
+/** MPI is back since `back_ns`, and the last rest was `rest_ns`: the next one. */
+static uint64_t rest_beside_mpi(uint64_t back_ns, uint64_t rest_ns)
+{
+    uint64_t share_ns = (mca_btl_rawe_now_ns() - back_ns) / POLL_SHARE;
+
+    if (rest_ns > POLL_MIN_NS || share_ns < POLL_MIN_NS) {
+        return POLL_MIN_NS;
+    }
+    return share_ns < POLL_MAX_NS ? share_ns : POLL_MAX_NS;
 }
 
 static void sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
@@ -161,37 +176,31 @@ static bool over(void)
 static void *thread_main(void *context)
 {
     struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1};
-    uint64_t rest_ns = INIT_REST_NS, present_ns = 0;
+    uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t rounds = 0;
 
     (void)context;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
     while (!over()) {
+        bool waits;
         sleep_on(&descriptors, rest_ns);
         if (MCA_BTL_RAWE_COMPAT_WORKS != mca_btl_rawe_compat_stage()) {
             continue;
         }
-        bool waits;
-        if (!mpi_is_absent(rounds, &waits)) {
-            rounds = rounds_of_mpi();
-            uint64_t now_ns = mca_btl_rawe_now_ns();
-            present_ns = 0 == present_ns ? now_ns : present_ns;
-            rest_ns = (now_ns - present_ns) / POLL_SHARE;
-            rest_ns = rest_ns < POLL_MIN_NS ? POLL_MIN_NS : rest_ns;
-            rest_ns = rest_ns < POLL_MAX_NS ? rest_ns : POLL_MAX_NS;
+        if (!mpi_is_away(&rounds, &waits)) {
+            back_ns = 0 == back_ns ? mca_btl_rawe_now_ns() : back_ns;
+            rest_ns = rest_beside_mpi(back_ns, rest_ns);
             descriptors.count = 1;
             continue;
         }
-        present_ns = 0;
+        back_ns = 0;
         bool useless = !waits && readable(&descriptors);
-        if (waits) {
-            rest_ns = 0;
-        }
         for (unsigned i = 0; i < CALLS && !over(); ++i) {
             opal_progress();
         }
         rounds = rounds_of_mpi();
-        prepare_to_sleep(&descriptors, &rest_ns, useless);
+        busy_ns = waits ? 0 : busy_ns;
+        rest_ns = prepare_to_sleep(&descriptors, &busy_ns, useless);
     }
     return NULL;
 }
