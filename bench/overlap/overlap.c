@@ -3,12 +3,17 @@
  *
  * overlap: does a message move while a rank computes?
  *
- * overlap WHO BYTES SECONDS
+ * overlap WHAT BYTES SECONDS
  *
- * Rank 0 sends a message to rank 1, both without blocking. WHO (sender, receiver, both) computes for
+ * sender, receiver, both: rank 0 sends a message to rank 1, both without blocking. WHAT computes for
  * COMPUTE_S meanwhile, then waits. Measured is how long the message takes for the rank that does not
- * compute, or, when both do, how long it makes rank 1 wait after its computation. Rounds with and
- * without computing alternate.
+ * compute, or, when both do, how long it makes rank 1 wait after its computation.
+ *
+ * bcast, alltoall, allreduce: both ranks begin the nonblocking collective, compute for as long as it
+ * takes alone, then wait. Measured is how much of it went on meanwhile, as IMB-NBC defines it:
+ * (alone + computing - together) / min(alone, computing), the time of a round that of the last rank.
+ *
+ * Rounds with and without computing alternate.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -17,36 +22,54 @@
 
 static const double COMPUTE_S = 0.04;
 
-enum { SENDER, RECEIVER, BOTH, SIDES, ROUNDS_MAX = 1000 };
+enum { SENDER, RECEIVER, BOTH, BCAST, ALLTOALL, ALLREDUCE, KINDS, ROUNDS_MAX = 1000 };
 
-static const char *const names[SIDES] = {"sender", "receiver", "both"};
+static const char *const names[KINDS] = {"sender", "receiver", "both",
+                                         "bcast",  "alltoall", "allreduce"};
 
-static void compute(void)
+static void compute(double seconds)
 {
-    double end = MPI_Wtime() + COMPUTE_S;
+    double end = MPI_Wtime() + seconds;
 
     while (MPI_Wtime() < end) {
     }
 }
 
-/* Seconds of one message, as rank `judge` sees it. */
-static double round_of(int rank, int computes, char *data, int bytes)
+/* `to` and `from` have room for two messages. */
+static MPI_Request start(int kind, int rank, char *to, char *from, int bytes)
 {
+    MPI_Comm world = MPI_COMM_WORLD;
     MPI_Request request;
-    double begin;
 
-    MPI_Barrier(MPI_COMM_WORLD);
-    begin = MPI_Wtime();
-    if (rank == 0) {
-        MPI_Isend(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+    if (kind == BCAST) {
+        MPI_Ibcast(to, bytes, MPI_BYTE, 0, world, &request);
+    } else if (kind == ALLTOALL) {
+        MPI_Ialltoall(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, world, &request);
+    } else if (kind == ALLREDUCE) {
+        MPI_Iallreduce(from, to, bytes / (int)sizeof(float), MPI_FLOAT, MPI_SUM, world, &request);
+    } else if (rank == 0) {
+        MPI_Isend(from, bytes, MPI_BYTE, 1, 0, world, &request);
     } else {
-        MPI_Irecv(data, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+        MPI_Irecv(to, bytes, MPI_BYTE, 0, 0, world, &request);
     }
-    if (computes) {
-        compute();
+    return request;
+}
+
+/* Seconds of one round; of a collective, those of the last rank. `compute_s` 0: do not compute. */
+static double round_of(int kind, int rank, double compute_s, char *to, char *from, int bytes)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    MPI_Request request = start(kind, rank, to, from, bytes);
+    if (compute_s > 0) {
+        compute(compute_s);
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    return MPI_Wtime() - begin - (computes ? COMPUTE_S : 0);
+    double mine = MPI_Wtime() - begin, longest = mine;
+    if (kind >= BCAST) {
+        MPI_Allreduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    }
+    return longest;
 }
 
 static int by_value(const void *a, const void *b)
@@ -56,44 +79,63 @@ static int by_value(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static double median(double *times, int rounds)
+{
+    qsort(times, (size_t)rounds, sizeof(double), by_value);
+    return times[rounds / 2];
+}
+
 int main(int argc, char **argv)
 {
     static double times[2][ROUNDS_MAX];
-    int rank, size, who = 0, rounds = 0, go = 1;
+    int rank, size, kind = 0, rounds = 0, go = 1;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     int bytes = argc > 2 ? atoi(argv[2]) : 0;
-    while (argc > 1 && who < SIDES && strcmp(argv[1], names[who]) != 0) {
-        who++;
+    while (argc > 1 && kind < KINDS && strcmp(argv[1], names[kind]) != 0) {
+        kind++;
     }
-    if (argc != 4 || size != 2 || who == SIDES || bytes < 1) {
-        fprintf(stderr, "usage: mpirun -np 2 overlap sender|receiver|both BYTES SECONDS\n");
+    if (argc != 4 || size != 2 || kind == KINDS || bytes < 1) {
+        fprintf(stderr, "usage: mpirun -np 2 overlap "
+                        "sender|receiver|both|bcast|alltoall|allreduce BYTES SECONDS\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    char *data = calloc(1, (size_t)bytes);
-    int judge = who == RECEIVER ? 0 : 1;
-    for (int i = 0; i < 3; i++) {
-        (void)round_of(rank, 0, data, bytes); /* connections are there */
+    char *to = calloc(2, (size_t)bytes), *from = calloc(2, (size_t)bytes);
+    int judge = kind == RECEIVER ? 0 : 1;
+    int computes = kind >= BOTH || rank == kind;
+    double compute_s = COMPUTE_S;
+    for (int i = 0; i < 20; i++) {
+        times[0][i] = round_of(kind, rank, 0, to, from, bytes); /* connections are there */
+    }
+    if (kind >= BCAST) {
+        compute_s = median(times[0], 20); /* the same of both ranks */
     }
     double end = MPI_Wtime() + atof(argv[3]);
     while (go) {
         for (int computing = 0; computing < 2; computing++) {
-            times[computing][rounds] =
-                round_of(rank, computing && (who == BOTH || rank == who), data, bytes);
+            double pause_s = computing && computes ? compute_s : 0;
+            times[computing][rounds] = round_of(kind, rank, pause_s, to, from, bytes);
         }
         go = ++rounds < ROUNDS_MAX && MPI_Wtime() < end;
         MPI_Bcast(&go, 1, MPI_INT, judge, MPI_COMM_WORLD);
     }
     if (rank == judge) {
-        for (int computing = 0; computing < 2; computing++) {
-            qsort(times[computing], (size_t)rounds, sizeof(double), by_value);
-            printf("%s: %.1f us, at most %.1f\n", computing ? "computing" : "waiting",
-                   times[computing][rounds / 2] * 1e6, times[computing][rounds - 1] * 1e6);
+        double alone = median(times[0], rounds), together = median(times[1], rounds);
+        if (kind >= BCAST) {
+            double overlap =
+                (alone + compute_s - together) / (alone < compute_s ? alone : compute_s);
+            overlap = overlap < 0 ? 0 : overlap > 1 ? 1 : overlap;
+            printf("waiting: %.1f us\noverlap: %.3f us\n", alone * 1e6, overlap);
+        } else {
+            double before = computes ? compute_s : 0;
+            printf("waiting: %.1f us\ncomputing: %.1f us, at most %.1f\n", alone * 1e6,
+                   (together - before) * 1e6, (times[1][rounds - 1] - before) * 1e6);
         }
     }
-    free(data);
+    free(to);
+    free(from);
     MPI_Finalize();
     return 0;
 }
