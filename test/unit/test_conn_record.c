@@ -908,6 +908,34 @@ static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_BULK;
 }
 
+/** A quarter of probe_least_ns after its GET; long before the answer to a request is overdue. */
+TEST(get__a_target_that_is_away_is_asked_soon)
+{
+    record_get(0, 8);
+    record_run(); /* the round trip is known */
+    uint64_t before = engine(0)->counters.probes_sent;
+    net.node[1].paused = true;
+    (void)record_get(0, 60000);
+    unit_run(&net, net.config.liveness.probe_least_ns / 2, 10 * UNIT_US);
+    assert_int_equal(engine(0)->counters.probes_sent - before, 1);
+    net.node[1].paused = false;
+    record_run();
+}
+
+/** None of its replies is awaited with a question while they come. */
+TEST(get__a_target_that_replies_is_not_asked)
+{
+    record_get(0, 8);
+    record_run();
+    uint64_t before = engine(0)->counters.probes_sent;
+    for (unsigned i = 0; i < 50; i++) {
+        (void)record_get(100 * i, 60000);
+        unit_run(&net, 40 * UNIT_US, 10 * UNIT_US);
+    }
+    assert_int_equal(engine(0)->counters.probes_sent, before);
+    record_run();
+}
+
 /** The target has acknowledged the request, but has left MPI since: its thread hears a PROBE. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {

@@ -16,6 +16,7 @@
 
 static struct rawe_operation_table table;
 static struct rawe_operation operations[RAWE_OPERATIONS_MAX + 1];
+static bool began;
 
 static void set_up(void)
 {
@@ -73,18 +74,21 @@ TEST(find__only_the_right_key_of_the_right_peer)
 
 TEST(progress_ns__the_newest_of_that_peer)
 {
-    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 0);
+    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT, &began), 0);
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
         operations[i].progress_ns = 10 - i;
+        operations[i].len_bytes = 8;
+        operations[i].left_bytes = 8 - i % 2;
     }
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 10 - i);
-        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT + 1), 0);
-        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY + 1, PEER_PORT), 0);
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT, &began), 10 - i);
+        assert_int_equal(began, i % 2 == 0);
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT + 1, &began), 0);
+        assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY + 1, PEER_PORT, &began), 0);
         rawe_operation_remove(&table, &operations[i]);
     }
-    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT), 0);
+    assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT, &began), 0);
 }
 
 TEST(place__within_what_is_left)

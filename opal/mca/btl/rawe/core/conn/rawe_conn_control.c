@@ -95,21 +95,48 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
 }
 
+/**
+ * A target that is in MPI begins to reply in less than that, or in a round trip: a program that
+ * computes is to be woken soon. Once something has come, pauses are longer than that.
+ */
+#define FIRST_QUESTION_PART 4u /* of probe_least_ns */
+
+static uint64_t first_question_ns(const struct rawe_conn *conn)
+{
+    uint64_t least_ns = conn->engine->config.liveness.probe_least_ns;
+    return rawe_rtt_overdue(&conn->rtt, least_ns / FIRST_QUESTION_PART, least_ns);
+}
+
+void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns)
+{
+    rawe_timer_arm_by(&conn->engine->timers, &conn->timer, now_ns + first_question_ns(conn));
+}
+
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
     const struct rawe_liveness_limits *limits = &engine->config.liveness;
     uint64_t interval_ns = limits->idle_ns;
-    if (conn->handshake.state != RAWE_CONN_OPEN || conn->liveness.probe_deadline_ns != 0) {
+    uint64_t asked_ns = conn->liveness.asked_ns, progress_ns = 0;
+    bool began;
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
         return 0;
     }
-    uint64_t asked_ns = conn->liveness.asked_ns;
+    if (conn->lane == RAWE_LANE_EXPRESS) {
+        progress_ns = rawe_operation_progress_ns(&engine->operations, rawe_conn_preferred_key(conn),
+                                                 rawe_conn_preferred_port(conn), &began);
+    }
+    if (progress_ns > asked_ns && began) {
+        /* Also while the request is not acknowledged: that question would come later. */
+        return progress_ns + first_question_ns(conn);
+    }
+    if (conn->liveness.probe_deadline_ns != 0) {
+        return 0;
+    }
     if (engine->finalizing && !conn->finalize.announced) {
         return asked_ns + limits->probe_least_ns;
     }
-    uint64_t progress_ns = rawe_operation_progress_ns(
-        &engine->operations, rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
-    if (progress_ns != 0 && conn->lane == RAWE_LANE_EXPRESS) {
+    if (progress_ns != 0) {
         /* The peer may have left MPI. The time between questions doubles: it may be busy, too. */
         uint64_t waited_ns = asked_ns > progress_ns ? 2 * (asked_ns - progress_ns) : 0;
         uint64_t least_ns = probe_interval_ns(conn);

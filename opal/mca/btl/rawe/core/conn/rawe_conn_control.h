@@ -56,6 +56,8 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
                engine->finalizing;
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
+/** An operation has begun now: make sure that the timer expires when the target may be asked. */
+void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
 /** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */

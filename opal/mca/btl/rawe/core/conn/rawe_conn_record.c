@@ -110,7 +110,7 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
         rawe_conn_complete(engine, &operation->completion, RAWE_STATUS_FAILED);
         return true;
     }
-    rawe_conn_arm_idle(conn);
+    rawe_conn_await_reply(conn, now_ns);
     return true;
 }
 

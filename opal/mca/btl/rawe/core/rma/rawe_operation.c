@@ -71,15 +71,17 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
 }
 
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
-                                    uint16_t peer_port)
+                                    uint16_t peer_port, bool *began)
 {
     uint32_t left = table->in_use;
     uint64_t progress_ns = 0;
+    *began = false;
     for (uint32_t i = 0; left != 0; i++) {
         const struct rawe_operation *operation = table->entries[i];
         if (operation != NULL && operation->peer_key == peer_key &&
             operation->peer_port == peer_port && operation->progress_ns > progress_ns) {
             progress_ns = operation->progress_ns;
+            *began = operation->left_bytes == operation->len_bytes;
         }
         left -= operation != NULL;
     }

@@ -80,9 +80,10 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
 
 /**
  * When those under way to that peer have last made progress, any of them; 0: none is under way.
+ * `began`: that was when one of them began.
  */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
-                                    uint16_t peer_port);
+                                    uint16_t peer_port, bool *began);
 
 /** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
