@@ -32,14 +32,26 @@ enum baseline_type {
 enum baseline_way {
     BASELINE_FRAMES,  /* one send() a frame, received from a TPACKET_V2 ring */
     BASELINE_BATCHES, /* in the shape of TCP, cut and merged as TCP's are; received by recvmsg() */
+    BASELINE_RING, /* the same, received from a ring whose slots hold them whole: short messages */
     BASELINE_WAYS
+};
+
+/* A TPACKET_V2 receive ring; `memory` NULL: none. */
+struct baseline_ring {
+    uint8_t *memory;
+    size_t bytes;
+    unsigned slot_bytes;
+    unsigned slot_count;
+    unsigned next; /* slot to be filled next */
 };
 
 /* What a way needs. */
 struct baseline_way_state {
-    int fd;              /* of batches; -1: not available. Plain frames have the link's */
-    uint32_t payload;    /* most payload bytes in a piece: a frame, or a segment of a batch */
-    uint32_t pieces_max; /* in one system call */
+    int fd;               /* -1: not available */
+    uint32_t payload;     /* most payload bytes in a piece: a frame, or a segment of a batch */
+    uint32_t pieces_max;  /* in one system call */
+    uint32_t message_max; /* bytes of a message that goes this way */
+    struct baseline_ring ring;
 };
 
 /*
@@ -61,18 +73,13 @@ struct baseline_frame {
 };
 
 struct baseline_link {
-    int fd; /* plain frames, with the ring */
+    int fd; /* plain frames */
     int ifindex;
     char name[16];
     int mtu; /* bytes */
     uint8_t mac[BASELINE_MAC_BYTES];
     uint8_t peer[BASELINE_MAC_BYTES];
-    bool initiator; /* runs the tests and prints; the other end answers */
-    uint8_t *ring;
-    size_t ring_bytes;
-    unsigned slot_bytes;
-    unsigned slot_count;
-    unsigned slot_next;
+    bool initiator;   /* runs the tests and prints; the other end answers */
     uint8_t *scratch; /* a frame being built */
     struct baseline_way_state ways[BASELINE_WAYS];
     uint64_t ended_bytes; /* payload received in the last test, reported again on request */
@@ -115,6 +122,14 @@ uint8_t *baseline_buffer_new(size_t bytes);
  * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
+/* Gives the socket of a way, not bound yet, a ring of about `ring_bytes` with slots for packets of
+ * `packet_bytes`. Returns NULL, or what failed. */
+const char *baseline_ring_open(struct baseline_way_state *way, unsigned packet_bytes,
+                               size_t ring_bytes);
+/* The packet that waits, from its Ethernet header on, and the bytes there are; NULL: none. */
+const uint8_t *baseline_ring_packet(const struct baseline_ring *ring, size_t *bytes);
+/* Gives its slot back. */
+void baseline_ring_release(struct baseline_ring *ring);
 /* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
 void baseline_header_encode(uint8_t *wire, const struct baseline_frame *frame);
 bool baseline_header_decode(const uint8_t *wire, struct baseline_frame *frame);
@@ -129,17 +144,19 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 
 /* --- baseline_batch.c --- */
 
-/* Opens the batches' socket; leaves its fd -1 and says why when it cannot be had. */
-void baseline_batch_open(struct baseline_link *link);
+/* Opens the socket of one way of batches; leaves its fd -1 and says why when it cannot be had. */
+void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
 /* Sends the next batch of a message, from first->offset on and at most `left` bytes. Returns the
  * bytes it took or -errno; *pieces is the number of segments they filled. */
-int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_frame *first,
-                            const uint8_t *message, uint32_t left, uint32_t *pieces);
-/* Receives a batch or a single segment straight into buffer + expected. frame holds the first
- * segment's header with the payload length of all, *pieces their number. False: nothing
+int64_t baseline_batch_send(struct baseline_link *link, enum baseline_way way,
+                            const struct baseline_frame *first, const uint8_t *message,
+                            uint32_t left, uint32_t *pieces);
+/* Receives a batch or a single segment, without a ring straight into buffer + expected. frame holds
+ * the first segment's header with the payload length of all, *pieces their number. False: nothing
  * there. */
-bool baseline_batch_receive(struct baseline_link *link, struct baseline_frame *frame,
-                            uint8_t *buffer, uint32_t size, uint32_t expected, uint32_t *pieces);
+bool baseline_batch_receive(struct baseline_link *link, enum baseline_way way,
+                            struct baseline_frame *frame, uint8_t *buffer, uint32_t size,
+                            uint32_t expected, uint32_t *pieces);
 /* Throws away every batch that waits in the queue: the next test must not see it. */
 void baseline_batch_drain(struct baseline_link *link);
 

@@ -21,9 +21,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PORT 34998          /* of all batches, both directions */
-#define OPTION_KIND 253     /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
-#define OPTION_BYTES 40     /* the most that a TCP header has room for */
+#define PORT 34998      /* of all batches, both directions; the next one: of those for the ring */
+#define OPTION_KIND 253 /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
+#define OPTION_BYTES 40 /* the most that a TCP header has room for */
 #define OPTION_EXID 0xF100u /* as the magic of plain frames */
 #define HEADERS_BYTES (sizeof(struct iphdr) + sizeof(struct tcphdr) + OPTION_BYTES)
 /* A packet with its Ethernet header that is longer is cut whatever the device can (gso_max_size).
@@ -35,6 +35,10 @@
 #define DESTINATION_ADDRESS 0x00000002u
 #define QUEUE_BYTES (32 << 20) /* receive queue; one message may be 4 MB */
 
+/* The longest message whose batch lies in a slot whole, and the memory for such slots. */
+#define RING_MESSAGE_MAX 16384u
+#define RING_BYTES (4u << 20)
+
 static int give_up(const struct baseline_link *link, int fd, const char *what)
 {
     fprintf(stderr, "baseline: %s: batches left out: %s: %s\n", link->name, what, strerror(errno));
@@ -44,8 +48,14 @@ static int give_up(const struct baseline_link *link, int fd, const char *what)
     return -1;
 }
 
-/* A packet socket that gets our batches; -1 after saying why there is none. */
-static int open_socket(const struct baseline_link *link)
+static uint16_t port_of(enum baseline_way way)
+{
+    return way == BASELINE_RING ? PORT + 1 : PORT;
+}
+
+/* A packet socket that gets the batches of a way; its fd is -1 after saying why there is none. */
+static int open_socket(const struct baseline_link *link, enum baseline_way which,
+                       struct baseline_way_state *way)
 {
     /* Only our own: IPv4, TCP, from SOURCE_ADDRESS, to our port; counted from the MAC. */
     struct sock_filter code[] = {
@@ -56,7 +66,7 @@ static int open_socket(const struct baseline_link *link)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 26),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOURCE_ADDRESS, 0, 3),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PORT, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port_of(which), 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0x7FFFFFFF),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -74,6 +84,16 @@ static int open_socket(const struct baseline_link *link)
     }
     if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)) != 0) {
         return give_up(link, fd, "PACKET_VNET_HDR");
+    }
+    way->fd = fd;
+    const char *failed =
+        which != BASELINE_RING
+            ? NULL
+            : baseline_ring_open(way,
+                                 sizeof(struct virtio_net_hdr) + HEADERS_BYTES + RING_MESSAGE_MAX,
+                                 RING_BYTES);
+    if (failed != NULL) {
+        return give_up(link, fd, failed);
     }
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &queue, sizeof(queue)) != 0 &&
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &queue, sizeof(queue)) != 0) {
@@ -136,24 +156,27 @@ struct __attribute__((packed)) envelope {
     uint8_t option_rest[OPTION_BYTES - 4 - BASELINE_HEADER_BYTES];
 };
 
-void baseline_batch_open(struct baseline_link *link)
+void baseline_batch_open(struct baseline_link *link, enum baseline_way which)
 {
-    uint32_t slice_bytes = (uint32_t)link->mtu - HEADERS_BYTES;
-    uint32_t slices = (PACKET_BYTES_MAX - 14 - HEADERS_BYTES) / slice_bytes;
-    if (slices < 2) {
+    struct baseline_way_state *way = &link->ways[which];
+    bool ring = which == BASELINE_RING;
+    way->payload = (uint32_t)link->mtu - HEADERS_BYTES;
+    way->pieces_max = ring ? (RING_MESSAGE_MAX + way->payload - 1) / way->payload
+                           : (PACKET_BYTES_MAX - 14 - HEADERS_BYTES) / way->payload;
+    way->message_max = ring ? RING_MESSAGE_MAX : UINT32_MAX;
+    if (way->pieces_max < 2) {
         fprintf(stderr, "baseline: %s: TCP-shaped batches left out: MTU %d already fills one\n",
                 link->name, link->mtu);
         return;
     }
-    link->ways[BASELINE_BATCHES].payload = slice_bytes;
-    link->ways[BASELINE_BATCHES].pieces_max = slices;
-    link->ways[BASELINE_BATCHES].fd = open_socket(link);
+    way->fd = open_socket(link, which, way);
 }
 
-int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_frame *first,
-                            const uint8_t *message, uint32_t left, uint32_t *pieces)
+int64_t baseline_batch_send(struct baseline_link *link, enum baseline_way which,
+                            const struct baseline_frame *first, const uint8_t *message,
+                            uint32_t left, uint32_t *pieces)
 {
-    const struct baseline_way_state *way = &link->ways[BASELINE_BATCHES];
+    const struct baseline_way_state *way = &link->ways[which];
     struct envelope envelope = {.option_kind = OPTION_KIND,
                                 .option_bytes = OPTION_BYTES,
                                 .option_exid = htons(OPTION_EXID)};
@@ -165,8 +188,8 @@ int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_fr
     size_t tcp_bytes = sizeof(struct tcphdr) + OPTION_BYTES + batch.length;
     uint16_t check = write_headers(link, envelope.mac, &ip, tcp_bytes);
     envelope.ip = ip;
-    envelope.tcp = (struct tcphdr){.source = htons(PORT),
-                                   .dest = htons(PORT),
+    envelope.tcp = (struct tcphdr){.source = htons(port_of(which)),
+                                   .dest = htons(port_of(which)),
                                    .seq = htonl(batch.offset),
                                    .doff = (sizeof(struct tcphdr) + OPTION_BYTES) / 4,
                                    .ack = 1,
@@ -190,40 +213,86 @@ int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_fr
     return sent < 0 ? -errno : (int64_t)batch.length;
 }
 
-bool baseline_batch_receive(struct baseline_link *link, struct baseline_frame *frame,
-                            uint8_t *buffer, uint32_t size, uint32_t expected, uint32_t *pieces)
+/* Reads the headers of the first slice of any run of slices; *bytes is the length of all data, by the
+ * total length, which is GRO's. False: what is not ours, or does not fit where it belongs. */
+static bool describe(const struct baseline_way_state *way, const struct envelope *envelope,
+                     size_t data_bytes, uint32_t size, struct baseline_frame *frame)
 {
-    const struct baseline_way_state *way = &link->ways[BASELINE_BATCHES];
+    if (envelope->option_kind != OPTION_KIND || envelope->option_exid != htons(OPTION_EXID) ||
+        !baseline_header_decode(envelope->header, frame)) {
+        return false;
+    }
+    uint32_t place = ntohl(envelope->tcp.seq);
+    frame->value += (place - frame->offset) / way->payload;
+    frame->offset = place;
+    frame->length = ntohs(envelope->ip.tot_len) - (uint32_t)HEADERS_BYTES;
+    return frame->length <= data_bytes && place <= size && frame->length <= size - place;
+}
+
+/* What `receive` does, from the queue: false also when something before it was lost, and it did not
+ * fit where it was put. */
+static bool receive_queued(const struct baseline_way_state *way, struct baseline_frame *frame,
+                           uint8_t *buffer, uint32_t size, uint32_t guess)
+{
     struct envelope envelope;
-    uint32_t guess = expected < size ? expected : 0;
     struct iovec parts[2] = {{&envelope, sizeof(envelope)}, {buffer + guess, size - guess}};
     struct msghdr head = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t received = recvmsg(way->fd, &head, MSG_DONTWAIT);
-    if (received < (ssize_t)sizeof(envelope) || envelope.option_kind != OPTION_KIND ||
-        envelope.option_exid != htons(OPTION_EXID) ||
-        !baseline_header_decode(envelope.header, frame)) {
+    if (received < (ssize_t)sizeof(envelope) ||
+        !describe(way, &envelope, (size_t)received - sizeof(envelope), size, frame)) {
         return false;
     }
-    /* Any run of slices: the headers are those of the first, the total length is GRO's. */
-    uint32_t bytes = ntohs(envelope.ip.tot_len) - (uint32_t)HEADERS_BYTES;
-    uint32_t place = ntohl(envelope.tcp.seq);
-    if (bytes > received - sizeof(envelope) || place > size || bytes > size - place) {
-        return false; /* something before it was lost, and it did not fit where it was put */
+    if (frame->offset != guess) {
+        memmove(buffer + frame->offset, buffer + guess, frame->length);
     }
-    if (place != guess) {
-        memmove(buffer + place, buffer + guess, bytes);
-    }
-    frame->value += (place - frame->offset) / way->payload;
-    frame->offset = place;
-    frame->length = bytes;
-    *pieces = (bytes + way->payload - 1) / way->payload;
     return true;
+}
+
+static bool receive_from_ring(struct baseline_way_state *way, struct baseline_frame *frame,
+                              uint8_t *buffer, uint32_t size)
+{
+    struct envelope envelope;
+    const size_t front = sizeof(envelope.offload);
+    size_t bytes;
+    const uint8_t *packet = baseline_ring_packet(&way->ring, &bytes);
+    if (packet == NULL) {
+        return false;
+    }
+    bool good = bytes >= sizeof(envelope) - front;
+    if (good) {
+        memcpy(&envelope, packet - front, sizeof(envelope));
+        good = describe(way, &envelope, bytes + front - sizeof(envelope), size, frame);
+    }
+    if (good) {
+        memcpy(buffer + frame->offset, packet + sizeof(envelope) - front, frame->length);
+    }
+    baseline_ring_release(&way->ring);
+    return good;
+}
+
+bool baseline_batch_receive(struct baseline_link *link, enum baseline_way which,
+                            struct baseline_frame *frame, uint8_t *buffer, uint32_t size,
+                            uint32_t expected, uint32_t *pieces)
+{
+    struct baseline_way_state *way = &link->ways[which];
+    bool good = way->ring.memory != NULL
+                    ? receive_from_ring(way, frame, buffer, size)
+                    : receive_queued(way, frame, buffer, size, expected < size ? expected : 0);
+    if (good) {
+        *pieces = (frame->length + way->payload - 1) / way->payload;
+    }
+    return good;
 }
 
 void baseline_batch_drain(struct baseline_link *link)
 {
-    uint8_t byte;
+    struct baseline_ring *ring = &link->ways[BASELINE_RING].ring;
     int fd = link->ways[BASELINE_BATCHES].fd;
+    size_t bytes;
+    uint8_t byte;
     while (fd >= 0 && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
+    }
+    while (ring->memory != NULL && baseline_ring_packet(ring, &bytes) != NULL) {
+        baseline_ring_release(ring);
     }
 }

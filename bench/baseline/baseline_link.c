@@ -23,6 +23,7 @@
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */
 #define RING_SLOTS_MIN 32u
 #define RING_BLOCK_BYTES (1u << 17)
+#define PAGE_BYTES 4096u
 #define SLOT_HEADER_BYTES 96 /* tpacket2_hdr, sockaddr_ll and padding in front of the frame */
 /* Up to here copying the payload behind the headers is cheaper than sendmsg() with two parts. */
 #define COPY_LIMIT_BYTES 2048u
@@ -93,38 +94,68 @@ static void read_interface(struct baseline_link *link)
         fail(link, "reading the MAC address", "");
     }
     memcpy(link->mac, request.ifr_hwaddr.sa_data, BASELINE_MAC_BYTES);
-    link->ways[BASELINE_FRAMES].payload = (uint32_t)link->mtu - BASELINE_HEADER_BYTES;
-    link->ways[BASELINE_FRAMES].pieces_max = 1;
+    link->ways[BASELINE_FRAMES] = (struct baseline_way_state){
+        .fd = link->fd,
+        .payload = (uint32_t)link->mtu - BASELINE_HEADER_BYTES,
+        .pieces_max = 1,
+        .message_max = UINT32_MAX,
+    };
 }
 
-static void open_ring(struct baseline_link *link)
+const char *baseline_ring_open(struct baseline_way_state *way, unsigned packet_bytes,
+                               size_t ring_bytes)
 {
+    struct baseline_ring *ring = &way->ring;
     int version = TPACKET_V2;
-    if (setsockopt(link->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) != 0) {
-        fail(link, "choosing TPACKET_V2", "");
+    if (setsockopt(way->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) != 0) {
+        return "choosing TPACKET_V2";
     }
-    link->slot_bytes = 2048;
-    while (link->slot_bytes < (unsigned)link->mtu + SLOT_HEADER_BYTES) {
-        link->slot_bytes *= 2;
+    /* Slots of a part of a page, or of whole pages: none is wasted at the end of a block. */
+    unsigned slot = 2048;
+    while (slot < packet_bytes + SLOT_HEADER_BYTES) {
+        slot += slot < PAGE_BYTES ? slot : PAGE_BYTES;
     }
-    link->slot_count = RING_BYTES / link->slot_bytes;
-    if (link->slot_count < RING_SLOTS_MIN) {
-        link->slot_count = RING_SLOTS_MIN;
+    unsigned block = slot > PAGE_BYTES ? slot : RING_BLOCK_BYTES;
+    unsigned blocks = (unsigned)ring_bytes / block;
+    while (blocks * (block / slot) < RING_SLOTS_MIN) {
+        blocks++;
     }
-    unsigned block = link->slot_bytes > RING_BLOCK_BYTES ? link->slot_bytes : RING_BLOCK_BYTES;
-    link->ring_bytes = (size_t)link->slot_bytes * link->slot_count;
-    struct tpacket_req ring = {.tp_block_size = block,
-                               .tp_block_nr = (unsigned)(link->ring_bytes / block),
-                               .tp_frame_size = link->slot_bytes,
-                               .tp_frame_nr = link->slot_count};
-    if (setsockopt(link->fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof(ring)) != 0) {
-        fail(link, "making the receive ring", "free memory or lower the MTU");
+    struct tpacket_req request = {.tp_block_size = block,
+                                  .tp_block_nr = blocks,
+                                  .tp_frame_size = slot,
+                                  .tp_frame_nr = blocks * (block / slot)};
+    if (setsockopt(way->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)) != 0) {
+        return "making the receive ring";
     }
-    link->ring = mmap(NULL, link->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                      link->fd, 0);
-    if (link->ring == MAP_FAILED) {
-        fail(link, "mapping the receive ring", "free memory");
+    size_t bytes = (size_t)block * blocks;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, way->fd, 0);
+    if (memory == MAP_FAILED) {
+        return "mapping the receive ring";
     }
+    *ring = (struct baseline_ring){
+        .memory = memory, .bytes = bytes, .slot_bytes = slot, .slot_count = request.tp_frame_nr};
+    return NULL;
+}
+
+static struct tpacket2_hdr *next_slot(const struct baseline_ring *ring)
+{
+    return (struct tpacket2_hdr *)(void *)(ring->memory + (size_t)ring->next * ring->slot_bytes);
+}
+
+const uint8_t *baseline_ring_packet(const struct baseline_ring *ring, size_t *bytes)
+{
+    const struct tpacket2_hdr *slot = next_slot(ring);
+    if (!(__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) {
+        return NULL;
+    }
+    *bytes = slot->tp_snaplen;
+    return (const uint8_t *)slot + slot->tp_mac;
+}
+
+void baseline_ring_release(struct baseline_ring *ring)
+{
+    __atomic_store_n(&next_slot(ring)->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+    ring->next = ring->next + 1 == ring->slot_count ? 0 : ring->next + 1;
 }
 
 uint8_t *baseline_buffer_new(size_t bytes)
@@ -155,7 +186,11 @@ void baseline_link_open(struct baseline_link *link, const struct baseline_option
         choose_interface(link, options->wait_seconds);
     }
     read_interface(link);
-    open_ring(link);
+    const char *failed =
+        baseline_ring_open(&link->ways[BASELINE_FRAMES], (unsigned)link->mtu, RING_BYTES);
+    if (failed != NULL) {
+        fail(link, failed, "free memory or lower the MTU");
+    }
     struct sockaddr_ll address = {.sll_family = AF_PACKET,
                                   .sll_protocol = htons(BASELINE_ETHERTYPE),
                                   .sll_ifindex = link->ifindex};
@@ -167,10 +202,11 @@ void baseline_link_open(struct baseline_link *link, const struct baseline_option
 
 void baseline_link_close(struct baseline_link *link)
 {
-    munmap(link->ring, link->ring_bytes);
     free(link->scratch);
-    close(link->fd);
     for (int way = 0; way < BASELINE_WAYS; way++) {
+        if (link->ways[way].ring.memory != NULL) {
+            munmap(link->ways[way].ring.memory, link->ways[way].ring.bytes);
+        }
         if (link->ways[way].fd >= 0) {
             close(link->ways[way].fd);
         }
@@ -236,25 +272,23 @@ int baseline_frame_send(struct baseline_link *link, const struct baseline_frame 
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size)
 {
-    struct tpacket2_hdr *slot =
-        (struct tpacket2_hdr *)(void *)(link->ring + (size_t)link->slot_next * link->slot_bytes);
-    if (!(__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) {
+    struct baseline_ring *ring = &link->ways[BASELINE_FRAMES].ring;
+    size_t bytes;
+    const uint8_t *data = baseline_ring_packet(ring, &bytes);
+    if (data == NULL) {
         return false;
     }
-    const uint8_t *data = (const uint8_t *)slot + slot->tp_mac;
-    bool good =
-        slot->tp_snaplen >= BASELINE_FRAME_HEADERS && baseline_header_decode(data + 14, frame);
+    bool good = bytes >= BASELINE_FRAME_HEADERS && baseline_header_decode(data + 14, frame);
     if (good) {
         memcpy(frame->from, data + 6, BASELINE_MAC_BYTES);
         if (frame->type == BASELINE_DATA) {
-            good = frame->length <= slot->tp_snaplen - BASELINE_FRAME_HEADERS &&
-                   frame->offset <= size && frame->length <= size - frame->offset;
+            good = frame->length <= bytes - BASELINE_FRAME_HEADERS && frame->offset <= size &&
+                   frame->length <= size - frame->offset;
             if (good) {
                 memcpy(buffer + frame->offset, data + BASELINE_FRAME_HEADERS, frame->length);
             }
         }
     }
-    __atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-    link->slot_next = link->slot_next + 1 == link->slot_count ? 0 : link->slot_next + 1;
+    baseline_ring_release(ring);
     return good;
 }

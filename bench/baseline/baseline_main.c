@@ -28,14 +28,14 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
     printf("baseline link interface=%s mtu=%d\n", link->name, link->mtu);
     for (int i = 0; i < options->size_count; i++) {
         uint32_t length = options->sizes[i];
-        if (options->ways[BASELINE_FRAMES]) {
-            program->initiate(link, options, BASELINE_FRAMES, ++test, length);
-        }
-        /* A batch for a message of one piece would only be a slower frame. */
-        bool skipped = program->skips_single && options->ways[BASELINE_FRAMES] &&
-                       length <= link->ways[BASELINE_BATCHES].payload;
-        if (link->ways[BASELINE_BATCHES].fd >= 0 && !skipped) {
-            program->initiate(link, options, BASELINE_BATCHES, ++test, length);
+        for (enum baseline_way way = 0; way < BASELINE_WAYS; way++) {
+            /* A batch for a message of one piece would only be a slower frame. */
+            bool skipped = way != BASELINE_FRAMES && program->skips_single &&
+                           options->ways[BASELINE_FRAMES] && length <= link->ways[way].payload;
+            if (options->ways[way] && link->ways[way].fd >= 0 && !skipped &&
+                length <= link->ways[way].message_max) {
+                program->initiate(link, options, way, ++test, length);
+            }
         }
     }
     for (int i = 0; i < FAREWELLS; i++) {
@@ -93,8 +93,10 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
         return status;
     }
     baseline_link_open(&link, &options);
-    if (options.ways[BASELINE_BATCHES]) {
-        baseline_batch_open(&link);
+    for (enum baseline_way way = BASELINE_BATCHES; way < BASELINE_WAYS; way++) {
+        if (options.ways[way]) {
+            baseline_batch_open(&link, way);
+        }
     }
     baseline_peer_find(&link, &options);
     if (link.initiator) {

@@ -36,7 +36,7 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
     uint32_t left = length - cursor->offset;
     if (way != BASELINE_FRAMES) {
         uint32_t count = 0;
-        int64_t taken = baseline_batch_send(link, cursor, message, left, &count);
+        int64_t taken = baseline_batch_send(link, way, cursor, message, left, &count);
         if (taken < 0) {
             return (int)taken;
         }
@@ -85,7 +85,7 @@ uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way
     uint32_t pieces = 1;
     uint64_t before = inbox->bytes;
     while (way != BASELINE_FRAMES &&
-           baseline_batch_receive(link, &frame, buffer, length, inbox->next, &pieces)) {
+           baseline_batch_receive(link, way, &frame, buffer, length, inbox->next, &pieces)) {
         inbox_book(inbox, &frame, pieces, length);
     }
     return inbox->bytes - before;
@@ -98,7 +98,7 @@ int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
     uint32_t pieces = 1;
     *done = false;
     if (way != BASELINE_FRAMES &&
-        baseline_batch_receive(link, frame, buffer, length, inbox->next, &pieces)) {
+        baseline_batch_receive(link, way, frame, buffer, length, inbox->next, &pieces)) {
         *done = inbox_book(inbox, frame, pieces, length);
         return (int)frame->type;
     }

@@ -19,7 +19,7 @@ double baseline_now(void)
 
 const char *baseline_way_name(enum baseline_way way)
 {
-    static const char *const names[BASELINE_WAYS] = {"frames", "tcp-gso"};
+    static const char *const names[BASELINE_WAYS] = {"frames", "tcp-gso", "tcp-ring"};
     return names[way];
 }
 
@@ -29,7 +29,7 @@ static void print_help(const char *program, const char *purpose)
            "%s\n"
            "\n"
            "  --interface NAME  network interface (the first Ethernet one that is up)\n"
-           "  --way WAY         frames, tcp-gso or all: what to send (all)\n"
+           "  --way WAY         frames, tcp-gso, tcp-ring or all: what to send (all)\n"
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
            "  --wait S          how long to wait for the other host (20)\n"
@@ -83,8 +83,9 @@ static bool parse_seconds(const char *text, double *seconds)
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
                             const char *purpose, int *status)
 {
-    *options = (struct baseline_options){.seconds = 0.1, .wait_seconds = 20, .ways = {true, true}};
-    parse_sizes(options, "1,4,16,64,256,1024,4096,16384,65536,262144,1048576,4194304");
+    *options =
+        (struct baseline_options){.seconds = 0.1, .wait_seconds = 20, .ways = {true, true, true}};
+    parse_sizes(options, "1,4,16,64,256,1024,2048,4096,8192,16384,65536,262144,1048576,4194304");
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
