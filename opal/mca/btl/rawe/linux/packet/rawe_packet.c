@@ -64,13 +64,11 @@ _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
 
 /* ---- opening ---- */
 
-static void widen_send_buffer(int fd)
+/** FORCE passes the system's limit but needs CAP_NET_ADMIN; what neither grants is done without. */
+static void widen(int fd, int option_force, int option, int bytes)
 {
-    const int bytes = SEND_BUFFER_BYTES;
-
-    /* FORCE passes wmem_max but needs CAP_NET_ADMIN; what neither grants is done without. */
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (setsockopt(fd, SOL_SOCKET, option_force, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);
     }
 }
 
@@ -101,22 +99,6 @@ static int open_filtered(const struct rawe_port_config *config, struct rawe_port
     return fd;
 }
 
-/** Each packet of bulk, in and out, has a struct virtio_net_hdr in front: how it is to be cut. */
-static int prefix_vnet_header(int fd, struct rawe_port_error *error)
-{
-    return set_option(fd, SOL_PACKET, PACKET_VNET_HDR, 1, "setsockopt(PACKET_VNET_HDR)", error);
-}
-
-/**
- * A packet that is too long for its slot is queued beside the ring as well, for recvmsg: the slot
- * has its beginning.
- */
-static int queue_what_is_long(int fd, struct rawe_port_error *error)
-{
-    return set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, 1, "setsockopt(PACKET_COPY_THRESH)",
-                      error);
-}
-
 int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_config *config,
                             uint32_t slot_data_bytes, size_t ring_bytes,
                             struct rawe_port_error *error)
@@ -127,7 +109,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     if (fd < 0) {
         return -1;
     }
-    widen_send_buffer(fd);
+    widen(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
     /*
      * Filter and ring before the binding: the first frame already goes through both. The helper's
      * socket is bound; what it has received is dropped with its queue when it gets the ring
@@ -137,8 +119,14 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                                              "setsockopt(SO_PRIORITY)", error) != 0) ||
         (config->qdisc_bypass && set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1,
                                             "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
-        (rawe_port_use_is_bulk(config->use) && prefix_vnet_header(fd, error) != 0) ||
-        (config->use == RAWE_PORT_BULK && queue_what_is_long(fd, error) != 0) ||
+        /* How a packet of bulk, in and out, is to be cut stands in front of it. */
+        (rawe_port_use_is_bulk(config->use) &&
+         set_option(fd, SOL_PACKET, PACKET_VNET_HDR, 1, "setsockopt(PACKET_VNET_HDR)", error) !=
+             0) ||
+        /* What is too long for its slot is queued as well, for recvmsg. */
+        (config->use == RAWE_PORT_BULK &&
+         set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, 1, "setsockopt(PACKET_COPY_THRESH)",
+                    error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
         rawe_filter_bind(fd, config, error) != 0) {
         rawe_ring_close(ring);
@@ -148,25 +136,13 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     return fd;
 }
 
-/** Returns the bytes that the socket may queue. */
-static size_t widen_queue(int fd)
-{
-    const int bytes = QUEUE_BYTES;
-    int granted = 0;
-    socklen_t len_bytes = sizeof granted;
-
-    /* FORCE passes rmem_max but needs CAP_NET_ADMIN. */
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-    }
-    (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &len_bytes);
-    return granted > 0 ? (size_t)granted : 0;
-}
-
 /** Frames that the ring can hold, and of bulk the queue, too. */
 static unsigned receive_frames(const struct rawe_packet *packet, int fd)
 {
-    const unsigned slots = rawe_ring_slots(&packet->ring);
+    const unsigned slots =
+        packet->ring.geometry.slots_per_block * packet->ring.geometry.block_count;
+    unsigned granted_bytes = 0;
+    socklen_t len_bytes = sizeof granted_bytes;
 
     if (packet->config.use != RAWE_PORT_BULK) {
         return packet->config.use == RAWE_PORT_MIDDLE ? slots * MIDDLE_SLOT_FRAMES : slots;
@@ -176,7 +152,9 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
      * hundred bytes of struct sk_buff (measured: 1.1 to 1.5 times the length and 0.8 kB).
      */
     const size_t charge_bytes = (size_t)packet->config.mtu_bytes * 3 / 2 + 1024;
-    const size_t frames = widen_queue(fd) / charge_bytes;
+    widen(fd, SO_RCVBUFFORCE, SO_RCVBUF, QUEUE_BYTES);
+    (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &len_bytes);
+    const size_t frames = granted_bytes / charge_bytes;
     const unsigned least = frames < slots ? (unsigned)frames : slots;
     return least < 1 ? 1 : least;
 }

@@ -61,11 +61,6 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
                    struct rawe_port_error *error);
 void rawe_ring_close(struct rawe_ring *ring);
 
-static inline unsigned rawe_ring_slots(const struct rawe_ring *ring)
-{
-    return ring->geometry.slots_per_block * ring->geometry.block_count;
-}
-
 /**
  * Bit of a status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the
  * slot is being read. Thus a receive callback may itself receive, and never sees a frame twice. The
