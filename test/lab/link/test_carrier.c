@@ -9,7 +9,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/linux/sys/rawe_carrier.h"
+#include "../../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 
 #define WAIT_MOST_MS 10000u
 

@@ -13,7 +13,7 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_module.h"
-#include "linux/sys/rawe_carrier.h"
+#include "linux/sys/rawe_interface.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"
 

@@ -8,7 +8,7 @@
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
-#include "linux/sys/rawe_carrier.h"
+#include "linux/sys/rawe_interface.h"
 
 #include <stdlib.h>
 

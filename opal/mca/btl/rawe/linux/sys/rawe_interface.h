@@ -1,17 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interfaces of this host, what is known of them, and which of them the user wants.
+ * The interfaces of this host, what is known of them, and which of them the user wants. Their carrier:
+ * the kernel says by rtnetlink when one loses it or has it again.
  */
 #ifndef RAWE_INTERFACE_H
 #define RAWE_INTERFACE_H
 
-#include <linux/netlink.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "../../core/base/rawe_wire.h"
+#include "rawe_service.h"
 
 #define RAWE_INTERFACE_NAME_BYTES 16u
 #define RAWE_INTERFACE_KIND_BYTES 24u
@@ -51,12 +52,6 @@ bool rawe_interface_cuts_batches(const char *interface);
 
 /** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
-
-/**
- * Read a message of rtnetlink about an interface: all but what ethtool and rawe_interface_classify
- * say; one that is gone is not up. Returns false when it is about something else.
- */
-bool rawe_interface_read(struct rawe_interface *interface, const struct nlmsghdr *message);
 
 /**
  * Has the interface `lost` come back as `now`, under another index? So it is when its driver was
@@ -102,5 +97,21 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
  * for messages. NULL: it tries to.
  */
 const char *rawe_interface_refusal(const struct rawe_interface *interface);
+
+struct rawe_carrier;
+
+/**
+ * Takes the state of an interface: of `interface`, only name, index, MAC and `up` are set. Called by the
+ * service thread with each change, with each message of the kernel that may report one, and, for
+ * every interface, at the beginning. Returns false to be called for every interface again, soon.
+ */
+typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
+
+/** Begin to watch. Returns 0, or -1 and the error. */
+int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
+                       rawe_carrier_fn *changed, void *context, struct rawe_port_error *error);
+
+/** `changed` is not called any more when this returns. NULL is nothing to stop. */
+void rawe_carrier_stop(struct rawe_carrier *carrier);
 
 #endif
