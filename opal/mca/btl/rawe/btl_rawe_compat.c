@@ -198,18 +198,24 @@ bool mca_btl_rawe_compat_alone(void)
     return true;
 }
 
-bool mca_btl_rawe_compat_shared_memory_expected(void)
+/** Has an open framework this component? */
+static bool framework_has(mca_base_framework_t *framework, const char *name)
 {
     mca_base_component_list_item_t *item;
 
-    OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
-                      mca_base_component_list_item_t)
+    OPAL_LIST_FOREACH(item, &framework->framework_components, mca_base_component_list_item_t)
     {
-        if (is_shared_memory(item->cli_component->mca_component_name)) {
+        if (0 == strcmp(name, item->cli_component->mca_component_name)) {
             return true;
         }
     }
     return false;
+}
+
+bool mca_btl_rawe_compat_shared_memory_expected(void)
+{
+    return framework_has(&opal_btl_base_framework, "vader") ||
+           framework_has(&opal_btl_base_framework, "sm");
 }
 
 /* Of libmpi, where it is loaded: ompi/mca/osc/base/base.h, ompi/runtime/mpiruntime.h. */
@@ -218,20 +224,10 @@ extern bool ompi_mpi_thread_multiple __attribute__((weak));
 
 bool mca_btl_rawe_compat_windows_by_messages(void)
 {
-    mca_base_component_list_item_t *item;
-
-    if (NULL == &ompi_mpi_thread_multiple || ompi_mpi_thread_multiple ||
-        NULL == &ompi_osc_base_framework || !mca_base_framework_is_open(&ompi_osc_base_framework)) {
-        return false;
-    }
-    OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components,
-                      mca_base_component_list_item_t)
-    {
-        if (0 == strcmp("pt2pt", item->cli_component->mca_component_name)) {
-            return true;
-        }
-    }
-    return false;
+    return NULL != &ompi_mpi_thread_multiple && !ompi_mpi_thread_multiple &&
+           NULL != &ompi_osc_base_framework &&
+           mca_base_framework_is_open(&ompi_osc_base_framework) &&
+           framework_has(&ompi_osc_base_framework, "pt2pt");
 }
 
 const char *mca_btl_rawe_compat_my_hostname(void)
