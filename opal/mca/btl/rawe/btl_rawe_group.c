@@ -36,12 +36,13 @@ enum {
     LAST_ATTEMPT = 4, /**< failures are reported to the user */
 };
 
-/** Is this port to be opened again? */
+/** Is this port, NULL: none, to be opened again? */
 static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_port *port,
                       unsigned which)
 {
-    return (0 != (which & MEMBERS) && rawe_host_group_has(port)) ||
-           (0 != (which & ASTRAY) && rawe_port_interface(port) != module->interface.index);
+    return NULL != port &&
+           ((0 != (which & MEMBERS) && rawe_host_group_has(port)) ||
+            (0 != (which & ASTRAY) && rawe_port_interface(port) != module->interface.index));
 }
 
 static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, unsigned which)
@@ -64,14 +65,9 @@ void mca_btl_rawe_group_repair(void)
     unsigned which = atomic_exchange_explicit(&state->group_repair, 0, memory_order_acquire);
 
     for (unsigned i = 0; i < state->module_count; ++i) {
-        mca_btl_rawe_module_t *module = state->modules[i];
-
-        if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
-            continue;
-        }
-        renew(module, module->link, which);
-        if (NULL != module->bulk) {
-            renew(module, module->bulk, which);
+        if (atomic_load_explicit(&state->modules[i]->open, memory_order_acquire)) {
+            renew(state->modules[i], state->modules[i]->link, which);
+            renew(state->modules[i], state->modules[i]->bulk, which);
         }
     }
 }
@@ -79,8 +75,7 @@ void mca_btl_rawe_group_repair(void)
 static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
     return atomic_load_explicit(&module->open, memory_order_acquire) &&
-           (is_behind(module, module->link, which) ||
-            (NULL != module->bulk && is_behind(module, module->bulk, which)));
+           (is_behind(module, module->link, which) || is_behind(module, module->bulk, which));
 }
 
 /**
@@ -170,13 +165,6 @@ void mca_btl_rawe_group_open(void)
             mca_btl_rawe_group_register_links(module);
         }
         opal_mutex_unlock(&module->endpoints_lock);
-    }
-}
-
-void mca_btl_rawe_group_finalizing(void)
-{
-    if (NULL != mca_btl_rawe_state.group) {
-        rawe_host_group_hush(mca_btl_rawe_state.group);
     }
 }
 

@@ -31,12 +31,6 @@ void mca_btl_rawe_group_repair(void);
  */
 bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module);
 
-/**
- * From here on it does not matter if the group breaks: sockets may be closed. Not before the
- * process has lingered: what it waits for comes through them.
- */
-void mca_btl_rawe_group_finalizing(void);
-
 /** Leave, once all ranks of this host no longer need frames, or after a second. */
 void mca_btl_rawe_group_close(void);
 

@@ -22,11 +22,11 @@
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "core/routes/rawe_balance.h"
+#include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_packet.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -373,23 +373,13 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     return module;
 }
 
-static void close_responder(void *responder)
-{
-    rawe_responder_stop(responder);
-}
-
-static void close_port(void *port)
-{
-    rawe_port_close(port);
-}
-
 /** Link, responder, bulk and what is beside that, of each module. */
 #define CLOSINGS_MAX (4u * MCA_BTL_RAWE_MODULES_MAX)
 
-/** A socket that a thread closes. */
+/** A socket that a thread closes: a port's or a responder's. */
 static struct closing {
-    void (*close)(void *);
-    void *object;
+    struct rawe_port *port;
+    struct rawe_responder *responder;
     pthread_t thread;
 } closings[CLOSINGS_MAX];
 static unsigned closing_count;
@@ -398,7 +388,11 @@ static void *closing_main(void *context)
 {
     const struct closing *closing = context;
 
-    closing->close(closing->object);
+    if (NULL != closing->responder) {
+        rawe_responder_stop(closing->responder);
+    } else {
+        rawe_port_close(closing->port);
+    }
     return NULL;
 }
 
@@ -407,24 +401,19 @@ static void *closing_main(void *context)
  * can be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take 167 ms one
  * after the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
  */
-static void close_beside(void (*close)(void *), void *object)
+static void close_beside(struct closing one)
 {
     struct closing *closing = &closings[closing_count];
-    sigset_t all, before;
 
-    if (CLOSINGS_MAX == closing_count) {
-        close(object);
-        return;
+    if (closing_count < CLOSINGS_MAX) {
+        *closing = one;
+        if (0 == rawe_service_create_thread(&closing->thread, NULL, closing_main, closing,
+                                            "rawe-close")) {
+            ++closing_count;
+            return;
+        }
     }
-    *closing = (struct closing){.close = close, .object = object};
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (0 == pthread_create(&closing->thread, NULL, closing_main, closing)) {
-        ++closing_count;
-    } else {
-        close(object);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)closing_main(&one);
 }
 
 void mca_btl_rawe_finalize_wait(void)
@@ -439,16 +428,16 @@ static void close_sockets(mca_btl_rawe_module_t *module)
 {
     if (NULL != module->responder) {
         rawe_responder_detach(module->responder);
-        close_beside(close_responder, module->responder);
+        close_beside((struct closing){.responder = module->responder});
     }
     while (NULL != module->bulk) {
         struct rawe_port *port = module->bulk;
         module->bulk = port->beside;
         port->beside = NULL;
-        close_beside(close_port, port);
+        close_beside((struct closing){.port = port});
     }
     if (NULL != module->link) {
-        close_beside(close_port, module->link);
+        close_beside((struct closing){.port = module->link});
     }
 }
 
@@ -501,7 +490,8 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     if (listed) {
         mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();
-        mca_btl_rawe_group_finalizing();
+        /* What it lingered for came through sockets of the group: now these may be closed. */
+        rawe_host_group_hush(state->group);
         mca_btl_rawe_routes_end();
     }
     mca_btl_rawe_lock();

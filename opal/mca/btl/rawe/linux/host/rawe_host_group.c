@@ -520,9 +520,11 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
 
 void rawe_host_group_hush(struct rawe_host_group *group)
 {
-    pthread_mutex_lock(&group->lock);
-    group->hushed = true;
-    pthread_mutex_unlock(&group->lock);
+    if (group != NULL) {
+        pthread_mutex_lock(&group->lock);
+        group->hushed = true;
+        pthread_mutex_unlock(&group->lock);
+    }
 }
 
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)

@@ -62,7 +62,7 @@ bool rawe_host_group_has(const struct rawe_port *port);
 
 /**
  * No further socket is sent to the leader, nor `broken` called, once this has returned: sockets may
- * be closed. Not for the service thread.
+ * be closed. Not for the service thread. NULL is nothing to hush.
  */
 void rawe_host_group_hush(struct rawe_host_group *group);
 
