@@ -72,15 +72,12 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     struct rawe_responder_counters responder;
 
     memset(values, 0, METRICS * sizeof(*values));
-    memset(&bulk, 0, sizeof(bulk));
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
         return;
     }
     memcpy(values, &module->engine.counters, sizeof(module->engine.counters));
     rawe_port_read_counters(module->link, &link);
-    if (NULL != module->bulk) {
-        rawe_port_read_counters(module->bulk, &bulk);
-    }
+    rawe_port_read_counters(module->bulk, &bulk);
     rawe_responder_read_counters(module->responder, &responder);
     const uint64_t further[] = {
         link.frames_sent,
@@ -143,19 +140,15 @@ static void report_add(struct report *report, const char *name, uint64_t value)
 /** The buckets that are not empty, named by their upper limit. */
 static void report_round_trips(struct report *report, const struct rawe_histogram *histogram)
 {
-    char name[48];
-
     for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
-        if (0 == histogram->count[i]) {
-            continue;
-        }
+        char name[48] = "round_trips_longer";
         if (i + 1 < RAWE_HISTOGRAM_BUCKETS) {
             snprintf(name, sizeof(name), "round_trips_below_%" PRIu64 "ns",
                      rawe_histogram_limit_ns(i));
-        } else {
-            snprintf(name, sizeof(name), "round_trips_longer");
         }
-        report_add(report, name, histogram->count[i]);
+        if (0 != histogram->count[i]) {
+            report_add(report, name, histogram->count[i]);
+        }
     }
 }
 
@@ -183,12 +176,10 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
 
 void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 {
-    struct rawe_port_counters link, bulk = {.ring_drops = 0};
+    struct rawe_port_counters link, bulk;
 
     rawe_port_read_counters(module->link, &link);
-    if (NULL != module->bulk) {
-        rawe_port_read_counters(module->bulk, &bulk);
-    }
+    rawe_port_read_counters(module->bulk, &bulk);
     if (0 != link.ring_drops + bulk.ring_drops) {
         MCA_BTL_RAWE_HELP_IF_ASKED(ring_dropped_frames, module->interface.name,
                                    link.ring_drops + bulk.ring_drops,

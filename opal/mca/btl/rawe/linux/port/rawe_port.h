@@ -188,11 +188,14 @@ static inline bool rawe_port_transmit_batch(struct rawe_port *port, const struct
     return port->kind->transmit_batch(port, packet, segment_bytes);
 }
 
-/** The kernel's own (ring_drops) are fetched by this call, a system call. */
+/** The kernel's own (ring_drops) are fetched by this call, a system call. NULL has counted nothing. */
 static inline void rawe_port_read_counters(struct rawe_port *port,
                                            struct rawe_port_counters *counters)
 {
-    port->kind->read_counters(port, counters);
+    *counters = (struct rawe_port_counters){.frames_sent = 0};
+    if (port != NULL) {
+        port->kind->read_counters(port, counters);
+    }
 }
 
 #endif

@@ -653,13 +653,10 @@ void rawe_responder_stop(struct rawe_responder *responder)
 void rawe_responder_read_counters(const struct rawe_responder *responder,
                                   struct rawe_responder_counters *counters)
 {
-    const struct rawe_responder_counters *from = &responder->counters;
+    const uint64_t *from = (const uint64_t *)&responder->counters;
+    uint64_t *to = (uint64_t *)counters;
 
-    counters->pings_answered = __atomic_load_n(&from->pings_answered, __ATOMIC_RELAXED);
-    counters->pings_unanswered = __atomic_load_n(&from->pings_unanswered, __ATOMIC_RELAXED);
-    counters->probes_seen = __atomic_load_n(&from->probes_seen, __ATOMIC_RELAXED);
-    counters->pongs_matched = __atomic_load_n(&from->pongs_matched, __ATOMIC_RELAXED);
-    counters->pongs_unknown = __atomic_load_n(&from->pongs_unknown, __ATOMIC_RELAXED);
-    counters->frames_invalid = __atomic_load_n(&from->frames_invalid, __ATOMIC_RELAXED);
-    counters->pauses = __atomic_load_n(&from->pauses, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < sizeof *counters / sizeof *to; i++) {
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    }
 }
