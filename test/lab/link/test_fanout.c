@@ -297,12 +297,12 @@ TEST(form__responders_are_found_by_both_keys)
         struct rawe_ping_address to = {.port = ends[i].ping_port, .key = ends[i].ping_key};
         struct rawe_responder_counters counters = {0};
         memcpy(to.mac, net.b.mac, 6);
-        const int slot = rawe_responder_watch(asker, &to);
-        for (unsigned k = 0; k < 10000 && rawe_responder_last_pong_ns(asker, slot) == 0; k++) {
-            rawe_responder_ping(asker, slot);
+        struct rawe_watch *watch = rawe_responder_watch(asker, &to);
+        for (unsigned k = 0; k < 10000 && rawe_watch_last_pong_ns(watch) == 0; k++) {
+            rawe_responder_ping(asker, watch);
             usleep(1000);
         }
-        assert_int_not_equal(rawe_responder_last_pong_ns(asker, slot), 0);
+        assert_int_not_equal(rawe_watch_last_pong_ns(watch), 0);
         const struct rawe_header header = {
             .type = RAWE_FRAME_PROBE, .port = ends[i].port, .key = ends[i].key};
         uint8_t frame[RAWE_PAYLOAD_OFFSET] = {0};

@@ -72,7 +72,7 @@ static struct rawe_ping_address address_of(const struct fixture_end *end)
     return to;
 }
 
-static int watch(struct rawe_responder *responder, const struct fixture_end *end)
+static struct rawe_watch *watch(struct rawe_responder *responder, const struct fixture_end *end)
 {
     const struct rawe_ping_address to = address_of(end);
 
@@ -80,14 +80,14 @@ static int watch(struct rawe_responder *responder, const struct fixture_end *end
 }
 
 /** Ping until an answer comes, at most ten seconds. */
-static bool answers_to_ping(struct rawe_responder *responder, int slot)
+static bool answers_to_ping(struct rawe_responder *responder, struct rawe_watch *watched)
 {
-    const uint64_t before = rawe_responder_last_pong_ns(responder, slot);
+    const uint64_t before = rawe_watch_last_pong_ns(watched);
 
     for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
-        rawe_responder_ping(responder, slot);
+        rawe_responder_ping(responder, watched);
         usleep(1000);
-        if (rawe_responder_last_pong_ns(responder, slot) != before) {
+        if (rawe_watch_last_pong_ns(watched) != before) {
             return true;
         }
     }
@@ -96,50 +96,49 @@ static bool answers_to_ping(struct rawe_responder *responder, int slot)
 
 TEST(watch__peer_that_sleeps_answers)
 {
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
 
-    assert_true(slot >= 0);
-    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
-    assert_true(answers_to_ping(a, slot));
+    assert_non_null(watched);
+    assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
+    assert_true(answers_to_ping(a, watched));
     assert_true(counters_of(b).pings_answered > 0);
-    assert_true(answers_to_ping(a, slot));
+    assert_true(answers_to_ping(a, watched));
 }
 
-TEST(watch__slots_are_apart_and_reused)
+TEST(watch__many_are_apart)
 {
-    enum { SLOTS = 300 };
-    int slots[SLOTS];
+    enum { WATCHES = 300 };
+    struct rawe_watch *watches[WATCHES];
 
-    for (unsigned i = 0; i < SLOTS; i++) {
+    for (unsigned i = 0; i < WATCHES; i++) {
         /* All but one have a wrong key: none is answered. */
         struct rawe_ping_address to = address_of(&net.b);
         to.key += i != 200;
-        slots[i] = rawe_responder_watch(a, &to);
-        assert_true(slots[i] >= 0);
+        watches[i] = rawe_responder_watch(a, &to);
+        assert_non_null(watches[i]);
     }
-    for (unsigned i = 0; i < SLOTS; i++) {
-        rawe_responder_ping(a, slots[i]);
+    for (unsigned i = 0; i < WATCHES; i++) {
+        rawe_responder_ping(a, watches[i]);
     }
-    assert_true(answers_to_ping(a, slots[200]));
-    for (unsigned i = 0; i < SLOTS; i++) {
-        assert_int_equal(rawe_responder_last_pong_ns(a, slots[i]) != 0, i == 200);
+    assert_true(answers_to_ping(a, watches[200]));
+    for (unsigned i = 0; i < WATCHES; i++) {
+        assert_int_equal(rawe_watch_last_pong_ns(watches[i]) != 0, i == 200);
     }
-    rawe_responder_unwatch(a, slots[200]);
-    const int again = watch(a, &net.b);
-    assert_int_equal(again, slots[200]);
-    assert_int_equal(rawe_responder_last_pong_ns(a, again), 0);
+    rawe_responder_unwatch(a, watches[200]);
+    struct rawe_watch *again = watch(a, &net.b);
+    assert_int_equal(rawe_watch_last_pong_ns(again), 0);
     assert_true(answers_to_ping(a, again));
 }
 
 TEST(watch__goes_on_after_the_interface_was_down)
 {
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
 
-    assert_true(answers_to_ping(a, slot));
+    assert_true(answers_to_ping(a, watched));
     fixture_run("ip link set ra0 down && ip link set rb0 down");
-    rawe_responder_ping(a, slot);
+    rawe_responder_ping(a, watched);
     fixture_run("ip link set ra0 up && ip link set rb0 up");
-    assert_true(answers_to_ping(a, slot));
+    assert_true(answers_to_ping(a, watched));
 }
 
 static uint64_t processor_time_us(void)
@@ -196,18 +195,18 @@ static void send_forged(void)
 
 TEST(receive__forged_answers_are_ignored)
 {
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
     static const uint64_t tokens[] = {0, 1, 63, 64, 0xFFFFFF, 1ull << 63, UINT64_MAX};
     const unsigned count = sizeof tokens / sizeof tokens[0];
 
     for (unsigned i = 0; i < count; i++) {
-        forge(RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0), RAWE_PING_BYTES);
+        forge(RAWE_FRAME_PONG, tokens[i], RAWE_PING_BYTES);
         send_forged();
     }
     AWAIT(counters_of(a).pongs_unknown >= count);
     assert_int_equal(counters_of(a).pongs_unknown, count);
     assert_int_equal(counters_of(a).pongs_matched, 0);
-    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
 /** Read the token of the next PING that comes in at rb0. */
@@ -226,7 +225,7 @@ static uint64_t overhear_token(int fd)
 
 TEST(receive__answer_longer_than_the_ping_proves_nothing)
 {
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
         .sll_protocol = htons(0x88B5),
@@ -239,7 +238,7 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     rawe_responder_stop(b); /* or it would answer, too */
     b = NULL;
-    rawe_responder_ping(a, slot);
+    rawe_responder_ping(a, watched);
     const uint64_t token = overhear_token(fd);
 
     forge(RAWE_FRAME_PONG, token, RAWE_PING_BYTES + 8);
@@ -247,12 +246,12 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     send_forged();
     AWAIT(counters_of(a).pongs_unknown != 0);
     assert_int_equal(counters_of(a).pongs_unknown, 1);
-    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 
     forge(RAWE_FRAME_PONG, token, RAWE_PING_BYTES);
     send_forged();
-    AWAIT(rawe_responder_last_pong_ns(a, slot) != 0);
-    assert_int_not_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    AWAIT(rawe_watch_last_pong_ns(watched) != 0);
+    assert_int_not_equal(rawe_watch_last_pong_ns(watched), 0);
     close(fd);
 }
 
@@ -297,12 +296,12 @@ TEST(receive__pings_to_the_session_key_are_not_answered)
     struct rawe_ping_address to = {.port = net.b.port, .key = net.b.key};
 
     memcpy(to.mac, net.b.mac, sizeof to.mac);
-    const int slot = rawe_responder_watch(a, &to);
+    struct rawe_watch *watched = rawe_responder_watch(a, &to);
     for (unsigned i = 0; i < 5; i++) {
-        rawe_responder_ping(a, slot);
+        rawe_responder_ping(a, watched);
     }
     assert_true(answers_to_ping(a, watch(a, &net.b))); /* which were sent later */
-    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
 /** PROBEs by the thousand, as they come through a full port, leave PINGs their share. */
@@ -352,11 +351,11 @@ static int reopen(void *context, bool asked)
 TEST(reopen__goes_on_answering)
 {
     const struct rawe_responder_duty duty = {.service = reopen};
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
 
     replace_b(&duty);
     const int fd = rawe_responder_port(b)->fd;
-    assert_true(answers_to_ping(a, slot));
+    assert_true(answers_to_ping(a, watched));
     __atomic_store_n(&reopened, b, __ATOMIC_RELEASE);
     rawe_responder_wake(b);
     AWAIT(__atomic_load_n(&reopened, __ATOMIC_ACQUIRE) == NULL);
@@ -376,23 +375,23 @@ static bool serviced(void *context)
 TEST(send__pong_says_whether_the_process_makes_progress)
 {
     const struct rawe_responder_duty duty = {.serviced = serviced};
-    const int slot = watch(a, &net.b);
+    struct rawe_watch *watched = watch(a, &net.b);
 
     replace_b(&duty);
     __atomic_store_n(&in_progress, true, __ATOMIC_RELAXED);
-    assert_true(answers_to_ping(a, slot));
-    assert_int_equal(rawe_responder_last_absent_ns(a, slot), 0);
+    assert_true(answers_to_ping(a, watched));
+    assert_int_equal(rawe_watch_last_absent_ns(watched), 0);
     __atomic_store_n(&in_progress, false, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < 10000 && rawe_responder_last_absent_ns(a, slot) == 0; i++) {
-        assert_true(answers_to_ping(a, slot));
+    for (unsigned i = 0; i < 10000 && rawe_watch_last_absent_ns(watched) == 0; i++) {
+        assert_true(answers_to_ping(a, watched));
     }
-    assert_int_not_equal(rawe_responder_last_absent_ns(a, slot), 0);
+    assert_int_not_equal(rawe_watch_last_absent_ns(watched), 0);
 }
 
 /** What belongs to the link does not even wake the responder. */
 TEST(receive__other_types_do_not_reach_it)
 {
-    const int slot = watch(b, &net.a);
+    struct rawe_watch *watched = watch(b, &net.a);
 
     for (uint8_t type = 0; type < 16; type++) {
         if (type != RAWE_FRAME_PING && type != RAWE_FRAME_PONG) {
@@ -400,7 +399,7 @@ TEST(receive__other_types_do_not_reach_it)
             send_forged();
         }
     }
-    assert_true(answers_to_ping(b, slot));
+    assert_true(answers_to_ping(b, watched));
     const struct rawe_responder_counters counters = counters_of(a);
     assert_int_equal(counters.frames_invalid, 0);
     assert_int_equal(counters.pongs_unknown, 0);
@@ -431,7 +430,7 @@ TEST(receive__malformed_frames_are_counted)
 
 TEST(receive__flood_is_slept_over)
 {
-    const int slot = watch(b, &net.a);
+    struct rawe_watch *watched = watch(b, &net.a);
 
     forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
     for (unsigned i = 0; i < 1000000 && counters_of(a).pauses == 0; i++) {
@@ -439,7 +438,7 @@ TEST(receive__flood_is_slept_over)
     }
     assert_true(counters_of(a).pauses > 0);
     /* The flood over, it serves as before. */
-    assert_true(answers_to_ping(b, slot));
+    assert_true(answers_to_ping(b, watched));
 }
 
 TEST(stop__leaves_nothing_open)

@@ -28,31 +28,32 @@ static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
 static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
-static int watch_slot;        /**< of the responder's; -1: it has none left */
+static struct rawe_watch *watched; /**< what the responder has; NULL: no memory */
 static unsigned errors;
 static const opal_proc_t *blamed;
 
-int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
+struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
+                                        const struct rawe_ping_address *to)
 {
-    return watch_slot;
+    return watched;
 }
 
-void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
+void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    assert_int_equal(slot, watch_slot);
+    assert_ptr_equal(watch, watched);
 }
 
-void rawe_responder_ping(struct rawe_responder *responder, int slot)
+void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    assert_int_equal(slot, watch_slot);
+    assert_ptr_equal(watch, watched);
 }
 
-uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
+uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
     return mca_btl_rawe_now_ns();
 }
 
-uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
+uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 {
     return absent_ns;
 }
@@ -117,7 +118,7 @@ static void be_silent(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
     assert_non_null(conn);
-    watch_slot = 0;
+    watched = (struct rawe_watch *)&proc;
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
 }
 
@@ -139,7 +140,7 @@ static void set_up(void)
     passed_bytes = 0;
     absent_ns = 0;
     mca_btl_rawe_params.progress_thread_ms = 1;
-    watch_slot = -1;
+    watched = NULL;
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
     proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
@@ -419,7 +420,7 @@ static uint32_t shrink_path(void)
     struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
     assert_non_null(conn);
     mca_btl_rawe_params.peer_timeout = 4;
-    watch_slot = 0;
+    watched = (struct rawe_watch *)&proc;
     fake_ompi.now_ns = modules[0].engine.now_ns = SILENT_NS;
     passed_bytes = 1000;
     for (unsigned i = 0; i < 2; i++) { /* it is asked about, and answered */

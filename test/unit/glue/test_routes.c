@@ -54,10 +54,9 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     pong_ns[nic] = answers[nic] ? fake_ompi.now_ns + 1 : pong_ns[nic];
 }
 
-uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
+uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
-    assert_in_range(slot, 0, NICS - 1);
-    return pong_ns[slot];
+    return *(const uint64_t *)watch;
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)
@@ -137,7 +136,7 @@ static void set_up(void)
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
         endpoints[i].module = module;
         endpoints[i].proc = proc;
-        endpoints[i].watch = (int)i;
+        endpoints[i].watch = (struct rawe_watch *)&pong_ns[i];
         rawe_peer_init(&endpoints[i].peer, &module->engine, &peer);
     }
     mca_btl_rawe_routes_init();
@@ -321,7 +320,7 @@ TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched)
 {
     introduce(0);
     introduce(1);
-    endpoints[1].watch = -1;
+    endpoints[1].watch = NULL;
     silent(1);
     pass(100 * MS, true);
     assert_true(endpoints[1].peer.route.down);

@@ -30,7 +30,6 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     size_t super_bytes = sizeof(endpoint->super);
 
     memset((char *)endpoint + super_bytes, 0, sizeof(*endpoint) - super_bytes);
-    endpoint->watch = -1;
     endpoint->in_order = endpoint;
 }
 
@@ -256,9 +255,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     rawe_peer_close(&endpoint->peer);
     endpoint_unlink(endpoint);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
-    if (endpoint->watch >= 0) {
-        rawe_responder_unwatch(module->responder, endpoint->watch);
-    }
+    rawe_responder_unwatch(module->responder, endpoint->watch);
     rawe_validation_end(module->responder, endpoint->validation);
     OBJ_RELEASE(endpoint->proc);
     OBJ_RELEASE(endpoint);
@@ -337,10 +334,10 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     struct rawe_responder *responder = endpoint->module->responder;
     struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
 
-    if (endpoint->watch < 0) {
+    if (NULL == endpoint->watch) {
         endpoint->watch = rawe_responder_watch(responder, &to);
     }
-    if (endpoint->watch >= 0) {
+    if (NULL != endpoint->watch) {
         rawe_responder_ping(responder, endpoint->watch);
     }
 }
@@ -352,11 +349,10 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
-    if (endpoint->watch >= 0) {
+    if (NULL != endpoint->watch) {
         endpoint->watched_ns = conn->engine->now_ns;
         if (explains) {
-            rawe_conn_alive(
-                conn, rawe_responder_last_absent_ns(endpoint->module->responder, endpoint->watch));
+            rawe_conn_alive(conn, rawe_watch_last_absent_ns(endpoint->watch));
         }
     }
 }
@@ -370,7 +366,6 @@ static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 /** Report a connection without progress whose peer answers PINGs and makes progress itself. */
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
-    const struct rawe_responder *responder = endpoint->module->responder;
     uint64_t patience_ns = mca_btl_rawe_params.peer_timeout * 1000000000u / 2;
     char peer[48], mac[18];
 
@@ -379,13 +374,13 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     }
     /* In MPI_Finalize the progress thread may be here, which calls no Open MPI. */
     if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
-        endpoint->watch < 0 || stalled_ns < patience_ns) {
+        NULL == endpoint->watch || stalled_ns < patience_ns) {
         return;
     }
-    uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
+    uint64_t pong_ns = rawe_watch_last_pong_ns(endpoint->watch);
     /* An old answer, by a route that was lost since, shows no stall. */
     if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
-        rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
+        rawe_watch_last_absent_ns(endpoint->watch) == pong_ns) {
         return; /* no answer, or the process computes */
     }
     endpoint->stall_reported = true;

@@ -25,7 +25,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
     struct rawe_peer peer;              /**< its connections */
-    int watch;                          /**< slot of the responder's liveness watch, -1: none */
+    struct rawe_watch *watch;           /**< of the peer's responder; NULL: none */
     uint64_t watched_ns;                /**< when the responder was asked last */
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when the last one ended; 0: never */

@@ -566,8 +566,7 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
     snprintf(head, sizeof(head),
              "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
              module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
-    uint64_t pong_ns =
-        endpoint->watch < 0 ? 0 : rawe_responder_last_pong_ns(module->responder, endpoint->watch);
+    uint64_t pong_ns = NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
                 mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes,

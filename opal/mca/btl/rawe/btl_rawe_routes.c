@@ -65,9 +65,7 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
     const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
 
     (void)context;
-    return endpoint->watch < 0
-               ? 0
-               : rawe_responder_last_pong_ns(endpoint->module->responder, endpoint->watch);
+    return NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
 }
 
 /** rawe_failover_callbacks.say */

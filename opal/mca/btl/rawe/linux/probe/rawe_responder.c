@@ -37,34 +37,29 @@
 /** With indirect checks, answers come to other responders, too: looked for this often. */
 #define INDIRECT_POLL_MS 2
 
-/** A ping's token: 40 bits, all but the first of them random, then its index. */
+/** A watch's token: 40 bits, all but the first of them random, then its index. */
 #define INDEX_BITS 24u
 #define INDEX_MASK ((1u << INDEX_BITS) - 1)
 
-/** Block k of the table of pings holds 64 << k. */
-#define BLOCK_BITS 6u
-#define BLOCKS (INDEX_BITS - BLOCK_BITS)
-
 /**
- * A ping that this process has under way, in one length or several. It is known on the wire by its
- * token alone, so that a forged answer finds nothing.
+ * PINGs that this process has under way to one address, in one length or several. They are known on
+ * the wire by the token alone, so that a forged answer finds nothing.
  */
-struct ping {
-    uint64_t token;       /**< 0: not in use */
+struct rawe_watch {
+    uint64_t token;
     uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
     uint64_t absent_ns;   /**< the same of answers without RAWE_FLAG_SERVICED; atomic */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
     uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
     struct rawe_ping_address to;
-    int next_free;
 };
 
 struct rawe_responder {
     struct rawe_port *wire;
-    pthread_mutex_t lock;             /**< pings that come and go, and searches */
-    struct ping *blocks[BLOCKS];      /**< they never move, so pings are read without the lock */
-    uint32_t pings_used;              /**< pings ever in use at the same time */
-    int free_ping;                    /**< list of those no longer in use; -1: none */
+    pthread_mutex_t lock;             /**< watches that come and go, and searches */
+    struct rawe_watch **watches;      /**< by index; NULL: not in use */
+    uint32_t watches_used;            /**< most there ever were at the same time */
+    uint32_t free_from;               /**< all below are in use */
     struct rawe_validation *searches; /**< the thread takes their steps */
     pthread_cond_t search_over;
     struct rawe_service_source source;
@@ -95,83 +90,70 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- the pings under way ---- */
+/* ---- the PINGs under way ---- */
 
-/** Block of an index and place in it: 0..63 lie in block 0, 64..191 in block 1, and so on. */
-static unsigned block_of(uint32_t index, uint32_t *place)
+/** An index that is not in use, for which the table has room. False without memory. Lock held. */
+static bool find_index(struct rawe_responder *responder, uint32_t *out)
 {
-    const uint32_t shifted = index + (1u << BLOCK_BITS);
-    const unsigned block = 31u - (unsigned)__builtin_clz(shifted) - BLOCK_BITS;
+    uint32_t index = responder->free_from;
 
-    *place = shifted - (1u << BLOCK_BITS << block);
-    return block;
-}
-
-/** The ping of an index that was added and not removed yet. */
-static struct ping *ping_at(const struct rawe_responder *responder, int index)
-{
-    uint32_t place;
-    const unsigned block = block_of((uint32_t)index, &place);
-
-    return &__atomic_load_n(&responder->blocks[block], __ATOMIC_ACQUIRE)[place];
-}
-
-/** A ping not in use, under the lock; -1 when there is no memory. */
-static int take_unused(struct rawe_responder *responder)
-{
-    uint32_t place;
-
-    if (responder->free_ping >= 0) {
-        const int index = responder->free_ping;
-        responder->free_ping = ping_at(responder, index)->next_free;
-        return index;
+    while (index < responder->watches_used && responder->watches[index] != NULL) {
+        index++;
     }
-    const unsigned block = block_of(responder->pings_used, &place);
-    if (block >= BLOCKS) {
-        return -1;
-    }
-    if (responder->blocks[block] == NULL) {
-        struct ping *fresh = calloc((size_t)1 << BLOCK_BITS << block, sizeof *fresh);
-        if (fresh == NULL) {
-            return -1;
+    if (index == responder->watches_used) {
+        /* Room for a power of two. */
+        const size_t room = index == 0 ? 1 : 2 * (size_t)index;
+        struct rawe_watch **more = (index & (index - 1)) != 0 ? responder->watches
+                                   : index > INDEX_MASK
+                                       ? NULL
+                                       : realloc(responder->watches, room * sizeof more[0]);
+        if (more == NULL) {
+            return false;
         }
-        __atomic_store_n(&responder->blocks[block], fresh, __ATOMIC_RELEASE);
+        responder->watches = more;
+        responder->watches_used++;
     }
-    return (int)responder->pings_used++;
+    responder->free_from = index + 1;
+    *out = index;
+    return true;
 }
 
-int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
+struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
+                                        const struct rawe_ping_address *to)
 {
+    struct rawe_watch *watch = calloc(1, sizeof *watch);
     uint64_t random;
+    uint32_t index;
 
     while (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
         if (errno != EINTR) {
-            return -1;
+            free(watch);
+            return NULL;
         }
     }
     pthread_mutex_lock(&responder->lock);
-    const int index = take_unused(responder);
-    if (index >= 0) {
-        struct ping *ping = ping_at(responder, index);
-        ping->to = *to;
-        __atomic_store_n(&ping->asked_bytes, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&ping->pong_bytes, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&ping->absent_ns, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&ping->pong_ns, 0, __ATOMIC_RELAXED);
-        ping->token = 1ull << 63 | (random & ~(uint64_t)INDEX_MASK) | (uint32_t)index;
+    if (watch != NULL && find_index(responder, &index)) {
+        watch->to = *to;
+        watch->token = 1ull << 63 | (random & ~(uint64_t)INDEX_MASK) | index;
+        responder->watches[index] = watch;
+    } else {
+        free(watch);
+        watch = NULL;
     }
     pthread_mutex_unlock(&responder->lock);
-    return index;
+    return watch;
 }
 
-void rawe_responder_unwatch(struct rawe_responder *responder, int index)
+void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    pthread_mutex_lock(&responder->lock);
-    struct ping *ping = ping_at(responder, index);
-    ping->token = 0;
-    ping->next_free = responder->free_ping;
-    responder->free_ping = index;
-    pthread_mutex_unlock(&responder->lock);
+    if (watch != NULL) {
+        const uint32_t index = watch->token & INDEX_MASK;
+        pthread_mutex_lock(&responder->lock);
+        responder->watches[index] = NULL;
+        responder->free_from = index < responder->free_from ? index : responder->free_from;
+        pthread_mutex_unlock(&responder->lock);
+        free(watch);
+    }
 }
 
 /** An answer came: note it if it matches a PING. Returns whether it does. */
@@ -182,8 +164,8 @@ static bool note_answer(struct rawe_responder *responder, uint64_t token,
     bool matched = false;
 
     pthread_mutex_lock(&responder->lock);
-    if (token != 0 && index < responder->pings_used) {
-        struct ping *ping = ping_at(responder, (int)index);
+    struct rawe_watch *ping = index < responder->watches_used ? responder->watches[index] : NULL;
+    if (ping != NULL) {
         /* An answer longer than all that was asked is made up. */
         matched = ping->token == token &&
                   pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
@@ -202,14 +184,14 @@ static bool note_answer(struct rawe_responder *responder, uint64_t token,
     return matched;
 }
 
-uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int index)
+uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
-    return __atomic_load_n(&ping_at(responder, index)->pong_ns, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&watch->pong_ns, __ATOMIC_ACQUIRE);
 }
 
-uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int index)
+uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 {
-    return __atomic_load_n(&ping_at(responder, index)->absent_ns, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&watch->absent_ns, __ATOMIC_ACQUIRE);
 }
 
 /* ---- frames ---- */
@@ -239,9 +221,9 @@ static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t hea
 }
 
 /** Send a PING of this payload. What becomes of it only an answer can say. */
-static void send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes)
+static void send_ping(struct rawe_responder *responder, struct rawe_watch *under_way,
+                      uint32_t payload_bytes)
 {
-    struct ping *under_way = ping_at(responder, index);
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
         .port = under_way->to.port,
@@ -263,9 +245,9 @@ static void send_ping(struct rawe_responder *responder, int index, uint32_t payl
     (void)transmit(responder, head, sizeof head, payload_bytes - RAWE_PING_BYTES);
 }
 
-void rawe_responder_ping(struct rawe_responder *responder, int index)
+void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    send_ping(responder, index, RAWE_PING_BYTES);
+    send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
 /** Turn the PING's head around where it lies, in the ring, and send it back as long as it was. */
@@ -326,11 +308,11 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
 
 /* ---- path discovery: moves PINGs, PONGs and the time between here and rawe_path.h ---- */
 
-/** A path's ping, of the responder that asks. */
+/** A path's PINGs, of the responder that asks. */
 struct line {
     struct rawe_responder *through;
-    int ping;            /**< -1: no memory for it */
-    uint32_t seen_bytes; /**< the longest answer that was passed on */
+    struct rawe_watch *watch; /**< NULL: no memory for it */
+    uint32_t seen_bytes;      /**< the longest answer that was passed on */
 };
 
 /** A search for the paths of a call, or the validation of one path. */
@@ -347,11 +329,10 @@ static void take_answers(struct rawe_validation *one)
 {
     for (unsigned i = 0; i < one->search.count; i++) {
         struct line *line = &one->lines[i];
-        if (line->ping < 0) {
+        if (line->watch == NULL) {
             continue;
         }
-        const uint32_t pong_bytes =
-            __atomic_load_n(&ping_at(line->through, line->ping)->pong_bytes, __ATOMIC_ACQUIRE);
+        const uint32_t pong_bytes = __atomic_load_n(&line->watch->pong_bytes, __ATOMIC_ACQUIRE);
         if (pong_bytes > line->seen_bytes) {
             line->seen_bytes = pong_bytes;
             rawe_path_search_answered(&one->search, i, pong_bytes + RAWE_HEADER_BYTES);
@@ -370,8 +351,8 @@ static int step(struct rawe_validation *one)
     }
     while (rawe_path_search_next(&one->search, &ping)) {
         const struct line *line = &one->lines[ping.path];
-        if (line->ping >= 0) {
-            send_ping(line->through, line->ping, ping.mtu_bytes - RAWE_HEADER_BYTES);
+        if (line->watch != NULL) {
+            send_ping(line->through, line->watch, ping.mtu_bytes - RAWE_HEADER_BYTES);
         }
     }
     const uint64_t now = now_ns(), wake_ns = one->search.wake_ns;
@@ -412,7 +393,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     for (unsigned i = 0; i < count; i++) {
         struct line *line = &one->lines[i];
         line->through = targets[i].through != NULL ? targets[i].through : responder;
-        line->ping = rawe_responder_watch(line->through, &targets[i].to);
+        line->watch = rawe_responder_watch(line->through, &targets[i].to);
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
@@ -479,9 +460,7 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
     *link = validation->next;
     pthread_mutex_unlock(&responder->lock);
     for (unsigned i = 0; i < validation->search.count; i++) {
-        if (validation->lines[i].ping >= 0) {
-            rawe_responder_unwatch(validation->lines[i].through, validation->lines[i].ping);
-        }
+        rawe_responder_unwatch(validation->lines[i].through, validation->lines[i].watch);
     }
     free(validation);
 }
@@ -574,7 +553,6 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
     r->ethertype = config->ethertype;
     r->port = config->ping_port;
     r->key = config->ping_key;
-    r->free_ping = -1;
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
@@ -640,9 +618,10 @@ void rawe_responder_stop(struct rawe_responder *responder)
     while (responder->searches != NULL) {
         rawe_validation_end(responder, responder->searches);
     }
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        free(responder->blocks[i]);
+    for (uint32_t i = 0; i < responder->watches_used; i++) {
+        free(responder->watches[i]);
     }
+    free(responder->watches);
     pthread_cond_destroy(&responder->search_over);
     pthread_mutex_destroy(&responder->lock);
     rawe_port_close(responder->wire);

@@ -108,17 +108,22 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 /** Forget a validation, known or not. NULL is nothing to forget. */
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation);
 
+/** A peer's responder that may be sent PINGs. */
+struct rawe_watch;
+
 /**
- * Liveness watch, lock-free for the caller. `watch` returns a slot (or -1 when out of memory);
- * `ping` sends one small PING for it; `last_pong_ns` is when the newest answer came, and
- * `last_absent_ns` when the newest one came of a process that made no progress, as it computes
- * (both CLOCK_MONOTONIC nanoseconds, 0: never).
+ * Liveness watch. `watch` returns NULL without memory; `ping` sends one small PING; `last_pong_ns`
+ * is when the newest answer came, and `last_absent_ns` when the newest one came of a process that
+ * made no progress, as it computes (both CLOCK_MONOTONIC nanoseconds, 0: never). These three take no
+ * lock.
  */
-int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to);
-void rawe_responder_unwatch(struct rawe_responder *responder, int slot);
-void rawe_responder_ping(struct rawe_responder *responder, int slot);
-uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot);
-uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot);
+struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
+                                        const struct rawe_ping_address *to);
+/** NULL is nothing to forget. */
+void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch);
+void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch);
+uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
+uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
 
 /** A snapshot; safe from any thread. */
 void rawe_responder_read_counters(const struct rawe_responder *responder,
