@@ -496,6 +496,16 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
     return taken == count;
 }
 
+/** Data frames have left, and an acknowledgement with them. */
+static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
+{
+    rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
+    rawe_recvwin_carried(&conn->recvwin);
+    if (now_ns != RAWE_TIME_LATER) {
+        rawe_conn_await_ack(conn, now_ns);
+    }
+}
+
 /**
  * Transmit until nothing more may go. Returns the sends that are complete because all their bytes
  * were copied into frames.
@@ -529,9 +539,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         }
     }
     if (conn->sendwin.in_flight != in_flight) {
-        rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
-        rawe_recvwin_carried(&conn->recvwin);
-        rawe_conn_await_ack(conn, now_ns);
+        transmitted(conn, now_ns);
     }
     *copied_tail = NULL;
     return copied_first;
@@ -570,12 +578,9 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, 1, now_ns);
-        rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
-        rawe_recvwin_carried(&conn->recvwin);
+        transmitted(conn, now_ns);
         if (now_ns == RAWE_TIME_LATER) {
             rawe_sendwin_stamp_later(&conn->sendwin, frame);
-        } else {
-            rawe_conn_await_ack(conn, now_ns);
         }
         return true;
     }
