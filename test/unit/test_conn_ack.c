@@ -81,9 +81,9 @@ static void assert_all_arrived(unsigned count)
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_acknowledged */
+/* acknowledged */
 
-TEST(rawe_conn_acknowledged__releases_up_to_it)
+TEST(acknowledged__releases_up_to_it)
 {
     in_flight(10);
     uint32_t una = end(0)->sendwin.una;
@@ -96,7 +96,7 @@ TEST(rawe_conn_acknowledged__releases_up_to_it)
     assert_true(end(0)->liveness.waits_since_ns == 0);
 }
 
-TEST(rawe_conn_acknowledged__an_older_one_changes_nothing)
+TEST(acknowledged__an_older_one_changes_nothing)
 {
     in_flight(10);
     acknowledge(5, NULL, 0);
@@ -112,7 +112,7 @@ TEST(rawe_conn_acknowledged__an_older_one_changes_nothing)
     assert_int_equal(counters(0)->dropped_ack, 0);
 }
 
-TEST(rawe_conn_acknowledged__completes_sends_in_order)
+TEST(acknowledged__completes_sends_in_order)
 {
     static uint8_t data[1400];
     struct unit_send sends[6];
@@ -134,7 +134,7 @@ TEST(rawe_conn_acknowledged__completes_sends_in_order)
     assert_int_equal(sends[3].done + sends[4].done + sends[5].done, 3);
 }
 
-TEST(rawe_conn_acknowledged__more_credit_sends_more)
+TEST(acknowledged__more_credit_sends_more)
 {
     static uint8_t data[60000];
     struct unit_send send = {0};
@@ -155,7 +155,7 @@ TEST(rawe_conn_acknowledged__more_credit_sends_more)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
-TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame)
+TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
 {
     in_flight(0);
     doom(end(0)->sendwin.next);
@@ -178,7 +178,7 @@ TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame)
 }
 
 /** The peer computes, and its progress thread answers. */
-TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
+TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
     in_flight(0);
     net.node[1].paused = true;
@@ -193,7 +193,7 @@ TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
-TEST(rawe_conn_acknowledged__one_message_at_a_time_does_not_raise_the_window)
+TEST(acknowledged__one_message_at_a_time_does_not_raise_the_window)
 {
     unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -206,7 +206,7 @@ TEST(rawe_conn_acknowledged__one_message_at_a_time_does_not_raise_the_window)
     assert_true(window < end(0)->cc.most);
 }
 
-TEST(rawe_conn_acknowledged__lost_acknowledgements_are_made_good)
+TEST(acknowledged__lost_acknowledgements_are_made_good)
 {
     in_flight(0);
     for (unsigned i = 0; i < 40; i++) {

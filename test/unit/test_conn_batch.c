@@ -525,9 +525,9 @@ TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/* rawe_conn_acknowledged: batches that do not pass any more */
+/* acknowledged: batches that do not pass any more */
 
-TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames)
+TEST(acknowledged__batches_that_vanish_give_way_to_plain_frames)
 {
     batch_connect(16);
     batch_put(30000, 1);
@@ -657,7 +657,7 @@ static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame
            frame->header.sequence % 3 == 0;
 }
 
-TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order)
+TEST(acknowledged__also_behind_what_arrived_out_of_order)
 {
     batch_connect(16);
     batch_put(30000, 1);

@@ -183,14 +183,14 @@ static void put_all(void)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits)
+TEST(acknowledged__the_window_grows_where_it_limits)
 {
     start();
     put_all();
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX);
 }
 
-TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits)
+TEST(acknowledged__the_window_does_not_grow_where_credit_limits)
 {
     net.config.receive_frames = 24; /* credit of 18 */
     start();
@@ -199,7 +199,7 @@ TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits)
     assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
 }
 
-TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit)
+TEST(acknowledged__the_window_does_not_grow_far_beyond_credit)
 {
     net.config.receive_frames = 400; /* credit of 300 */
     start();
@@ -207,7 +207,7 @@ TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit)
     assert_in_range(end(0)->cc.window, 300, 600);
 }
 
-TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limits)
+TEST(acknowledged__the_window_does_not_grow_where_the_link_limits)
 {
     start();
     net.node[0].link_room = 2;

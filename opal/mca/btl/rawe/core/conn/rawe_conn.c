@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_ack.h"
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_path.h"
+#include "rawe_conn_receive.h"
 #include "rawe_conn_send.h"
 
 /** A finalizing process cannot resend CLOSE, so it sends several. */
