@@ -164,12 +164,42 @@ static void record_run(void)
     assert_null(engine(1)->serving.used);
 }
 
+static void record_assert_ended(const struct access *access, enum rawe_status status)
+{
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, status);
+}
+
 /** A GET is complete, and has the target's bytes. */
 static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
 {
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_DONE);
+    record_assert_ended(access, RAWE_STATUS_DONE);
     assert_memory_equal(record_result + offset, record_memory + offset, len_bytes);
+}
+
+/** The first `count` accesses were GETs, each `step_bytes` behind the one before. */
+static void record_assert_all_got(unsigned count, uint64_t step_bytes, size_t len_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        record_assert_got(&record_accesses[i], step_bytes * i, len_bytes);
+    }
+}
+
+static void record_assert_puts_ended(unsigned count, enum rawe_status status)
+{
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(record_puts[i].done, 1);
+        assert_int_equal(record_puts[i].status, status);
+    }
+}
+
+/** Make short PUTs of a word each, one behind the other from `offset` on. */
+static void record_put_words(unsigned count, uint64_t offset)
+{
+    static uint64_t word = 5;
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(record_put(i, &word, sizeof(word), offset + sizeof(word) * i));
+    }
 }
 
 /** A filter: every third data frame is lost, the first time it is sent. */
@@ -189,59 +219,50 @@ FIXTURE(record_set_up, record_tear_down);
 TEST(records__do_not_share_frames_with_messages)
 {
     uint64_t word = 5;
-    struct access *access[10];
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(unit_peer_send_copy(50), RAWE_STATUS_DONE);
-        access[i] = record_get(8 * i, 8);
+        (void)record_get(8 * i, 8);
         assert_int_equal(unit_peer_send_copy(50), RAWE_STATUS_DONE);
         assert_true(record_put(i, &word, 8, 1000 + 8 * i));
     }
     record_run();
     assert_int_equal(net.node[1].message_count, 20);
-    for (unsigned i = 0; i < 10; i++) {
-        record_assert_got(access[i], 8 * i, 8);
-        assert_int_equal(record_puts[i].done, 1);
-    }
+    record_assert_all_got(10, 8, 8);
+    record_assert_puts_ended(10, RAWE_STATUS_DONE);
     assert_int_equal(counters(1)->dropped_length, 0);
 }
 
 TEST(records__fail_with_their_connection)
 {
-    uint64_t word = 5;
     net.filter = drop_all;
     for (unsigned i = 0; i < 100; i++) {
         (void)record_get(1500 * i, 8);
-        assert_true(record_put(i, &word, 8, 8 * i));
     }
+    record_put_words(100, 0);
     (void)record_get(0, 10000);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     peer.conn[RAWE_LANE_EXPRESS] = NULL;
     for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(record_accesses[i].done, 1);
-        assert_int_equal(record_accesses[i].status, RAWE_STATUS_FAILED);
+        record_assert_ended(&record_accesses[i], RAWE_STATUS_FAILED);
         assert_int_equal(record_accesses[i].operation.refusal, RAWE_REFUSAL_NONE);
-        assert_int_equal(record_puts[i].done, 1);
-        assert_int_equal(record_puts[i].status, RAWE_STATUS_FAILED);
     }
+    record_assert_puts_ended(100, RAWE_STATUS_FAILED);
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
-    uint64_t word = 5;
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
     rawe_engine_defer_begin(engine(0)); /* the sender is not the owner: completions have to wait */
     const struct access *access = record_get(0, 8);
-    assert_true(record_put(0, &word, 8, 0));
+    record_put_words(1, 0);
     assert_int_equal(access->done, 0);
     assert_int_equal(record_puts[0].done, 0);
     rawe_engine_defer_end(engine(0));
     rawe_engine_deliver_deferred(engine(0));
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    record_assert_ended(access, RAWE_STATUS_FAILED);
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_NONE);
-    assert_int_equal(record_puts[0].done, 1);
-    assert_int_equal(record_puts[0].status, RAWE_STATUS_FAILED);
+    record_assert_puts_ended(1, RAWE_STATUS_FAILED);
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
@@ -256,10 +277,8 @@ TEST(records__are_put_off_where_nothing_may_be_held_back)
     }
     net.node[0].link_room = UINT32_MAX;
     record_run();
-    for (unsigned i = 0; i < 10; i++) {
-        record_assert_got(&record_accesses[i], 8 * i, 8);
-        assert_int_equal(record_puts[i].done, 1);
-    }
+    record_assert_all_got(10, 8, 8);
+    record_assert_puts_ended(10, RAWE_STATUS_DONE);
     assert_int_equal(counters(0)->puts_sent, 10);
 }
 
@@ -280,35 +299,25 @@ TEST(operate__at_the_limit)
     net.filter = NULL;
     record_run();
     for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
-        assert_int_equal(many[i].status, RAWE_STATUS_DONE);
-        assert_int_equal(many[i].done, 1);
+        record_assert_ended(&many[i], RAWE_STATUS_DONE);
     }
     assert_int_equal(many[RAWE_OPERATIONS_MAX].done, 0);
 }
 
 /** The target's bulk lane ends; that is known before the reply comes. */
-static struct access *get_while_bulk_ends(uint64_t len_bytes)
+TEST(operate__fails_only_with_the_lane_that_its_reply_may_take)
 {
-    unit_peer_connect_lane(RAWE_LANE_BULK);
-    struct access *access = record_get(0, len_bytes);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    record_run();
-    return access;
-}
-
-TEST(operate__goes_on_when_the_other_lane_restarts)
-{
-    const struct access *access = get_while_bulk_ends(8);
-    record_assert_got(access, 0, 8);
-    assert_int_equal(net.node[0].lost_calls, 0);
-}
-
-TEST(operate__fails_with_the_lane_that_its_reply_may_take)
-{
-    const struct access *access = get_while_bulk_ends(10000);
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
+    static const uint64_t lengths[] = {8, 10000};
+    for (unsigned i = 0; i < 2; i++) {
+        unit_peer_tear_down();
+        record_start(true);
+        unit_peer_connect_lane(RAWE_LANE_BULK);
+        const struct access *access = record_get(0, lengths[i]);
+        unit_close(&net, 1, RAWE_LANE_BULK);
+        record_run();
+        record_assert_ended(access, i == 0 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+        assert_int_equal(net.node[0].lost_calls, i);
+    }
 }
 
 TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before)
@@ -323,45 +332,37 @@ TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before)
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-/** Hand node 0 a frame of node 1's, made up, which acknowledges the request. */
-static void forge(enum rawe_frame_type type)
+/** The target acknowledges the request, and dies or closes. */
+TEST(operate__target_ends_without_a_reply)
 {
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
-                        (struct rawe_header){.type = type, .acknowledgement = 1}, NULL, 0);
-}
-
-TEST(operate__target_dies_without_a_reply)
-{
-    struct access *access = record_get(0, 8);
-    unit_wire_clear(&net);
-    forge(RAWE_FRAME_ACK);
-    net.node[1].paused = true;
-    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, UNIT_MS);
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].failed_calls, 1);
-}
-
-TEST(operate__target_closes_without_a_reply)
-{
-    struct access *access = record_get(0, 8);
-    unit_wire_clear(&net);
-    forge(RAWE_FRAME_CLOSE);
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1); /* it has to be reported */
+    static const enum rawe_frame_type types[] = {RAWE_FRAME_ACK, RAWE_FRAME_CLOSE};
+    for (unsigned i = 0; i < 2; i++) {
+        unit_peer_tear_down();
+        record_start(true);
+        const struct access *access = record_get(0, 8);
+        unit_wire_clear(&net);
+        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
+                            (struct rawe_header){.type = types[i], .acknowledgement = 1}, NULL, 0);
+        bool dies = types[i] == RAWE_FRAME_ACK;
+        if (dies) {
+            net.node[1].paused = true;
+            unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, UNIT_MS);
+        }
+        record_assert_ended(access, RAWE_STATUS_FAILED);
+        assert_int_equal(net.node[0].failed_calls, dies);
+        assert_int_equal(net.node[0].lost_calls, !dies); /* it has to be reported */
+    }
 }
 
 TEST(get__short_ones_share_frames)
 {
-    struct access *access[40];
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     for (unsigned i = 0; i < 40; i++) {
-        access[i] = record_get(16 * i, 8);
+        (void)record_get(16 * i, 8);
     }
     record_run();
+    record_assert_all_got(40, 16, 8);
     for (unsigned i = 0; i < 40; i++) {
-        record_assert_got(access[i], 16 * i, 8);
         assert_int_equal(record_result[16 * i + 8], 0xEE);
     }
     assert_true(net.node[0].sent[RAWE_FRAME_DATA] - before < 12);
@@ -378,9 +379,7 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     }
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first one */
     record_run();
-    for (unsigned i = 0; i < 10; i++) {
-        record_assert_got(&record_accesses[i], 16 * i, 8);
-    }
+    record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
     assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
 }
@@ -423,14 +422,11 @@ TEST(get__on_the_same_connection_where_there_is_no_other)
 
 TEST(get__many_more_than_fit_the_window)
 {
-    struct access *access[RECORD_ACCESSES];
     for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        access[i] = record_get(600 * i, 600);
+        (void)record_get(600 * i, 600);
     }
     record_run();
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        record_assert_got(access[i], 600 * i, 600);
-    }
+    record_assert_all_got(RECORD_ACCESSES, 600, 600);
 }
 
 TEST(get__loss)
@@ -562,8 +558,7 @@ TEST(get__refused)
         assert_true(rawe_peer_operate(&peer, &access->operation));
         record_run();
         bool allowed = cases[i].refusal == RAWE_REFUSAL_NONE;
-        assert_int_equal(access->done, 1);
-        assert_int_equal(access->status, allowed ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+        record_assert_ended(access, allowed ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
         assert_int_equal(access->operation.refusal, cases[i].refusal);
         assert_int_equal(record_result[0] == 0xEE, !allowed);
     }
@@ -572,17 +567,12 @@ TEST(get__refused)
 
 TEST(put_short__gather_behind_the_first)
 {
-    uint64_t word = 5;
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
-    for (unsigned i = 0; i < 10; i++) {
-        assert_true(record_put(i, &word, 8, 8 * i));
-        assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
-    }
+    record_put_words(10, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
     record_run();
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(record_puts[i].done, 1);
-    }
+    record_assert_puts_ended(10, RAWE_STATUS_DONE);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
 }
@@ -602,9 +592,8 @@ TEST(put_short__is_complete_when_acknowledged)
         uint64_t word;
         memcpy(&word, record_memory + 8 * i, sizeof(word));
         assert_true(word == i * 0x0101010101010101);
-        assert_int_equal(record_puts[i].done, 1);
-        assert_int_equal(record_puts[i].status, RAWE_STATUS_DONE);
     }
+    record_assert_puts_ended(64, RAWE_STATUS_DONE);
     assert_true(net.node[0].sent[RAWE_FRAME_DATA] - frames < 8);
     assert_int_equal(counters(0)->puts_sent, 64);
     assert_null(net.node[0].conn[RAWE_LANE_BULK]);
@@ -613,20 +602,15 @@ TEST(put_short__is_complete_when_acknowledged)
 /** Those that have waited for the link. */
 TEST(put_short__an_acknowledgement_is_asked_for)
 {
-    uint64_t word = 5;
     net.node[0].link_room = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        assert_true(record_put(i, &word, 8, 8 * i));
-    }
+    record_put_words(4, 0);
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(engine(0), net.now_ns);
     while (net.wire != NULL) { /* no time passes */
         unit_receive_next(&net);
         rawe_engine_flush(engine(1), net.now_ns);
     }
-    for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(record_puts[i].done, 1);
-    }
+    record_assert_puts_ended(4, RAWE_STATUS_DONE);
 }
 
 TEST(put_short__not_when_it_fits_no_frame)
@@ -636,7 +620,7 @@ TEST(put_short__not_when_it_fits_no_frame)
     assert_false(record_put(0, record_result, most + 1, 0));
     assert_true(record_put(0, record_result, most, 0));
     record_run();
-    assert_int_equal(record_puts[0].done, 1);
+    record_assert_puts_ended(1, RAWE_STATUS_DONE);
 }
 
 TEST(put_short__loss_and_a_full_window)
@@ -648,10 +632,7 @@ TEST(put_short__loss_and_a_full_window)
         assert_true(record_put(i, data + 600 * i, 600, 600 * i));
     }
     record_run();
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        assert_int_equal(record_puts[i].done, 1);
-        assert_int_equal(record_puts[i].status, RAWE_STATUS_DONE);
-    }
+    record_assert_puts_ended(RECORD_ACCESSES, RAWE_STATUS_DONE);
     assert_memory_equal(record_memory, data, sizeof(data));
 }
 
@@ -679,8 +660,7 @@ TEST(atomic__each_operation)
         const struct access *access =
             record_atomic(cases[i].what, 24, 8, cases[i].operand, cases[i].compare);
         record_run();
-        assert_int_equal(access->done, 1);
-        assert_int_equal(access->status, RAWE_STATUS_DONE);
+        record_assert_ended(access, RAWE_STATUS_DONE);
         assert_true(access->before == begin);
         memcpy(words, record_memory + 16, sizeof(words));
         assert_true(words[0] == 1 && words[2] == 2);
@@ -724,37 +704,37 @@ TEST(atomic__each_once_whatever_is_lost)
 
 TEST(atomic__refused)
 {
-    struct access *access = record_atomic(RAWE_ATOMIC_ADD, 4, 8, 1, 0);
-    record_run();
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_ALIGNMENT);
-    access = record_atomic(RAWE_ATOMIC_ADD, 0, 2, 1, 0);
-    record_run();
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_OPERATION);
-    access = record_atomic(99, 0, 8, 1, 0);
-    record_run();
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_OPERATION);
-    access = record_atomic(RAWE_ATOMIC_ADD, RECORD_MEMORY_BYTES - 4, 8, 1, 0);
-    record_run();
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_BOUNDS);
-    record_revoke();
-    record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE);
-    access = record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
-    record_run();
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_ACCESS);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
-    assert_int_equal(
-        net_content_compare(record_memory, net_content_seed(0, 1), 0, sizeof(record_memory)),
-        sizeof(record_memory));
+    enum { all = RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC };
+    static const struct {
+        unsigned access, what;
+        uint64_t offset, word_bytes;
+        enum rawe_refusal refusal;
+    } cases[] = {
+        {all, RAWE_ATOMIC_ADD, 4, 8, RAWE_REFUSAL_ALIGNMENT},
+        {all, RAWE_ATOMIC_ADD, 0, 2, RAWE_REFUSAL_OPERATION},
+        {all, 99, 0, 8, RAWE_REFUSAL_OPERATION},
+        {all, RAWE_ATOMIC_ADD, RECORD_MEMORY_BYTES - 4, 8, RAWE_REFUSAL_BOUNDS},
+        {RAWE_ACCESS_READ | RAWE_ACCESS_WRITE, RAWE_ATOMIC_ADD, 0, 8, RAWE_REFUSAL_ACCESS},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        record_revoke();
+        record_grant(cases[i].access);
+        const struct access *access = record_atomic((enum rawe_atomic)cases[i].what,
+                                                    cases[i].offset, cases[i].word_bytes, 1, 0);
+        record_run();
+        assert_int_equal(access->operation.refusal, cases[i].refusal);
+        record_assert_ended(access, RAWE_STATUS_FAILED);
+        assert_int_equal(
+            net_content_compare(record_memory, net_content_seed(0, 1), 0, sizeof(record_memory)),
+            sizeof(record_memory));
+    }
 }
 
 TEST(atomic__leaves_at_once)
 {
-    uint64_t word = 5;
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     const struct rawe_conn *conn = unit_peer_end(RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_true(record_put(i, &word, 8, 8 * i));
-    }
+    record_put_words(3, 0);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
     net.now_ns += 10 * UNIT_US;
     (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
@@ -785,17 +765,9 @@ static struct access *get_held(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** All frames on the wire are lost, and sent again. */
-static void lose_and_let_go(void)
-{
-    unit_wire_clear(&net);
-    net.node[0].paused = false;
-}
-
 static void assert_refused(const struct access *access)
 {
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    record_assert_ended(access, RAWE_STATUS_FAILED);
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
 }
 
@@ -807,36 +779,32 @@ static void assert_nothing_read(uint8_t value)
     }
 }
 
-/** The memory goes while the initiator has some, `arrives`, or none of what is in flight to it. */
-static const struct access *deregister_in_flight(bool arrives)
-{
-    hold_replies();
-    const struct access *access = get_held(0, 20000); /* within the first window */
-    record_revoke();
-    memset(record_memory, 0x11, sizeof(record_memory));
-    if (!arrives) {
-        unit_wire_clear(&net);
-    }
-    net.node[0].paused = false;
-    record_run();
-    assert_null(engine(1)->serving.used);
-    return access;
-}
-
+/** The memory goes while the initiator has some of what is in flight to it, or none: `lost`. */
 TEST(get__memory_deregistered_while_the_reply_is_in_flight)
 {
-    static uint8_t expected[20000];
-    memcpy(expected, record_memory, sizeof(expected));
-    const struct access *access = deregister_in_flight(true);
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->status, RAWE_STATUS_DONE);
-    assert_memory_equal(record_result, expected, sizeof(expected));
-}
-
-TEST(get__memory_deregistered_and_the_reply_is_lost)
-{
-    assert_refused(deregister_in_flight(false));
-    assert_nothing_read(0xEE);
+    static uint8_t expected[20000]; /* within the first window */
+    for (int lost = 0; lost < 2; lost++) {
+        unit_peer_tear_down();
+        record_start(true);
+        memcpy(expected, record_memory, sizeof(expected));
+        hold_replies();
+        const struct access *access = get_held(0, sizeof(expected));
+        record_revoke();
+        memset(record_memory, 0x11, sizeof(record_memory));
+        if (lost) {
+            unit_wire_clear(&net);
+        }
+        net.node[0].paused = false;
+        record_run();
+        assert_null(engine(1)->serving.used);
+        if (lost) {
+            assert_refused(access);
+            assert_nothing_read(0xEE);
+        } else {
+            record_assert_ended(access, RAWE_STATUS_DONE);
+            assert_memory_equal(record_result, expected, sizeof(expected));
+        }
+    }
 }
 
 /** unit_net.filter */
@@ -966,7 +934,8 @@ TEST(get__memory_gone_when_the_target_finalizes)
         rawe_engine_finalizing(engine(1));
         unit_allocations_left = -1;
         memset(record_memory, 0x11, sizeof(record_memory));
-        lose_and_let_go();
+        unit_wire_clear(&net);
+        net.node[0].paused = false;
         unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
         assert_null(engine(1)->serving.used);
         assert_nothing_read(0xEE);
