@@ -183,6 +183,9 @@ void rails_stop(void)
             rawe_peer_close(&host->nic[rail].peer);
             net_engine_stop(&host->nic[rail].engine);
         }
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            assert_null(host->nic[rail].engine.serving.free); /* nothing came back afterwards */
+        }
         rawe_conn_table_free(&host->table);
         unit_forget_messages(&host->inbox);
     }
