@@ -13,7 +13,7 @@ local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 7
+local VERSION = 8
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
