@@ -72,7 +72,10 @@ static bool may_send_batches(struct rawe_peer *peer)
     return found;
 }
 
-/** May it be complete before it has been delivered, because the engine has copied it? */
+/**
+ * May it be complete before it has been delivered, because the engine has copied it? The path may have
+ * been found to carry less since.
+ */
 static bool can_be_copied(const struct net_message *message)
 {
     const struct rawe_conn *conn = message->peer->conn[message->lane];
@@ -84,7 +87,7 @@ static bool can_be_copied(const struct net_message *message)
     }
     return conn != NULL && !message->out.send.ordered &&
            message->len_bytes <= engine->config.copy_max_bytes &&
-           message->len_bytes <= rawe_conn_frame_message_bytes(conn);
+           message->len_bytes <= engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
 /**
