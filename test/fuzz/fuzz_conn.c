@@ -60,7 +60,7 @@ static void send_something(struct pair *pair, const struct fuzz_step *step, uint
         pair_send_message(node, step->a, options);
         break;
     default:
-        pair_send_put(node, step->a, step->c, (uint8_t)step->b);
+        pair_send_put(node, step->a, step->c);
         break;
     }
 }
@@ -107,8 +107,8 @@ static struct net_memory some_memory(const struct pair *pair, unsigned victim, u
         const struct net_message *message =
             &pair->entries[(choice + i) % pair->ledger.count].message;
         if (message->put && message->to.index == victim) {
-            return (struct net_memory){message->out.send.handle_index,
-                                       message->out.send.handle_key};
+            return (struct net_memory){message->operation.handle_index,
+                                       message->operation.handle_key};
         }
     }
     return (struct net_memory){choice, 0};

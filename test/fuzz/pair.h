@@ -120,7 +120,7 @@ struct pair_send_options {
     uint8_t cut; /**< share of the first piece, in 256ths */
 };
 void pair_send_message(struct pair_node *node, size_t len_bytes, struct pair_send_options options);
-void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset, uint8_t cut);
+void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset);
 /** rawe_callbacks.deliver. */
 void pair_delivered(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes);

@@ -103,7 +103,7 @@ void pair_send_message(struct pair_node *node, size_t len_bytes, struct pair_sen
     }
 }
 
-void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset, uint8_t cut)
+void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset)
 {
     struct pair *pair = node->pair;
     struct pair_node *peer = &pair->node[1 - node->index];
@@ -112,23 +112,22 @@ void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset, uint
     if (entry == NULL) {
         return;
     }
-    struct rawe_send *send = &entry->message.out.send;
-    size_t first_bytes = len_bytes * cut / 256;
+    struct rawe_operation *operation = &entry->message.operation;
     entry->message.put = true;
     entry->offset = offset % 100;
     entry->region_bytes = entry->offset + len_bytes + offset / 100 % 50;
     entry->region = fuzz_guarded_new(entry->region_bytes);
     if (!rawe_handle_register(&peer->handles, entry->region, entry->region_bytes,
-                              &send->handle_index, &send->handle_key, RAWE_ACCESS_WRITE)) {
+                              &operation->handle_index, &operation->handle_key,
+                              RAWE_ACCESS_WRITE)) {
         fuzz_guarded_delete(entry->region, entry->region_bytes);
         entry->region = NULL;
         return; /* without memory; nothing was sent */
     }
-    send->offset = entry->offset;
-    net_ledger_submit(&pair->ledger, &entry->message,
-                      (uint32_t)(first_bytes != 0 ? first_bytes : len_bytes), false);
+    operation->offset = entry->offset;
+    net_ledger_submit(&pair->ledger, &entry->message, (uint32_t)len_bytes, false);
     note_lane(entry, RAWE_LANE_BULK);
-    if (!net_message_put(&entry->message, pair_peer(node))) {
+    if (!net_message_put(&entry->message, pair_peer(node), true)) {
         net_ledger_withdraw(&entry->message);
     }
 }
@@ -169,10 +168,10 @@ void pair_messages_closed(struct pair_node *node, const struct rawe_conn *conn)
 
 void pair_close_region(struct pair_entry *entry)
 {
-    const struct rawe_send *send = &entry->message.out.send;
+    const struct rawe_operation *put = &entry->message.operation;
     if (entry->region != NULL) {
         struct pair_node *target = &entry->pair->node[entry->message.to.index];
-        rawe_handle_deregister(&target->handles, send->handle_index, send->handle_key);
+        rawe_handle_deregister(&target->handles, put->handle_index, put->handle_key);
         fuzz_guarded_delete(entry->region, entry->region_bytes);
         entry->region = NULL;
     }

@@ -174,42 +174,17 @@ static void message_release(struct rawe_message *out)
     message->released(message);
 }
 
-/** rawe_send.done of a PUT. */
-static void put_done(struct rawe_send *send, enum rawe_status status)
+/** rawe_operation.done of a PUT. */
+static void put_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    end((struct net_message *)(void *)send, status, false);
-}
+    struct net_message *message =
+        (struct net_message *)(void *)((char *)operation - offsetof(struct net_message, operation));
 
-/** rawe_send.done of a PUT that goes by several routes, or of a part of it. */
-static void part_done(struct rawe_send *send, enum rawe_status status)
-{
-    struct net_message *part = (struct net_message *)(void *)send;
-    struct net_message *whole = part->whole != NULL ? part->whole : part;
-
-    if (whole->parts == 0) {
-        net_fail("completes once", "a part of message %u is completed twice", whole->number);
+    if (operation->parts != 0) {
+        net_fail("completes once", "message %u is complete before all parts of it",
+                 message->number);
     }
-    if (status != RAWE_STATUS_DONE) {
-        whole->status = status;
-    }
-    if (part != whole) {
-        net_delete(part);
-    }
-    if (--whole->parts == 0) {
-        end(whole, whole->status, false);
-    }
-}
-
-/** rawe_send.split */
-static struct rawe_send *split(struct rawe_send *send)
-{
-    const struct net_message *from = (const struct net_message *)(const void *)send;
-    struct net_message *part = net_new(sizeof(*part));
-
-    memset(part, 0, sizeof(*part));
-    part->whole = from->whole != NULL ? from->whole : (struct net_message *)(void *)send;
-    part->whole->parts++;
-    return &part->out.send;
+    end(message, status, false);
 }
 
 bool net_message_copy(struct net_message *message, struct rawe_peer *peer)
@@ -247,20 +222,17 @@ void net_message_conclude(struct net_message *message, enum rawe_peer_result res
     }
 }
 
-bool net_message_put(struct net_message *message, struct rawe_peer *peer)
+bool net_message_put(struct net_message *message, struct rawe_peer *peer, bool spreads)
 {
-    message->peer = peer;
-    message->out.send.done = put_done;
-    return rawe_balance_put(peer, &message->out.send, NULL);
-}
+    struct rawe_operation *operation = &message->operation;
 
-bool net_message_balance(struct net_message *message, struct rawe_peer *peer)
-{
     message->peer = peer;
-    message->out.send.done = part_done;
-    message->parts = 1;
-    message->status = RAWE_STATUS_DONE;
-    return rawe_balance_put(peer, &message->out.send, split);
+    operation->done = put_done;
+    operation->kind = RAWE_FRAGMENT_PUT;
+    operation->len_bytes = message->len_bytes;
+    operation->local = message->own;
+    operation->spreads = spreads;
+    return rawe_balance_operate(peer, operation);
 }
 
 void net_message_drop(struct net_message *message)

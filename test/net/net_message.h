@@ -18,9 +18,10 @@ struct net_process {
 };
 
 struct net_message {
-    struct rawe_message out; /**< first: what the peer object gets */
-    struct rawe_peer *peer;  /**< it was handed to; NULL: not yet */
-    uint32_t number;         /**< in the ledger */
+    struct rawe_message out;         /**< first: what the peer object gets */
+    struct rawe_operation operation; /**< the same of a PUT */
+    struct rawe_peer *peer;          /**< it was handed to; NULL: not yet */
+    uint32_t number;                 /**< in the ledger */
     uint32_t len_bytes;
     uint64_t content_seed;
     uint64_t content_offset; /**< of its first byte */
@@ -39,9 +40,6 @@ struct net_message {
     bool *whole_excused;                /**< of what it is a part of; or NULL */
     uint8_t lane;
     bool put;
-    struct net_message *whole; /**< this is only memory for a part of that PUT; or NULL */
-    unsigned parts;            /**< of a PUT, this one included, that are not done */
-    enum rawe_status status;   /**< of a PUT, as far as its parts are done */
     bool submitted, delivered;
     bool
         may_overtake; /**< others on its lane: one frame may carry it, and it is sent in no order */
@@ -67,10 +65,8 @@ bool net_message_copy(struct net_message *message, struct rawe_peer *peer);
 enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_peer *peer);
 /** The result of net_message_send: calls `ended` if the message is complete. */
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result);
-/** Send it as PUT data; `out.send` says where to. False without memory. */
-bool net_message_put(struct net_message *message, struct rawe_peer *peer);
-/** The same by all routes to the process: rawe_balance_put. */
-bool net_message_balance(struct net_message *message, struct rawe_peer *peer);
+/** Send it, laid out in one piece, as PUT data to where `operation` says. False without memory. */
+bool net_message_put(struct net_message *message, struct rawe_peer *peer, bool spreads);
 /** It will not be sent, or its sender does not live any more: take the memory back. */
 void net_message_drop(struct net_message *message);
 

@@ -63,7 +63,6 @@ struct sim_access {
     struct net_process from, to;
     struct sim_window *window; /**< of `to`, while it lives */
     struct rawe_operation operation;
-    struct rawe_send put;
     uint32_t counter, word; /**< one of them, or UINT32_MAX */
     uint64_t before, after; /**< of a word */
     uint64_t result;
@@ -193,18 +192,14 @@ static void ended(struct sim_access *access, enum rawe_status status)
 /** rawe_operation.done */
 static void operation_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    ended((struct sim_access *)(void *)((char *)operation - offsetof(struct sim_access, operation)),
-          status);
-}
-
-/** rawe_send.done */
-static void put_done(struct rawe_send *send, enum rawe_status status)
-{
     struct sim_access *access =
-        (struct sim_access *)(void *)((char *)send - offsetof(struct sim_access, put));
+        (struct sim_access *)(void *)((char *)operation - offsetof(struct sim_access, operation));
 
-    access->result = access->before; /* a PUT brings nothing back */
-    ended(access, access->revoked ? RAWE_STATUS_FAILED : status);
+    if (operation->kind == RAWE_FRAGMENT_PUT) {
+        access->result = access->before; /* it brings nothing back */
+        status = access->revoked ? RAWE_STATUS_FAILED : status;
+    }
+    ended(access, status);
 }
 
 static void excuse(struct sim_access *access)
@@ -227,7 +222,7 @@ static bool doubtful(const struct sim_node *node, uint32_t peer)
     return found;
 }
 
-static void submit(struct sim_access *access, struct sim_channel *channel, bool put)
+static void submit(struct sim_access *access, struct sim_channel *channel)
 {
     struct sim *sim = access->sim;
     const struct sim_node *to = &sim->nodes[access->to.index];
@@ -242,19 +237,7 @@ static void submit(struct sim_access *access, struct sim_channel *channel, bool 
     access->operation.done = operation_done;
     access->operation.handle_index = access->window->handle_index;
     access->operation.handle_key = access->window->handle_key;
-    if (put) {
-        access->put = (struct rawe_send){
-            .done = put_done,
-            .pieces = {{&access->after, sizeof(access->after)}},
-            .piece_count = 1,
-            .handle_index = access->window->handle_index,
-            .handle_key = access->window->handle_key,
-            .offset = access->operation.offset,
-        };
-    }
-    bool taken = put ? rawe_peer_put_short(&channel->via->peer, &access->put)
-                     : rawe_peer_operate(&channel->via->peer, &access->operation);
-    if (!taken) {
+    if (!rawe_peer_operate(&channel->via->peer, &access->operation)) {
         access->ended = true;
         sim->accesses_open -= !access->excused;
         if (access->word != UINT32_MAX) {
@@ -270,13 +253,13 @@ static void use_counter(struct sim_access *access, struct sim_random *random)
     access->counter = (uint32_t)sim_random_below(random, COUNTERS);
     operation->offset = offsetof(struct sim_window, counters) + access->counter * sizeof(uint64_t);
     operation->len_bytes = access->counter < COUNTERS / 2 ? 8 : 4;
+    operation->kind = RAWE_FRAGMENT_ATOMIC;
     operation->atomic = RAWE_ATOMIC_ADD;
     operation->operand = 1;
-    operation->to = (uint8_t *)&access->result;
+    operation->local = (uint8_t *)&access->result;
 }
 
-/** Returns whether it is a PUT. */
-static bool use_word(struct sim_access *access, struct sim_random *random)
+static void use_word(struct sim_access *access, struct sim_random *random)
 {
     struct rawe_operation *operation = &access->operation;
     uint64_t style = sim_random_below(random, 8);
@@ -286,7 +269,8 @@ static bool use_word(struct sim_access *access, struct sim_random *random)
                         (access->from.index * WORDS + access->word) * sizeof(uint64_t);
     operation->len_bytes = sizeof(uint64_t);
     operation->operand = operand;
-    operation->to = (uint8_t *)&access->result;
+    operation->kind = RAWE_FRAGMENT_ATOMIC;
+    operation->local = (uint8_t *)&access->result;
     switch (style) {
     case 0:
         operation->atomic = RAWE_ATOMIC_ADD;
@@ -313,14 +297,16 @@ static bool use_word(struct sim_access *access, struct sim_random *random)
         operation->compare = access->before + operand % 2;
         access->after = operand % 2 != 0 ? access->before : operand;
         break;
-    case 6: /* GET */
+    case 6:
+        operation->kind = RAWE_FRAGMENT_GET;
         access->after = access->before;
         break;
     default:
+        operation->kind = RAWE_FRAGMENT_PUT;
+        operation->local = (uint8_t *)&access->after;
         access->after = operand;
-        return true;
+        break;
     }
-    return false;
 }
 
 static void use_constant(struct sim_access *access, struct sim_random *random)
@@ -335,7 +321,8 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
     access->operation.offset = offsetof(struct sim_window, constant) +
                                sim_random_below(random, CONSTANT_BYTES - len_bytes + 1);
     access->operation.len_bytes = len_bytes;
-    access->operation.to = access->got;
+    access->operation.kind = RAWE_FRAGMENT_GET;
+    access->operation.local = access->got;
 }
 
 /** Take the window's memory back, whose handle is no longer valid, and overwrite it. */
@@ -414,18 +401,17 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
     access->to = sim_node_process(target);
     access->window = target->window;
     access->counter = access->word = UINT32_MAX;
-    bool put = false;
     if (style == 0) {
         use_counter(access, random);
     } else if (style == 1) {
         access->word = word;
         access->before = model_of(target->window, node->index, word)->value;
         model_of(target->window, node->index, word)->busy = true;
-        put = use_word(access, random);
+        use_word(access, random);
     } else {
         use_constant(access, random);
     }
-    submit(access, channel, put);
+    submit(access, channel);
 }
 
 void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other)

@@ -163,16 +163,13 @@ static void note_all_routes(struct sim *sim, struct sim_message *message,
 
 static void submit_put(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
-    struct rawe_send *send = &message->net.out.send;
+    struct rawe_operation *operation = &message->net.operation;
 
     note_all_routes(sim, message, channel);
-    send->handle_index = message->transfer->handle_index;
-    send->handle_key = message->transfer->handle_key;
-    send->offset = message->transfer_offset;
-    /* As the component: one with a single route knows of no parts. */
-    if (!(sim_route_count(channel->via) == 1
-              ? net_message_put(&message->net, &channel->via->peer)
-              : net_message_balance(&message->net, &channel->via->peer))) {
+    operation->handle_index = message->transfer->handle_index;
+    operation->handle_key = message->transfer->handle_key;
+    operation->offset = message->transfer_offset;
+    if (!net_message_put(&message->net, &channel->via->peer, true)) {
         abort();
     }
 }

@@ -3,6 +3,7 @@
  *
  * Tests of long PUTs, and replies to GETs, over all routes to a process.
  */
+#include "unit_alloc.h"
 #include "unit_rails.h"
 
 #include <stdlib.h>
@@ -12,104 +13,72 @@
 #include "conn/rawe_conn.h"
 
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
-#define PARTS_MAX 4096u
+#define ACCESSES_MAX 64u
 #define MEMORY_BYTES (40u * GRAIN_BYTES)
 
-/** A GET; or a PUT, or a part of one, whose `done` counts for the whole. */
-struct piece {
-    struct rawe_send send; /**< first */
-    struct rawe_operation operation;
-    struct piece *whole;
-    unsigned done, failed; /**< of a whole: pieces */
-    unsigned pieces;
+struct access {
+    struct rawe_operation operation; /**< first: cast back from it */
+    unsigned done, failed;
 };
 
-static struct piece pieces[PARTS_MAX];
-static unsigned pieces_taken, pieces_allowed;
+static struct access accesses[ACCESSES_MAX];
+static unsigned access_count;
 static uint8_t *source, *target;
 static uint32_t handle_index, source_index;
 static uint64_t handle_key, source_key;
 
-static void piece_done(struct rawe_send *send, enum rawe_status status)
+/** rawe_operation.done */
+static void access_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    struct piece *piece = (struct piece *)(void *)send;
-    piece->whole->done++;
-    piece->whole->failed += status != RAWE_STATUS_DONE;
-    assert_true(piece->whole->done <= piece->whole->pieces);
+    struct access *access = (struct access *)(void *)operation;
+    access->done++;
+    access->failed += status != RAWE_STATUS_DONE;
+    assert_int_equal(access->done, 1);
 }
 
-static struct piece *piece_take(void)
+static struct access *begin(unsigned host, unsigned rail, const struct rawe_operation *operation)
 {
-    if (pieces_taken >= pieces_allowed) {
-        return NULL;
-    }
-    struct piece *piece = &pieces[pieces_taken++];
-    memset(piece, 0, sizeof(*piece));
-    return piece;
-}
-
-static struct rawe_send *split(struct rawe_send *send)
-{
-    struct piece *whole = ((struct piece *)(void *)send)->whole;
-    struct piece *piece = piece_take();
-    if (piece == NULL) {
-        return NULL;
-    }
-    piece->whole = whole;
-    whole->pieces++;
-    return &piece->send;
+    assert_in_range(access_count, 0, ACCESSES_MAX - 1);
+    struct access *access = &accesses[access_count++];
+    *access = (struct access){.operation = *operation};
+    access->operation.done = access_done;
+    assert_true(rawe_balance_operate(rails_peer(host, rail), &access->operation));
+    return access;
 }
 
 /** Host 0 PUTs that part of the source to the same place of the target. */
-static struct piece *put(unsigned rail, size_t from_bytes, size_t len_bytes)
+static struct access *put(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
-    pieces_allowed++;
-    struct piece *piece = piece_take();
-    assert_non_null(piece);
-    piece->whole = piece;
-    piece->pieces = 1;
-    piece->send.done = piece_done;
-    piece->send.piece_count = 1;
-    piece->send.pieces[0] = (struct rawe_bytes){source + from_bytes, len_bytes};
-    piece->send.handle_index = handle_index;
-    piece->send.handle_key = handle_key;
-    piece->send.offset = from_bytes;
-    assert_true(rawe_balance_put(rails_peer(0, rail), &piece->send, split));
-    return piece;
-}
-
-/** rawe_operation.done */
-static void get_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    struct piece *piece =
-        (struct piece *)(void *)((char *)operation - offsetof(struct piece, operation));
-    piece->done++;
-    piece->failed += status != RAWE_STATUS_DONE;
+    return begin(0, rail,
+                 &(struct rawe_operation){
+                     .handle_index = handle_index,
+                     .handle_key = handle_key,
+                     .offset = from_bytes,
+                     .len_bytes = len_bytes,
+                     .local = source + from_bytes,
+                     .kind = RAWE_FRAGMENT_PUT,
+                     .spreads = true,
+                 });
 }
 
 /** Host 1 GETs that part of the source, to the same place of the target. */
-static struct piece *get(unsigned rail, size_t from_bytes, size_t len_bytes)
+static struct access *get(unsigned rail, size_t from_bytes, size_t len_bytes)
 {
-    pieces_allowed++;
-    struct piece *piece = piece_take();
-    assert_non_null(piece);
-    piece->pieces = 1;
-    piece->operation = (struct rawe_operation){
-        .done = get_done,
-        .handle_index = source_index,
-        .handle_key = source_key,
-        .offset = from_bytes,
-        .len_bytes = len_bytes,
-        .to = target + from_bytes,
-    };
-    assert_true(rawe_peer_operate(rails_peer(1, rail), &piece->operation));
-    return piece;
+    return begin(1, rail,
+                 &(struct rawe_operation){
+                     .handle_index = source_index,
+                     .handle_key = source_key,
+                     .offset = from_bytes,
+                     .len_bytes = len_bytes,
+                     .local = target + from_bytes,
+                     .kind = RAWE_FRAGMENT_GET,
+                 });
 }
 
-static void assert_arrived(const struct piece *piece, size_t from_bytes, size_t len_bytes)
+static void assert_arrived(const struct access *access, size_t from_bytes, size_t len_bytes)
 {
-    assert_int_equal(piece->done, piece->pieces);
-    assert_int_equal(piece->failed, 0);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->failed, 0);
     assert_memory_equal(target + from_bytes, source + from_bytes, len_bytes);
 }
 
@@ -147,8 +116,7 @@ static void set_up(void)
     assert_non_null(source);
     assert_non_null(target);
     unit_fill(source, MEMORY_BYTES, 5);
-    pieces_taken = 0;
-    pieces_allowed = PARTS_MAX / 2;
+    access_count = 0;
 }
 
 static void tear_down(void)
@@ -180,26 +148,26 @@ static uint64_t brought_frames(unsigned rail)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_balance_put__by_routes_alike_in_equal_shares)
+TEST(rawe_balance_operate__by_routes_alike_in_equal_shares)
 {
     start(0, 1000, 1000, 1000);
-    struct piece *piece = put(1, 0, 30 * GRAIN_BYTES);
+    struct access *access = put(1, 0, 30 * GRAIN_BYTES);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_in_range(load_bytes(rail), 9 * GRAIN_BYTES, 11 * GRAIN_BYTES);
     }
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+    assert_arrived(access, 0, 30 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__by_nominal_speed_until_measured)
+TEST(rawe_balance_operate__by_nominal_speed_until_measured)
 {
     start(0, 1000, 4000, 0);
-    struct piece *piece = put(0, 0, 30 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 30 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 5 * GRAIN_BYTES, 7 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
     assert_int_equal(load_bytes(2), 0); /* which takes no part */
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+    assert_arrived(access, 0, 30 * GRAIN_BYTES);
 }
 
 /** Measured on the connection by that rail: so much was acknowledged in 20 ms. */
@@ -216,90 +184,139 @@ static void has_rate(unsigned rail, uint32_t mbps)
     assert_int_equal(cc->rate_mbps, mbps);
 }
 
-TEST(rawe_balance_put__by_measured_rates)
+TEST(rawe_balance_operate__by_measured_rates)
 {
     start(0, 1000, 1000, 2000);
     for (unsigned rail = 0; rail < 2; rail++) {
         has_rate(rail, rail == 0 ? 100 : 300);
     }
     /* That of the third is not known: half as fast as nominal would be 400 as well. */
-    struct piece *piece = put(0, 0, 32 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 3 * GRAIN_BYTES, 5 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 11 * GRAIN_BYTES, 13 * GRAIN_BYTES);
     assert_in_range(load_bytes(2), 15 * GRAIN_BYTES, 17 * GRAIN_BYTES);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 32 * GRAIN_BYTES);
+    assert_arrived(access, 0, 32 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__little_by_a_route_that_is_silent)
+TEST(rawe_balance_operate__little_by_a_route_that_is_silent)
 {
     start(0, 1000, 1000, 0);
     struct rawe_conn *silent = rails_conn(0, 0, RAWE_LANE_BULK);
     has_rate(0, 500);
     has_rate(1, 500);
     silent->liveness.probes_unanswered = 1;
-    struct piece *piece = put(0, 0, 32 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 1, 3 * GRAIN_BYTES);
     silent->liveness.probes_unanswered = 0;
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 32 * GRAIN_BYTES);
+    assert_arrived(access, 0, 32 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__short_ones_stay_whole)
+TEST(rawe_balance_operate__short_ones_stay_whole)
 {
     start(0, 1000, 1000, 1000);
-    struct piece *piece = put(2, 100, 2 * GRAIN_BYTES - 1);
-    assert_int_equal(piece->pieces, 1);
+    struct access *access = put(2, 100, 2 * GRAIN_BYTES - 1);
+    assert_int_equal(access->operation.parts, 1);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 100, 2 * GRAIN_BYTES - 1);
+    assert_arrived(access, 100, 2 * GRAIN_BYTES - 1);
     assert_int_equal(load_bytes(0) + load_bytes(1), 0);
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
 
-TEST(rawe_balance_put__not_by_a_route_that_is_down)
+TEST(rawe_balance_operate__not_by_a_route_that_is_down)
 {
     start(0, 1000, 1000, 1000);
     rails_cut(1);
     rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
-    struct piece *piece = put(0, 0, 20 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
     assert_int_equal(load_bytes(1), 0);
+    assert_int_equal(access->operation.parts, 2);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 20 * GRAIN_BYTES);
-    assert_int_equal(piece->pieces, 2);
+    assert_arrived(access, 0, 20 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__of_a_route_that_is_down_goes_by_the_others)
+TEST(rawe_balance_operate__of_a_route_that_is_down_goes_by_the_others)
 {
     start(0, 1000, 1000, 1000);
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    struct piece *piece = put(0, 0, 20 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
     assert_int_equal(load_bytes(0), 0);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 20 * GRAIN_BYTES);
+    assert_arrived(access, 0, 20 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__without_memory_for_parts)
+TEST(rawe_balance_operate__without_memory_for_parts)
 {
-    pieces_allowed = 0;
     start(0, 1000, 1000, 0);
-    struct piece *first = put(0, 0, 10 * GRAIN_BYTES);
-    struct piece *second = put(0, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);
-    assert_int_equal(pieces_taken, 2);
+    (void)rails_conn(0, 0, RAWE_LANE_BULK);
+    (void)rails_conn(0, 1, RAWE_LANE_BULK);
+    unit_allocations_left = 0;
+    struct access *first = put(0, 0, 10 * GRAIN_BYTES);
+    struct access *second = put(0, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);
+    unit_allocations_left = -1;
+    assert_int_equal(first->operation.parts, 1);
+    assert_int_equal(second->operation.parts, 1);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_arrived(first, 0, 10 * GRAIN_BYTES);
     assert_arrived(second, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);
 }
 
-TEST(rawe_balance_put__fails_with_its_connection)
+TEST(rawe_balance_operate__fails_with_its_connection)
 {
     start(0, 1000, 1000, 0);
     for (unsigned rail = 0; rail < 2; rail++) {
         rails_conn(0, rail, RAWE_LANE_BULK)->handshake.state = RAWE_CONN_FAILED;
     }
-    struct piece *piece = put(0, 0, 10 * GRAIN_BYTES);
-    assert_int_equal(piece->done, 1);
-    assert_int_equal(piece->failed, 1);
+    struct access *access = put(0, 0, 10 * GRAIN_BYTES);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->failed, 1);
+}
+
+/** The links of host 0 take this number of frames more. */
+static void give_room(unsigned frames)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rails.host[0].nic[rail].room = frames;
+    }
+}
+
+/** Close the bulk lane of host 0 on a rail. */
+static void close_rail(unsigned rail)
+{
+    struct rawe_peer *peer = rails_peer(0, rail);
+    rawe_conn_close(peer->conn[RAWE_LANE_BULK], rails.now_ns);
+    peer->conn[RAWE_LANE_BULK] = NULL;
+}
+
+TEST(rawe_balance_operate__fails_when_all_parts_are_over)
+{
+    start(0, 1000, 1000, 0);
+    give_room(0);
+    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
+    assert_int_equal(access->operation.parts, 2);
+    close_rail(1);
+    assert_int_equal(access->done, 0);
+    give_room(UINT32_MAX);
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->failed, 1);
+}
+
+/** Memory of a part is freed all the same: the leak sanitizer watches. */
+TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
+{
+    start(0, 1000, 1000, 0);
+    give_room(0);
+    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
+    assert_int_equal(access->operation.parts, 2);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_engine_finalizing(&rails.host[0].nic[rail].engine);
+    }
+    close_rail(0);
+    close_rail(1);
+    assert_int_equal(access->done, 0);
 }
 
 /** A share was too large: the route that is done takes over from the other. */
@@ -309,17 +326,17 @@ TEST(refill__takes_over_from_a_route_that_is_stuck)
     has_rate(0, 900); /* it was so, once */
     has_rate(1, 100);
     rails.host[0].nic[0].room = 0;
-    struct piece *piece = put(0, 0, 40 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 40 * GRAIN_BYTES);
     assert_true(load_bytes(0) >= 30 * GRAIN_BYTES);
     has_rate(0, 100); /* and is no more */
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     /* All but a window and a grain, which is not worth taking over. */
     assert_in_range(load_bytes(0), 1, 4 * GRAIN_BYTES);
     assert_int_equal(load_bytes(1), 0);
-    assert_true(piece->done < piece->pieces);
+    assert_int_equal(access->done, 0);
     rails.host[0].nic[0].room = UINT32_MAX;
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 40 * GRAIN_BYTES);
+    assert_arrived(access, 0, 40 * GRAIN_BYTES);
 }
 
 /** Rails cut silently: queued data does not wait for their detection. */
@@ -327,7 +344,7 @@ TEST(refill__takes_over_from_a_route_that_is_silent)
 {
     start(16, 1000, 1000, 1000);
     rails_cut(0);
-    struct piece *piece = put(0, 0, 36 * GRAIN_BYTES);
+    struct access *access = put(0, 0, 36 * GRAIN_BYTES);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_true(brought_frames(1) > 500);
     assert_true(brought_frames(2) > 500);
@@ -336,7 +353,7 @@ TEST(refill__takes_over_from_a_route_that_is_silent)
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 36 * GRAIN_BYTES);
+    assert_arrived(access, 0, 36 * GRAIN_BYTES);
 }
 
 /** Sends that cannot move stay: PUTs that must not be split, messages. */
@@ -348,60 +365,52 @@ TEST(refill__leaves_alone_what_is_not_spread)
     rails.host[0].nic[0].room = 0;
     unit_fill(data, sizeof(data), 9);
     unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
-    struct piece *piece = put(1, 0, 20 * GRAIN_BYTES);
+    struct access *access = put(1, 0, 20 * GRAIN_BYTES);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     rails.host[0].nic[0].room = UINT32_MAX;
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     unit_assert_message(&rails.host[1].inbox, 0, 1, sizeof(data), 9);
-    assert_arrived(piece, 0, 20 * GRAIN_BYTES);
-}
-
-/** The links of host 0 take this number of frames more. */
-static void give_room(unsigned frames)
-{
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rails.host[0].nic[rail].room = frames;
-    }
+    assert_arrived(access, 0, 20 * GRAIN_BYTES);
 }
 
 /** Host 1 GETs from the beginning, and but for `room` frames of each rail nothing has left host 0 yet. */
-static struct piece *get_queued(size_t len_bytes, unsigned room)
+static struct access *get_queued(size_t len_bytes, unsigned room)
 {
-    struct piece *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);
+    struct access *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(first->done, 1);
     give_room(room);
-    struct piece *piece = get(0, 0, len_bytes);
+    struct access *access = get(0, 0, len_bytes);
     rails_run(100 * UNIT_US, 10 * UNIT_US);
-    return piece;
+    return access;
 }
 
 TEST(rawe_balance_reply__by_routes_alike_in_equal_shares)
 {
     start(0, 1000, 1000, 1000);
-    struct piece *piece = get_queued(30 * GRAIN_BYTES, 0);
+    struct access *access = get_queued(30 * GRAIN_BYTES, 0);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_in_range(load_bytes(rail), 6 * GRAIN_BYTES, 14 * GRAIN_BYTES);
     }
     give_room(UINT32_MAX);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+    assert_arrived(access, 0, 30 * GRAIN_BYTES);
     assert_int_equal(rails.host[0].nic[0].engine.counters.operations_served, 2);
 }
 
 /** Several under way through each interface: index and key of an operation are of one only. */
 TEST(rawe_balance_reply__each_part_finds_its_operation)
 {
-    struct piece *pieces_of[12];
+    struct access *access_of[12];
     start(16, 1000, 1000, 1000);
     for (unsigned i = 0; i < 12; i++) {
-        pieces_of[i] = get(i % RAILS, 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
+        access_of[i] = get(i % RAILS, 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
     }
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     for (unsigned i = 0; i < 12; i++) {
-        assert_arrived(pieces_of[i], 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
+        assert_arrived(access_of[i], 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
     }
 }
 
@@ -409,7 +418,7 @@ TEST(rawe_balance_reply__each_part_finds_its_operation)
 TEST(rawe_balance_reply__survives_the_loss_of_a_route)
 {
     start(16, 1000, 1000, 1000);
-    struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
+    struct access *access = get_queued(30 * GRAIN_BYTES, 40);
     rails_cut(1);
     give_room(UINT32_MAX);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
@@ -417,14 +426,14 @@ TEST(rawe_balance_reply__survives_the_loss_of_a_route)
         rawe_peer_set_down(rails_peer(host, 1), rails.now_ns);
     }
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(piece, 0, 30 * GRAIN_BYTES);
+    assert_arrived(access, 0, 30 * GRAIN_BYTES);
 }
 
 /** Parts that wait in queues of several routes, and what is in flight there, are refused. */
 TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
 {
     start(16, 1000, 1000, 1000);
-    struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
+    struct access *access = get_queued(30 * GRAIN_BYTES, 40);
     rails_cut(2);
     forget_source();
     give_room(UINT32_MAX);
@@ -433,9 +442,9 @@ TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
         rawe_peer_set_down(rails_peer(host, 2), rails.now_ns);
     }
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(piece->done, 1);
-    assert_int_equal(piece->failed, 1);
-    assert_int_equal(piece->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->failed, 1);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
     unit_fill(source, MEMORY_BYTES, 5);
     for (size_t i = 0; i < 30 * GRAIN_BYTES; i++) {
         assert_true(target[i] == 0 || target[i] == source[i]); /* nothing came of it afterwards */
@@ -446,8 +455,8 @@ TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
 TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
 {
     start(16, 1000, 1000, 1000);
-    const struct piece *piece = get_queued(30 * GRAIN_BYTES, 40);
-    assert_int_equal(piece->done, 0);
+    const struct access *access = get_queued(30 * GRAIN_BYTES, 40);
+    assert_int_equal(access->done, 0);
     assert_true(load_bytes(0) != 0 && load_bytes(1) != 0 && load_bytes(2) != 0);
 }
 
@@ -484,7 +493,7 @@ static void trouble(void)
 static void one_bad_day(unsigned seed)
 {
     enum { PUTS = 60 };
-    struct piece *put_of[PUTS];
+    struct access *put_of[PUTS];
     size_t from_bytes[PUTS], len_bytes[PUTS];
     random_state = seed * 2654435761ul + 1;
     set_up();
@@ -496,11 +505,9 @@ static void one_bad_day(unsigned seed)
         if (draw(8) == 0 && i + 8 < PUTS) {
             len_bytes[i] = 8 * (MEMORY_BYTES / PUTS);
         }
-        struct piece *(*access)(unsigned rail, size_t from, size_t len) = draw(2) != 0 ? put : get;
-        put_of[i] = access(draw(RAILS), from_bytes[i], len_bytes[i]);
-        if (draw(6) == 0) {
-            pieces_allowed = pieces_taken + draw(4);
-        }
+        struct access *(*begin_one)(unsigned rail, size_t from, size_t len) =
+            draw(2) != 0 ? put : get;
+        put_of[i] = begin_one(draw(RAILS), from_bytes[i], len_bytes[i]);
         if (draw(4) == 0) {
             trouble();
         }

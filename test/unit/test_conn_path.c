@@ -180,7 +180,8 @@ TEST(rawe_conn_move__takes_operations_along)
         .handle_index = index,
         .handle_key = key,
         .len_bytes = sizeof(word),
-        .to = (uint8_t *)&before,
+        .local = (uint8_t *)&before,
+        .kind = RAWE_FRAGMENT_ATOMIC,
         .atomic = RAWE_ATOMIC_ADD,
         .operand = 3,
     };

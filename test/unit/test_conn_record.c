@@ -16,7 +16,7 @@
 #define RECORD_MEMORY_BYTES 200000u
 #define RECORD_ACCESSES 300u
 
-/** A GET or an atomic operation, with what is known of it. */
+/** A PUT, GET or atomic operation, with what is known of it. */
 struct access {
     struct rawe_operation operation; /**< first: cast back from it */
     unsigned done;
@@ -35,7 +35,7 @@ static bool revoked;
 static struct access record_accesses[RECORD_ACCESSES];
 static unsigned access_count;
 /** Short PUTs, by their number. */
-static struct unit_send record_puts[RECORD_ACCESSES];
+static struct access record_puts[RECORD_ACCESSES];
 
 /** rawe_operation.done of a struct access. */
 static void record_operation_done(struct rawe_operation *operation, enum rawe_status status)
@@ -113,7 +113,8 @@ static struct access *record_next(uint64_t offset, uint64_t len_bytes)
         .handle_key = record_key,
         .offset = offset,
         .len_bytes = len_bytes,
-        .to = (uint8_t *)&access->before,
+        .local = (uint8_t *)&access->before,
+        .kind = RAWE_FRAGMENT_GET,
     };
     return access;
 }
@@ -122,7 +123,7 @@ static struct access *record_next(uint64_t offset, uint64_t len_bytes)
 static struct access *record_get(uint64_t offset, uint64_t len_bytes)
 {
     struct access *access = record_next(offset, len_bytes);
-    access->operation.to = record_result + offset;
+    access->operation.local = record_result + offset;
     assert_true(rawe_peer_operate(&peer, &access->operation));
     return access;
 }
@@ -132,6 +133,7 @@ static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint
                                     uint64_t operand, uint64_t compare)
 {
     struct access *access = record_next(offset, word_bytes);
+    access->operation.kind = RAWE_FRAGMENT_ATOMIC;
     access->operation.atomic = (uint8_t)what;
     access->operation.operand = operand;
     access->operation.compare = compare;
@@ -142,15 +144,16 @@ static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint
 /** Make short PUT `number`; false when it is too long for that. */
 static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t offset)
 {
-    memset(&record_puts[number], 0, sizeof(record_puts[number]));
-    struct rawe_send *send = &record_puts[number].send;
-    send->done = unit_send_done;
-    send->piece_count = 1;
-    send->pieces[0] = (struct rawe_bytes){data, len_bytes};
-    send->handle_index = record_index;
-    send->handle_key = record_key;
-    send->offset = offset;
-    return rawe_peer_put_short(&peer, send);
+    record_puts[number] = (struct access){.operation = {
+                                              .done = record_operation_done,
+                                              .handle_index = record_index,
+                                              .handle_key = record_key,
+                                              .offset = offset,
+                                              .len_bytes = len_bytes,
+                                              .local = data,
+                                              .kind = RAWE_FRAGMENT_PUT,
+                                          }};
+    return rawe_peer_operate(&peer, &record_puts[number].operation);
 }
 
 /** Let time pass until nothing is under way any more. */
@@ -292,7 +295,8 @@ TEST(operate__at_the_limit)
             .handle_index = record_index,
             .handle_key = record_key,
             .len_bytes = 8,
-            .to = (uint8_t *)&many[i].before,
+            .local = (uint8_t *)&many[i].before,
+            .kind = RAWE_FRAGMENT_GET,
         };
         assert_int_equal(rawe_peer_operate(&peer, &many[i].operation), i < RAWE_OPERATIONS_MAX);
     }
@@ -554,7 +558,7 @@ TEST(get__refused)
         record_grant(cases[i].access);
         struct access *access = record_next(cases[i].offset, cases[i].len_bytes);
         access->operation.handle_key ^= cases[i].key_xor;
-        access->operation.to = record_result;
+        access->operation.local = record_result;
         assert_true(rawe_peer_operate(&peer, &access->operation));
         record_run();
         bool allowed = cases[i].refusal == RAWE_REFUSAL_NONE;
@@ -565,7 +569,7 @@ TEST(get__refused)
     assert_int_equal(counters(1)->operations_refused, 5);
 }
 
-TEST(put_short__gather_behind_the_first)
+TEST(put__gather_behind_the_first)
 {
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
@@ -577,7 +581,7 @@ TEST(put_short__gather_behind_the_first)
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
 }
 
-TEST(put_short__is_complete_when_acknowledged)
+TEST(put__is_complete_when_acknowledged)
 {
     uint64_t words[64];
     for (unsigned i = 0; i < 64; i++) {
@@ -600,7 +604,7 @@ TEST(put_short__is_complete_when_acknowledged)
 }
 
 /** Those that have waited for the link. */
-TEST(put_short__an_acknowledgement_is_asked_for)
+TEST(put__an_acknowledgement_is_asked_for)
 {
     net.node[0].link_room = 0;
     record_put_words(4, 0);
@@ -613,7 +617,7 @@ TEST(put_short__an_acknowledgement_is_asked_for)
     record_assert_puts_ended(4, RAWE_STATUS_DONE);
 }
 
-TEST(put_short__not_when_it_fits_no_frame)
+TEST(put__not_when_it_fits_no_frame)
 {
     uint32_t most = unit_peer_end(RAWE_LANE_EXPRESS)->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     most = most < engine(0)->config.copy_max_bytes ? most : engine(0)->config.copy_max_bytes;
@@ -623,7 +627,7 @@ TEST(put_short__not_when_it_fits_no_frame)
     record_assert_puts_ended(1, RAWE_STATUS_DONE);
 }
 
-TEST(put_short__loss_and_a_full_window)
+TEST(put__loss_and_a_full_window)
 {
     static uint8_t data[RECORD_ACCESSES * 600];
     unit_fill(data, sizeof(data), 9);

@@ -637,7 +637,7 @@ TEST(rawe_engine_finalizing__in_the_middle_of_a_message)
 TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
 {
     struct unit_send answer = {.done = 0};
-    struct unit_send bundle = {.send = {.done = unit_send_done, .kind = RAWE_FRAGMENT_BUNDLE}};
+    struct unit_send bundle = {.send = {.done = unit_send_done, .internal = true}};
     connect_and_defer();
     rawe_conn_complete(engine(1), &bundle.send, RAWE_STATUS_DONE);
     send_messages(unfinished, 10, 1200);

@@ -527,7 +527,11 @@ TEST_WITH(unit_no_fixture, timer_expired__a_peer_that_owes_no_reply_is_not_probe
 {
     uint64_t word;
     struct rawe_operation operation = {
-        .done = operation_done, .len_bytes = sizeof(word), .to = (uint8_t *)&word};
+        .done = operation_done,
+        .len_bytes = sizeof(word),
+        .local = (uint8_t *)&word,
+        .kind = RAWE_FRAGMENT_GET,
+    };
     star_init(&star, 2, RAWE_LANE_EXPRESS);
     star_start(&star);
     star_connect(&star);

@@ -48,7 +48,7 @@ TEST(enter__up_to_the_limit)
     for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
         assert_ptr_equal(find(&operations[i]), &operations[i]);
     }
-    rawe_operation_remove(&table, &operations[5]);
+    rawe_operation_remove(&operations[5]);
     assert_true(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
 }
 
@@ -65,7 +65,7 @@ TEST(find__only_the_right_key_of_the_right_peer)
     assert_null(rawe_operation_find(&table, index, key + 1, PEER_KEY, PEER_PORT));
     assert_null(rawe_operation_find(&table, index, key, PEER_KEY ^ 1, PEER_PORT));
     assert_null(rawe_operation_find(&table, index, key, PEER_KEY, PEER_PORT ^ 1));
-    rawe_operation_remove(&table, operation);
+    rawe_operation_remove(operation);
     assert_null(rawe_operation_find(&table, index, key, PEER_KEY, PEER_PORT));
     assert_true(rawe_operation_enter(&table, &operations[1]));
     assert_int_equal(operations[1].index, index);
@@ -86,7 +86,7 @@ TEST(progress_ns__the_newest_of_that_peer)
         assert_int_equal(began, i % 2 == 0);
         assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT + 1, &began), 0);
         assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY + 1, PEER_PORT, &began), 0);
-        rawe_operation_remove(&table, &operations[i]);
+        rawe_operation_remove(&operations[i]);
     }
     assert_int_equal(rawe_operation_progress_ns(&table, PEER_KEY, PEER_PORT, &began), 0);
 }
@@ -94,7 +94,7 @@ TEST(progress_ns__the_newest_of_that_peer)
 TEST(place__within_what_is_left)
 {
     static uint8_t memory[100];
-    struct rawe_operation operation = {.to = memory, .len_bytes = 100, .left_bytes = 60};
+    struct rawe_operation operation = {.local = memory, .len_bytes = 100, .left_bytes = 60};
     assert_ptr_equal(rawe_operation_place(&operation, 0, 60), memory);
     assert_ptr_equal(rawe_operation_place(&operation, 40, 60), memory + 40);
     assert_null(rawe_operation_place(&operation, 41, 60));
@@ -110,14 +110,13 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
-    operations[1].peer_port++; /* to another one */
-    operations[2].queued = true;
-    operations[2].request.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
-    operations[3].queued = true;
-    operations[3].request.total_bytes = operations[3].request.framed_bytes = RAWE_REQUEST_BYTES;
+    operations[1].peer_port++;                                   /* to another one */
+    operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
+    operations[3].request.send.total_bytes = RAWE_REQUEST_BYTES;
+    operations[3].request.send.framed_bytes = RAWE_REQUEST_BYTES;
     *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_EXPRESS, &list) = NULL;
-    assert_ptr_equal(list, &operations[0].completion);
-    assert_ptr_equal(list->next, &operations[3].completion);
+    assert_ptr_equal(list, &operations[0].completion.send);
+    assert_ptr_equal(list->next, &operations[3].completion.send);
     assert_null(list->next->next);
     assert_null(find(&operations[0]));
     assert_ptr_equal(find(&operations[2]), &operations[2]);
@@ -132,7 +131,7 @@ TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
     *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_BULK, &list) = NULL;
-    assert_ptr_equal(list, &operations[1].completion);
+    assert_ptr_equal(list, &operations[1].completion.send);
     assert_null(list->next);
     assert_ptr_equal(find(&operations[0]), &operations[0]);
 }

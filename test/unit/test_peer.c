@@ -443,10 +443,18 @@ TEST(streak__ends_with_a_long_message)
     assert_int_equal(net.node[1].message_count, sent_count);
 }
 
+static unsigned operations_done;
+
+/** rawe_operation.done */
+static void note_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    assert_int_equal(status, RAWE_STATUS_DONE);
+    operations_done++;
+}
+
 TEST(streak__ends_with_put_data)
 {
     static uint8_t memory[4000], data[4000];
-    static struct unit_send put;
     unit_peer_connect();
     begin_streak();
     unit_peer_finish();
@@ -455,16 +463,20 @@ TEST(streak__ends_with_put_data)
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
                                      RAWE_ACCESS_WRITE));
     unit_fill(data, sizeof(data), 5);
-    unit_send_put(unit_peer_end(RAWE_LANE_BULK), &put, data, sizeof(data), index, key,
-                  0); /* sets `done` */
-    unit_peer_finish();
-    memset(memory, 0, sizeof(memory));
-    put.done = 0;
+    struct rawe_operation put = {
+        .done = note_done,
+        .handle_index = index,
+        .handle_key = key,
+        .len_bytes = sizeof(data),
+        .local = data,
+        .kind = RAWE_FRAGMENT_PUT,
+    };
+    operations_done = 0;
     assert_true(peer.streak);
-    assert_true(rawe_balance_put(&peer, &put.send, NULL));
+    assert_true(rawe_balance_operate(&peer, &put));
     assert_false(peer.streak);
     unit_peer_finish();
-    assert_int_equal(put.done, 1);
+    assert_int_equal(operations_done, 1);
     assert_memory_equal(memory, data, sizeof(data));
     assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
 }

@@ -35,9 +35,7 @@ struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
 static mca_btl_base_endpoint_t other; /**< of the same process */
-static struct rawe_peer *sent_through[SENDS];
-static struct rawe_send *(*splits[SENDS])(struct rawe_send *send);
-static bool all_deferred; /**< by all engines, while the last PUT was sent */
+static bool all_deferred;             /**< by all engines, while the last PUT was sent */
 static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
@@ -50,7 +48,7 @@ static int reported_status;
 static const void *sent_copy;
 static size_t sent_copy_bytes;
 static unsigned conversions;
-static struct rawe_operation *operation; /**< the GET under way */
+static struct rawe_operation *operation; /**< the PUT or GET under way */
 static unsigned errors;                  /**< that ended the job */
 static bool reported_inside;             /**< a callback while the other thread did the work */
 
@@ -66,12 +64,10 @@ static void note(const struct rawe_send *send)
 }
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
-bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
-                             struct rawe_send *(*split)(struct rawe_send *send));
 enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes);
-bool __wrap_rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
+bool __wrap_rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message)
 {
@@ -86,17 +82,6 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
     return result;
 }
 
-bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
-                             struct rawe_send *(*split)(struct rawe_send *send))
-{
-    assert_true(peer == &endpoint.peer || peer == &other.peer);
-    sent_through[sent] = peer;
-    splits[sent] = split;
-    all_deferred = module.engine.deferral.active && other_module.engine.deferral.active;
-    note(send);
-    return RAWE_PEER_NO_MEMORY != result;
-}
-
 enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes)
@@ -107,10 +92,10 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
     return RAWE_STATUS_DONE;
 }
 
-bool __wrap_rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *taken)
+bool __wrap_rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *taken)
 {
     assert_ptr_equal(peer, &endpoint.peer);
-    all_deferred = module.engine.deferral.active;
+    all_deferred = module.engine.deferral.active && other_module.engine.deferral.active;
     operation = taken;
     operation->refusal = RAWE_REFUSAL_NONE;
     return RAWE_PEER_NO_MEMORY != result;
@@ -146,7 +131,6 @@ static void set_up(void)
     module.super.btl_max_send_size = 65536;
     OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
     OBJ_CONSTRUCT(&module.fragments_bare, opal_free_list_t);
-    OBJ_CONSTRUCT(&module.fragments_parts, opal_free_list_t);
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
     sent = reported = conversions = errors = 0;
@@ -162,7 +146,6 @@ static void tear_down(void)
     unit_callback_end();
     OBJ_DESTRUCT(&module.fragments_small);
     OBJ_DESTRUCT(&module.fragments_bare);
-    OBJ_DESTRUCT(&module.fragments_parts);
     rawe_engine_free(&module.engine);
     rawe_engine_free(&other_module.engine);
     rawe_handle_table_free(&handles);
@@ -374,7 +357,7 @@ static void put(void)
     assert_int_equal(mca_btl_rawe_put(&module.super, &endpoint, memory, 0, NULL, &handle,
                                       sizeof(memory), 0, MCA_BTL_NO_ORDER, on_put, NULL, NULL),
                      OPAL_SUCCESS);
-    assert_int_equal(sent, 0);
+    assert_null(operation);
 }
 
 TEST(mca_btl_rawe_put__does_not_wait_for_a_callback)
@@ -382,7 +365,7 @@ TEST(mca_btl_rawe_put__does_not_wait_for_a_callback)
     fragments_new();
     result = RAWE_PEER_QUEUED;
     unit_callback_beside(put);
-    assert_int_equal(sent, 1);
+    assert_non_null(operation);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(reported, 0);
     fragments_free();
@@ -402,13 +385,6 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
     fragments_free();
 }
 
-/** The target has placed the first PUT, or the rest of it; or never will. */
-static void put_whole_done(enum rawe_status status)
-{
-    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[0];
-    send->done(send, status);
-}
-
 static uint64_t now_ns(void *context)
 {
     return 1;
@@ -421,7 +397,6 @@ static void two_routes(void)
 
     fragments_new();
     opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
-    opal_free_list_return(&module.fragments_parts, (opal_free_list_item_t *)fragments[1]);
     memset(&other, 0, sizeof(other));
     other.module = &other_module;
     rawe_peer_init(&other.peer, &other_module.engine, &config);
@@ -429,11 +404,10 @@ static void two_routes(void)
     result = RAWE_PEER_QUEUED;
 }
 
-/** Both fragments have been given back; what the progress thread takes, to a list of its own. */
+/** Its fragment has been given back. */
 static void two_routes_over(void)
 {
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_parts), fragments[1]);
     rawe_peer_close(&other.peer);
     fragments_free();
 }
@@ -448,45 +422,17 @@ static void put_spread(void)
                      OPAL_SUCCESS);
 }
 
-/** The PUT, and the part that it was split into; there is no memory for more. */
-static struct rawe_send *split_in_two(void)
-{
-    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[0];
-
-    assert_int_equal(sent, 1);
-    assert_ptr_equal(sent_through[0], &endpoint.peer);
-    assert_non_null(splits[0]);
-    struct rawe_send *part = splits[0](send);
-    assert_non_null(part);
-    *part = *send;
-    assert_null(splits[0](part));
-    return part;
-}
-
-TEST(mca_btl_rawe_put__by_several_routes_may_be_split)
+TEST(mca_btl_rawe_put__writes_to_what_the_handle_names_by_all_routes)
 {
     two_routes();
     put_spread();
-    const struct rawe_send *send = sent_in_order[0];
-    assert_ptr_equal(send->pieces[0].base, spread_memory);
-    assert_int_equal(send->pieces[0].len_bytes, sizeof(spread_memory));
-    assert_int_equal(send->offset, 7);
-    struct rawe_send *part = split_in_two();
-    put_whole_done(RAWE_STATUS_DONE);
+    assert_int_equal(operation->kind, RAWE_FRAGMENT_PUT);
+    assert_true(operation->spreads);
+    assert_ptr_equal(operation->local, spread_memory);
+    assert_int_equal(operation->len_bytes, sizeof(spread_memory));
+    assert_int_equal(operation->offset, 7);
     assert_int_equal(reported, 0);
-    part->done(part, RAWE_STATUS_DONE);
-    assert_int_equal(reported, 1);
-    assert_int_equal(reported_status, OPAL_SUCCESS);
-    two_routes_over();
-}
-
-TEST(mca_btl_rawe_put__reports_a_part_that_failed)
-{
-    two_routes();
-    put_spread();
-    struct rawe_send *part = split_in_two();
-    part->done(part, RAWE_STATUS_FAILED);
-    put_whole_done(RAWE_STATUS_DONE);
+    operation->done(operation, RAWE_STATUS_FAILED);
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_ERR_UNREACH);
     two_routes_over();
@@ -495,7 +441,7 @@ TEST(mca_btl_rawe_put__reports_a_part_that_failed)
 static void put_spread_beside(void)
 {
     put_spread();
-    assert_int_equal(sent, 0);
+    assert_null(operation);
 }
 
 /** No engine that a part may go by calls Open MPI while the other thread is inside. */
@@ -503,14 +449,13 @@ TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes)
 {
     two_routes();
     unit_callback_beside(put_spread_beside);
-    struct rawe_send *part = split_in_two();
+    assert_non_null(operation);
     assert_true(all_deferred);
     assert_false(module.engine.deferral.active);
     assert_false(other_module.engine.deferral.active);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(other_module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
-    part->done(part, RAWE_STATUS_DONE);
-    put_whole_done(RAWE_STATUS_DONE);
+    operation->done(operation, RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
     two_routes_over();
 }
@@ -613,7 +558,7 @@ TEST(mca_btl_rawe_get__reads_what_the_handle_names)
     assert_int_equal(operation->handle_key, 9);
     assert_int_equal(operation->offset, 7);
     assert_int_equal(operation->len_bytes, 5000);
-    assert_int_equal(operation->atomic, 0);
+    assert_int_equal(operation->kind, RAWE_FRAGMENT_GET);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(reported, 0);
     operation->done(operation, RAWE_STATUS_DONE);

@@ -122,8 +122,6 @@ static int free_lists_init(mca_btl_rawe_module_t *module)
                                     head_bytes + module->super.btl_max_send_size, 0),
         mca_btl_rawe_free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t),
                                     head_bytes, 0),
-        mca_btl_rawe_free_list_init(&module->fragments_parts, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                                    head_bytes, 0),
         mca_btl_rawe_free_list_init(&module->registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
                                     sizeof(mca_btl_rawe_registration_t), 0),
     };
@@ -141,7 +139,6 @@ static void free_lists_destruct(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->fragments_small);
     OBJ_DESTRUCT(&module->fragments_large);
     OBJ_DESTRUCT(&module->fragments_bare);
-    OBJ_DESTRUCT(&module->fragments_parts);
     OBJ_DESTRUCT(&module->registrations);
 }
 

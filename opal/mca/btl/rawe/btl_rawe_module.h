@@ -72,8 +72,7 @@ typedef struct mca_btl_rawe_module {
     mca_btl_base_module_error_cb_fn_t error_callback;
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
-    opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
-    opal_free_list_t fragments_parts; /**< the same, of PUTs; lock held: the thread takes them */
+    opal_free_list_t fragments_bare;  /**< hold nothing: PUT, GET */
     opal_free_list_t registrations;
     struct mca_btl_rawe_module *next_finalized;
     opal_mutex_t endpoints_lock; /**< also while sockets are opened */

@@ -42,10 +42,7 @@ typedef struct mca_btl_rawe_access {
     void *context;
     void *cbdata;
     uint64_t before; /**< result of an atomic operation without a place for it */
-    union {
-        struct rawe_send put;
-        struct rawe_operation operation;
-    };
+    struct rawe_operation operation;
 } mca_btl_rawe_access_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_access_t);
 OBJ_CLASS_INSTANCE(mca_btl_rawe_access_t, opal_free_list_item_t, NULL, NULL);
@@ -204,16 +201,6 @@ static void access_done(mca_btl_rawe_access_t *access, int status)
     access_free(access);
 }
 
-/** rawe_send.done of a PUT. */
-static void put_done(struct rawe_send *send, enum rawe_status status)
-{
-    mca_btl_rawe_access_t *access =
-        (mca_btl_rawe_access_t *)((char *)send - offsetof(mca_btl_rawe_access_t, put));
-
-    --access->endpoint->awaited;
-    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-}
-
 /** The memory named does not allow the access. */
 static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
 {
@@ -281,41 +268,30 @@ static int report_local(mca_btl_rawe_access_t *access, enum rawe_refusal refusal
     return OPAL_SUCCESS;
 }
 
-/** Begin an access to a peer's memory: `put`, or an operation whose `atomic` has been entered. */
-static int begin(mca_btl_rawe_access_t *access, bool put, uint64_t remote_address,
+/** Begin an access to a peer's memory, what is special of whose kind has been entered. */
+static int begin(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_address,
                  const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
 {
     struct rma_endpoint *endpoint = access->endpoint;
-    uint64_t offset = remote_address - remote_handle->base;
+    struct rawe_operation *operation = &access->operation;
     mca_btl_base_endpoint_t *base = through(endpoint);
 
     if (OPAL_UNLIKELY(NULL == base)) {
         access_free(access);
         return OPAL_ERR_UNREACH;
     }
-    if (put) {
-        access->put = (struct rawe_send){
-            .done = put_done,
-            .pieces = {{local, size}},
-            .piece_count = 1,
-            .handle_index = remote_handle->index,
-            .handle_key = remote_handle->key,
-            .offset = offset,
-        };
-    } else {
-        access->operation.done = operation_done;
-        access->operation.handle_index = remote_handle->index;
-        access->operation.handle_key = remote_handle->key;
-        access->operation.offset = offset;
-        access->operation.len_bytes = size;
-        access->operation.to = local;
-    }
+    operation->done = operation_done;
+    operation->handle_index = remote_handle->index;
+    operation->handle_key = remote_handle->key;
+    operation->offset = remote_address - remote_handle->base;
+    operation->len_bytes = size;
+    operation->local = local;
+    operation->kind = kind;
+    operation->spreads = false;
     mca_btl_rawe_lock();
     base = base->in_order;
     ++endpoint->awaited; /* before it may be done */
-    bool taken = put ? rawe_peer_put_short(&base->peer, &access->put) ||
-                           rawe_balance_put(&base->peer, &access->put, NULL)
-                     : rawe_peer_operate(&base->peer, &access->operation);
+    bool taken = rawe_balance_operate(&base->peer, operation);
     endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
@@ -327,12 +303,13 @@ static int begin(mca_btl_rawe_access_t *access, bool put, uint64_t remote_addres
 }
 
 /** PUT or GET. */
-static int transfer(mca_btl_rawe_access_t *access, bool put, uint64_t remote_address,
+static int transfer(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_address,
                     const mca_btl_base_registration_handle_t *remote_handle, size_t size)
 {
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    bool put = RAWE_FRAGMENT_PUT == kind;
     void *local = access->local_address;
     if (0 == size) {
         access_done(access, OPAL_SUCCESS);
@@ -347,9 +324,7 @@ static int transfer(mca_btl_rawe_access_t *access, bool put, uint64_t remote_add
         }
         return report_local(access, refusal);
     }
-    access->operation.atomic = 0;
-    access->operation.compare = 0;
-    return begin(access, put, remote_address, remote_handle, size, local);
+    return begin(access, kind, remote_address, remote_handle, size, local);
 }
 
 static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -363,7 +338,7 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     (void)order;
     return transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
-        true, remote_address, remote_handle, size);
+        RAWE_FRAGMENT_PUT, remote_address, remote_handle, size);
 }
 
 static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -377,7 +352,7 @@ static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     (void)order;
     return transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
-        false, remote_address, remote_handle, size);
+        RAWE_FRAGMENT_GET, remote_address, remote_handle, size);
 }
 
 /** An atomic operation whose result goes to `result`, or nowhere. */
@@ -413,7 +388,7 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
     access->operation.atomic = (uint8_t)atomic;
     access->operation.operand = operand;
     access->operation.compare = compare;
-    return begin(access, false, remote_address, remote_handle, size, before);
+    return begin(access, RAWE_FRAGMENT_ATOMIC, remote_address, remote_handle, size, before);
 }
 
 /**

@@ -24,7 +24,7 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
     fragment->base.des_segment_count = 1;
     fragment->list = NULL;
     fragment->unreported = false;
-    fragment->rdma.whole = NULL;
+    fragment->rdma.callback = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
@@ -138,13 +138,13 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
 }
 
 /** Report a PUT or GET, and dispose of it. */
-static void rdma_done(mca_btl_rawe_fragment_t *fragment)
+static void rdma_report(mca_btl_rawe_fragment_t *fragment, int status)
 {
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
 
-    fragment->rdma.callback(btl, fragment->endpoint, fragment->rdma.local_address,
+    fragment->rdma.callback(btl, fragment->endpoint, fragment->operation.local,
                             fragment->rdma.local_handle, fragment->rdma.context,
-                            fragment->rdma.cbdata, fragment->status);
+                            fragment->rdma.cbdata, status);
     mca_btl_rawe_free(btl, &fragment->base);
 }
 
@@ -206,8 +206,8 @@ void mca_btl_rawe_send_complete_deferred(void)
         mca_btl_rawe_fragment_t *fragment = state->complete_first;
         state->complete_first = fragment->next_complete;
         fragment->unreported = false;
-        if (NULL != fragment->rdma.whole) {
-            rdma_done(fragment);
+        if (NULL != fragment->rdma.callback) {
+            rdma_report(fragment, fragment->status);
         } else {
             report_complete(fragment, fragment->status);
         }
@@ -366,48 +366,6 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-static mca_btl_rawe_fragment_t *fragment_of_put(struct rawe_send *send)
-{
-    return (mca_btl_rawe_fragment_t *)((char *)send -
-                                       offsetof(mca_btl_rawe_fragment_t, message.send));
-}
-
-/** rawe_send.done of a PUT, or part of one: the far side has placed all of it, or never will. */
-static void put_done(struct rawe_send *send, enum rawe_status status)
-{
-    mca_btl_rawe_fragment_t *fragment = fragment_of_put(send);
-    mca_btl_rawe_fragment_t *whole = fragment->rdma.whole;
-
-    if (RAWE_STATUS_DONE != status && OPAL_SUCCESS == whole->status) {
-        whole->status = opal_status(status);
-    }
-    if (fragment != whole) {
-        mca_btl_rawe_free(NULL, &fragment->base);
-    }
-    if (0 == --whole->rdma.parts) {
-        rdma_done(whole);
-    }
-}
-
-/**
- * rawe_send.split of a PUT, or part of one. The progress thread may be here while MPI's thread
- * takes a fragment without the lock, and without threads Open MPI's lists are not atomic: parts
- * have one of their own, which is used inside the engines only.
- */
-static struct rawe_send *put_split(struct rawe_send *send)
-{
-    mca_btl_rawe_fragment_t *whole = fragment_of_put(send)->rdma.whole;
-    mca_btl_rawe_fragment_t *part =
-        fragment_take(&whole->endpoint->module->fragments_parts, whole->endpoint);
-
-    if (OPAL_UNLIKELY(NULL == part)) {
-        return NULL;
-    }
-    part->rdma.whole = whole;
-    ++whole->rdma.parts;
-    return &part->message.send;
-}
-
 /** The peer does not let us read what it has offered: the receiver would never learn why. */
 static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
 {
@@ -423,8 +381,8 @@ static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refus
     }
 }
 
-/** rawe_operation.done of a GET. */
-static void get_done(struct rawe_operation *operation, enum rawe_status status)
+/** rawe_operation.done */
+static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment =
         (mca_btl_rawe_fragment_t *)((char *)operation -
@@ -433,16 +391,14 @@ static void get_done(struct rawe_operation *operation, enum rawe_status status)
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
         get_refused(fragment->endpoint, operation->refusal);
     }
-    fragment->status = opal_status(status);
-    rdma_done(fragment);
+    rdma_report(fragment, opal_status(status));
 }
 
 /** Begin a PUT or GET, which goes over all routes to the process. Lock held. False without memory. */
 static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
 {
     struct rawe_peer *peer = &fragment->endpoint->peer, *each = peer;
-    bool taken = fragment->rdma.get ? rawe_peer_operate(peer, &fragment->operation)
-                                    : rawe_balance_put(peer, &fragment->message.send, put_split);
+    bool taken = rawe_balance_operate(peer, &fragment->operation);
 
     do {
         mca_btl_base_endpoint_t *endpoint = each->config.owner;
@@ -473,45 +429,30 @@ static void rdma_handed_over(struct mca_btl_rawe_work *work)
 }
 
 /** A PUT or GET, which begins now, or when the thread that is inside leaves. */
-static int rdma(struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+static int rdma(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local_address,
                 uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-                const mca_btl_base_registration_handle_t *remote_handle, size_t size, bool get,
+                const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_take(&endpoint->module->fragments_bare, endpoint);
-    uint64_t offset = remote_address - remote_handle->base;
 
     if (OPAL_UNLIKELY(NULL == fragment)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     fragment->rdma.callback = callback;
-    fragment->rdma.local_address = local_address;
     fragment->rdma.local_handle = local_handle;
     fragment->rdma.context = context;
     fragment->rdma.cbdata = cbdata;
-    fragment->rdma.get = get;
-    fragment->rdma.whole = fragment;
-    fragment->rdma.parts = 1;
-    fragment->status = OPAL_SUCCESS;
-    if (get) {
-        fragment->operation = (struct rawe_operation){
-            .done = get_done,
-            .handle_index = remote_handle->index,
-            .handle_key = remote_handle->key,
-            .offset = offset,
-            .len_bytes = size,
-            .to = local_address,
-        };
-    } else {
-        fragment->message.send = (struct rawe_send){
-            .done = put_done,
-            .pieces = {{local_address, size}},
-            .piece_count = 1,
-            .handle_index = remote_handle->index,
-            .handle_key = remote_handle->key,
-            .offset = offset,
-        };
-    }
+    fragment->operation = (struct rawe_operation){
+        .done = rdma_done,
+        .handle_index = remote_handle->index,
+        .handle_key = remote_handle->key,
+        .offset = remote_address - remote_handle->base,
+        .len_bytes = size,
+        .local = local_address,
+        .kind = kind,
+        .spreads = true,
+    };
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
         fragment->work.perform = rdma_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);
@@ -539,8 +480,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
         callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    return rdma(endpoint, local_address, remote_address, local_handle, remote_handle, size, false,
-                callback, context, cbdata);
+    return rdma(endpoint, RAWE_FRAGMENT_PUT, local_address, remote_address, local_handle,
+                remote_handle, size, callback, context, cbdata);
 }
 
 int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -553,6 +494,6 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     (void)btl;
     (void)flags;
     (void)order;
-    return rdma(endpoint, local_address, remote_address, local_handle, remote_handle, size, true,
-                callback, context, cbdata);
+    return rdma(endpoint, RAWE_FRAGMENT_GET, local_address, remote_address, local_handle,
+                remote_handle, size, callback, context, cbdata);
 }

@@ -16,30 +16,25 @@
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u
 
-/** A descriptor of Open MPI's, with the message or PUT that is made of it. */
+/** A descriptor of Open MPI's, with the message, PUT or GET that is made of it. */
 typedef struct mca_btl_rawe_fragment {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segments[2];
     struct mca_btl_base_endpoint_t *endpoint;
     opal_free_list_t *list;
     union {
-        struct rawe_message message;     /**< of a PUT, `send` only */
-        struct rawe_operation operation; /**< of a GET */
+        struct rawe_message message;
+        struct rawe_operation operation; /**< PUT or GET */
     };
     struct mca_btl_rawe_work work;               /**< to send it, when another thread is inside */
     struct mca_btl_rawe_fragment *next_complete; /**< see mca_btl_rawe_send_complete_deferred */
     int status;                                  /**< ... with which it is complete */
     bool unreported;                             /**< ... and it is in that list */
     struct {
-        mca_btl_base_rdma_completion_fn_t callback;
-        void *local_address;
+        mca_btl_base_rdma_completion_fn_t callback; /**< NULL: a message */
         mca_btl_base_registration_handle_t *local_handle;
         void *context;
         void *cbdata;
-        struct mca_btl_rawe_fragment
-            *whole;     /**< itself, or the PUT that it is a part of; NULL: a send */
-        unsigned parts; /**< of a whole: how many are not complete */
-        bool get;       /**< it is a GET, not a PUT */
     } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;

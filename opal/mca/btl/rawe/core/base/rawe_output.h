@@ -58,8 +58,9 @@ struct rawe_sendqueue;
 /** Result of an operation, for its caller. */
 enum rawe_status {
     RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED = -1, /**< connection failed or closed before the peer had it all */
-    RAWE_STATUS_BUSY = -2,   /**< no room at the moment; nothing was taken */
+    RAWE_STATUS_FAILED = -1,  /**< connection failed or closed before the peer had it all */
+    RAWE_STATUS_BUSY = -2,    /**< no room at the moment; nothing was taken */
+    RAWE_STATUS_DROPPED = -3, /**< not reported, as the process finalizes: only free memory */
 };
 
 /** Something to send that stays in the caller's memory. The caller owns it until `done`. */
@@ -75,17 +76,18 @@ struct rawe_send {
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
      * PUT or REPLY in one piece: it may go by another connection, wholly or in part; NULL: it may
-     * not. Returns memory for a send that takes over a part, whose `done` is called like this one's,
-     * besides; or NULL.
+     * not. Returns memory of the engine's for a send that takes over a part, whose `done` is called
+     * like this one's, besides; or NULL.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
-    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
-    uint8_t tag;  /**< MESSAGE; REPLY: enum rawe_refusal */
-    bool relaxed; /**< no caller waits for `done`: its acknowledgement may ride on other frames */
-    bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
-    bool copies;  /**< record: copied into a frame, see rawe_conn_send_record */
+    uint8_t kind;  /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
+    uint8_t tag;   /**< MESSAGE; REPLY: enum rawe_refusal */
+    bool relaxed;  /**< no caller waits for `done`: its acknowledgement may ride on other frames */
+    bool internal; /**< memory of the engine's: `done` frees it, also while the process finalizes */
+    bool ordered;  /**< MESSAGE: delivered in the order of sending among its like */
+    bool copies;   /**< record: copied into a frame, see rawe_conn_send_record */
     uint32_t handle_index; /**< record: of the handle; REPLY: of the operation */
     uint64_t handle_key;   /**< record: the same */
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */

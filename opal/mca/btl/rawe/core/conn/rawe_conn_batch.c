@@ -520,6 +520,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
         .piece_count = 1,
         .kind = RAWE_FRAGMENT_BUNDLE,
         .relaxed = true,
+        .internal = true,
         .ordered = true,
     };
     rawe_sendqueue_push_first(queue, &bundle->send);

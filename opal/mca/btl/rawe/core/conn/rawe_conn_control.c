@@ -448,10 +448,8 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum
     }
     while (list != NULL) {
         struct rawe_send *next = list->next;
-        /* While the process finalizes, nothing is reported; the engine gets its own memory back. */
-        if (!engine->finalizing || list->kind == RAWE_FRAGMENT_BUNDLE ||
-            list->kind == RAWE_FRAGMENT_REPLY) {
-            list->done(list, status);
+        if (!engine->finalizing || list->internal) {
+            list->done(list, engine->finalizing ? RAWE_STATUS_DROPPED : status);
         }
         list = next;
     }

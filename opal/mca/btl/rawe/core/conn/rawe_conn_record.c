@@ -29,88 +29,115 @@ struct rawe_served {
 
 /* ---- initiator ---- */
 
-static void part_done(struct rawe_operation *operation, enum rawe_status status)
+/** rawe_send.done of all parts of an operation, and of its place in a list. */
+static void part_done(struct rawe_send *send, enum rawe_status status)
 {
+    struct rawe_operation_part *part = (struct rawe_operation_part *)(void *)send;
+    struct rawe_operation *operation = part->operation;
+    if (part != &operation->request && part != &operation->completion) {
+        free(part);
+    }
+    if (status == RAWE_STATUS_DROPPED) {
+        return;
+    }
     if (status != RAWE_STATUS_DONE) {
         operation->status = status;
+        if (part == &operation->request && operation->table != NULL) {
+            rawe_operation_remove(operation); /* no reply will come */
+            operation->parts--;
+        }
     }
     if (--operation->parts == 0) {
         operation->done(operation, operation->status);
     }
 }
 
-/** rawe_send.done of an operation's place in a list. */
-static void completion_done(struct rawe_send *send, enum rawe_status status)
+/** rawe_send.split of the data of a PUT. */
+static struct rawe_send *split_data(struct rawe_send *send)
 {
-    part_done((struct rawe_operation *)(void *)((char *)send -
-                                                offsetof(struct rawe_operation, completion)),
-              status);
+    struct rawe_operation *operation = ((struct rawe_operation_part *)(void *)send)->operation;
+    struct rawe_operation_part *part = malloc(sizeof(*part));
+    if (part == NULL) {
+        return NULL;
+    }
+    part->operation = operation;
+    operation->parts++;
+    return &part->send;
 }
 
-/** rawe_send.done of a request that was queued: it is in a frame, or never will be. */
-static void request_done(struct rawe_send *send, enum rawe_status status)
+struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies)
 {
-    struct rawe_operation *operation =
-        (struct rawe_operation *)(void *)((char *)send - offsetof(struct rawe_operation, request));
-    if (status != RAWE_STATUS_DONE &&
-        rawe_operation_find(operation->table, operation->index, operation->key, operation->peer_key,
-                            operation->peer_port) == operation) {
-        rawe_operation_remove(operation->table, operation); /* no reply will come */
-        operation->parts--;
-    }
-    part_done(operation, status);
-}
-
-bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_send *request = &operation->request;
-    if (!rawe_operation_enter(&engine->operations, operation)) {
-        return false;
-    }
-    bool get = operation->atomic == 0;
-    operation->peer_key = rawe_conn_preferred_key(conn);
-    operation->peer_port = rawe_conn_preferred_port(conn);
+    bool put = operation->kind == RAWE_FRAGMENT_PUT;
+    struct rawe_send *send = &operation->request.send;
+    operation->table = NULL;
     operation->refusal = RAWE_REFUSAL_NONE;
     operation->status = RAWE_STATUS_DONE;
-    operation->left_bytes = operation->len_bytes;
-    operation->progress_ns = now_ns;
-    operation->queued = false;
-    operation->parts = 1;
-    operation->completion.done = completion_done;
-    operation->completion.kind = RAWE_FRAGMENT_GET;
-    rawe_request_encode(operation->request_bytes,
-                        &(struct rawe_request){
-                            .operation = operation->index,
-                            .key = operation->key,
-                            .atomic = operation->atomic,
-                            .word_bytes = get ? 0 : (uint8_t)operation->len_bytes,
-                            .operand = get ? operation->len_bytes : operation->operand,
-                            .compare = operation->compare,
-                        });
-    *request = (struct rawe_send){
-        .done = request_done,
-        .pieces = {{operation->request_bytes, RAWE_REQUEST_BYTES}},
+    operation->parts = put ? 1 : 2;
+    operation->request.operation = operation->completion.operation = operation;
+    *send = (struct rawe_send){
+        .done = part_done,
+        .split = put && operation->spreads ? split_data : NULL,
+        .pieces = {{put ? operation->local : operation->request_bytes,
+                    put ? operation->len_bytes : RAWE_REQUEST_BYTES}},
         .piece_count = 1,
-        .kind = get ? RAWE_FRAGMENT_GET : RAWE_FRAGMENT_ATOMIC,
-        .relaxed = true,
-        .copies = true,
+        .kind = operation->kind,
+        .relaxed = !put,
+        .copies = copies,
         .handle_index = operation->handle_index,
         .handle_key = operation->handle_key,
         .offset = operation->offset,
     };
+    return send;
+}
+
+/** Enter an operation that has a reply in the table, and write its request. False: not now. */
+static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    bool get = operation->kind == RAWE_FRAGMENT_GET;
+    if (!rawe_operation_enter(&engine->operations, operation)) {
+        return false;
+    }
+    operation->peer_key = rawe_conn_preferred_key(conn);
+    operation->peer_port = rawe_conn_preferred_port(conn);
+    operation->left_bytes = operation->len_bytes;
+    operation->progress_ns = now_ns;
+    operation->completion.send.done = part_done;
+    operation->completion.send.kind = RAWE_FRAGMENT_GET;
+    rawe_request_encode(operation->request_bytes,
+                        &(struct rawe_request){
+                            .operation = operation->index,
+                            .key = operation->key,
+                            .atomic = get ? 0 : operation->atomic,
+                            .word_bytes = get ? 0 : (uint8_t)operation->len_bytes,
+                            .operand = get ? operation->len_bytes : operation->operand,
+                            .compare = get ? 0 : operation->compare,
+                        });
     engine->counters.operations_sent++;
-    if (rawe_conn_send_record(conn, request, now_ns) == RAWE_STATUS_BUSY) {
-        operation->queued = true;
-        operation->parts = 2;
-        rawe_conn_send(conn, request, now_ns);
-    } else if (conn->handshake.state == RAWE_CONN_FAILED) {
-        rawe_operation_remove(&engine->operations, operation);
-        operation->completion.next = NULL;
-        rawe_conn_complete(engine, &operation->completion, RAWE_STATUS_FAILED);
+    return true;
+}
+
+bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
+{
+    bool put = operation->kind == RAWE_FRAGMENT_PUT;
+    struct rawe_send *send = rawe_conn_begin_operation(operation, true);
+    if (!put && !enter(conn, operation, now_ns)) {
+        return false;
+    }
+    enum rawe_status status = rawe_conn_send_record(conn, send, now_ns);
+    if (status == RAWE_STATUS_FAILED) {
+        send->next = NULL;
+        rawe_conn_complete(conn->engine, send, status);
         return true;
     }
-    rawe_conn_await_reply(conn, now_ns);
+    if (status == RAWE_STATUS_BUSY) {
+        rawe_conn_send(conn, send, now_ns);
+    } else if (!put) {
+        part_done(send, status); /* the request has been copied */
+    }
+    if (!put) {
+        rawe_conn_await_reply(conn, now_ns);
+    }
     return true;
 }
 
@@ -169,9 +196,9 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
             return;
         }
     }
-    rawe_operation_remove(operation->table, operation);
-    operation->completion.next = NULL;
-    rawe_conn_complete(engine, &operation->completion,
+    rawe_operation_remove(operation);
+    operation->completion.send.next = NULL;
+    rawe_conn_complete(engine, &operation->completion.send,
                        refused ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
 }
 
@@ -285,6 +312,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
         .kind = RAWE_FRAGMENT_REPLY,
         .tag = (uint8_t)refusal,
         .relaxed = true,
+        .internal = true,
         .copies = copies,
         .handle_index = request->operation,
         .handle_key = request->key,

@@ -9,9 +9,12 @@
 
 #include "rawe_conn_state.h"
 
+/** What an operation sends: its request, or the data of a PUT, `copies`: into a frame. */
+struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies);
+
 /**
  * Begin an operation, whose fields are set: `done` is called in the end, maybe before this returns.
- * False at the limit, or without memory: nothing was taken.
+ * A PUT must be one that can be copied. False at the limit, or without memory: nothing was taken.
  */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 

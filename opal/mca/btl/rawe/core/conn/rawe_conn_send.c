@@ -183,7 +183,8 @@ bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, 
     return true;
 }
 
-bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
+/** Copy a record into the frame that is held back. It still waits for the end of the round. */
+static bool coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
 {
     if (!rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
         return false;
@@ -716,7 +717,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
     if (conn->sendwin.held != NULL) {
-        if (rawe_conn_coalesce_record(conn, send)) {
+        if (coalesce_record(conn, send)) {
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
             }

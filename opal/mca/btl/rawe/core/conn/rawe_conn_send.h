@@ -16,9 +16,6 @@
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes);
 
-/** The same for a record that is copied. The frame still waits for the end of the round. */
-bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send);
-
 /** Would a record with `data_bytes` of data join others in a frame that is held back? */
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
 

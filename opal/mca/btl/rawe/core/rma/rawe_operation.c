@@ -52,12 +52,13 @@ bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operat
     return true;
 }
 
-void rawe_operation_remove(struct rawe_operation_table *table,
-                           const struct rawe_operation *operation)
+void rawe_operation_remove(struct rawe_operation *operation)
 {
+    struct rawe_operation_table *table = operation->table;
     table->entries[operation->index] = NULL;
     table->next = operation->index;
     table->in_use--;
+    operation->table = NULL;
 }
 
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
@@ -93,13 +94,13 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
 {
     bool fits = offset <= operation->len_bytes && len_bytes <= operation->len_bytes - offset &&
                 len_bytes <= operation->left_bytes;
-    return fits ? operation->to + offset : NULL;
+    return fits ? operation->local + offset : NULL;
 }
 
 /** Has its request left the queue? Its `done` may be deferred still. */
 static bool request_gone(const struct rawe_operation *operation)
 {
-    return !operation->queued || operation->request.framed_bytes == operation->request.total_bytes;
+    return operation->request.send.framed_bytes == operation->request.send.total_bytes;
 }
 
 struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
@@ -111,9 +112,9 @@ struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, ui
         if (operation != NULL && operation->peer_key == peer_key &&
             operation->peer_port == peer_port && operation->len_bytes >= least_bytes &&
             request_gone(operation)) {
-            rawe_operation_remove(table, operation);
-            *tail = &operation->completion;
-            tail = &operation->completion.next;
+            rawe_operation_remove(operation);
+            *tail = &operation->completion.send;
+            tail = &operation->completion.send.next;
         }
     }
     return tail;

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Operations on a peer's registered memory that bring something back: GET and ATOMIC. The request
- * names its operation by index and key, the REPLY brings both back with the data; the table finds
- * the operation by them.
+ * Operations on a peer's registered memory: PUT, GET and ATOMIC. Those that bring something back are
+ * in a table: the request names its operation by index and key, the REPLY brings both back with the
+ * data. A PUT is complete when its data has been acknowledged.
  */
 #ifndef RAWE_OPERATION_H
 #define RAWE_OPERATION_H
@@ -27,34 +27,43 @@
  */
 #define RAWE_OPERATION_SHORT_BYTES 64u
 
+struct rawe_operation;
+
+/** Something that an operation sends; or its place in a list of what is complete. */
+struct rawe_operation_part {
+    struct rawe_send send; /**< first: cast back from it */
+    struct rawe_operation *operation;
+};
+
 /** The caller owns it until `done`. */
 struct rawe_operation {
     /**
-     * The result is there, or never will be. On RAWE_STATUS_FAILED `refusal` says why, and is
-     * RAWE_REFUSAL_NONE when the connection has failed.
+     * The result is there (PUT: the peer has the data), or never will be. On RAWE_STATUS_FAILED
+     * `refusal` says why, and is RAWE_REFUSAL_NONE when the connection has failed.
      */
     void (*done)(struct rawe_operation *operation, enum rawe_status status);
     uint32_t handle_index;
     uint64_t handle_key;
     uint64_t offset;    /**< in the handle */
-    uint64_t len_bytes; /**< GET: to read, not 0; ATOMIC: of the word, 4 or 8 */
-    uint8_t *to;        /**< where the result goes: `len_bytes` */
-    uint8_t atomic;     /**< enum rawe_atomic; 0: GET */
+    uint64_t len_bytes; /**< PUT, GET: not 0; ATOMIC: of the word, 4 or 8 */
+    uint8_t *local;     /**< `len_bytes`: the data of a PUT; else where the result goes */
+    uint8_t kind;       /**< RAWE_FRAGMENT_PUT, _GET or _ATOMIC */
+    bool spreads;   /**< PUT: in parts over all routes to the process; else a short one is copied */
+    uint8_t atomic; /**< ATOMIC: enum rawe_atomic */
     uint64_t operand, compare;
     /* the engine's */
-    struct rawe_operation_table *table;
+    struct rawe_operation_table *table; /**< NULL: it is not in one */
     enum rawe_refusal refusal;
     enum rawe_status status;
-    uint8_t parts;        /**< request and reply, as far as they are not finished */
-    bool queued;          /**< the request could not be copied at once */
+    unsigned parts;       /**< what is sent, and the reply, as far as they are not finished */
     uint32_t index;       /**< in the table */
     uint64_t key;         /**< never used before */
     uint64_t left_bytes;  /**< of the result */
     uint64_t progress_ns; /**< when it began, or some of the result came last */
     uint32_t peer_key;    /**< of the interface that its connection belongs to */
     uint16_t peer_port;
-    struct rawe_send request;
-    struct rawe_send completion; /**< a place in lists of what is complete */
+    struct rawe_operation_part request;    /**< or the data of a PUT */
+    struct rawe_operation_part completion; /**< of the reply */
     uint8_t request_bytes[RAWE_REQUEST_BYTES];
 };
 
@@ -70,9 +79,8 @@ void rawe_operation_table_free(struct rawe_operation_table *table);
 /** Enter an operation, and give it index and key. False at the limit, or without memory. */
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
 
-/** It is over. */
-void rawe_operation_remove(struct rawe_operation_table *table,
-                           const struct rawe_operation *operation);
+/** Take it out of its table: nothing more will come. */
+void rawe_operation_remove(struct rawe_operation *operation);
 
 /** The operation under way to that peer that a REPLY names; NULL: none. */
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 
 /*
@@ -248,12 +249,11 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
     return true;
 }
 
-bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
-                      struct rawe_send *(*split)(struct rawe_send *send))
+bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
-    rawe_peer_describe_put(send, false);
-    send->split = split;
-    return send_balanced(peer, send);
+    bool put = operation->kind == RAWE_FRAGMENT_PUT;
+    return (!(put && operation->spreads) && rawe_peer_operate(peer, operation)) ||
+           (put && send_balanced(peer, rawe_conn_begin_operation(operation, false)));
 }
 
 bool rawe_balance_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)

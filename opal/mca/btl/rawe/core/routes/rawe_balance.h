@@ -37,12 +37,11 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
                         uint64_t grain_bytes);
 
 /**
- * Send PUT data by the routes to a process; those take part that have `peer.takes_part`. The caller
- * sets the piece, handle and `done`, which is called in the end. `split` is rawe_send's; NULL: all
- * goes by the peer's own. False without memory: nothing was taken.
+ * Begin an operation on memory of a process, whose fields are set; `done` is called in the end, maybe
+ * before this returns. Routes that have `peer.takes_part` carry a PUT that spreads. False without
+ * memory: nothing was taken.
  */
-bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
-                      struct rawe_send *(*split)(struct rawe_send *send));
+bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 /** rawe_callbacks.long_reply: the same for the reply to a GET, for connections of peer objects. */
 bool rawe_balance_reply(void *context, struct rawe_conn *conn, struct rawe_send *send);

@@ -350,47 +350,15 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
     return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
 }
 
-void rawe_peer_describe_put(struct rawe_send *send, bool copies)
-{
-    send->kind = RAWE_FRAGMENT_PUT;
-    send->tag = 0;
-    send->transmitted = NULL;
-    send->ordered = false;
-    send->relaxed = false;
-    send->copies = copies;
-}
-
-bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
-{
-    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
-    if (conn == NULL || !rawe_conn_copies_record(conn, send->pieces[0].len_bytes)) {
-        return false;
-    }
-    rawe_peer_describe_put(send, true);
-    send->split = NULL;
-    if (rawe_conn_coalesce_record(conn, send)) {
-        return true; /* without reading the clock */
-    }
-    if (rawe_conn_send_record(conn, send, now_ns(peer)) == RAWE_STATUS_BUSY) {
-        rawe_conn_send(conn, send, peer->engine->now_ns);
-    } else if (conn->handshake.state == RAWE_CONN_FAILED) {
-        send->next = NULL;
-        rawe_conn_complete(peer->engine, send, RAWE_STATUS_FAILED);
-    }
-    return true;
-}
-
-/** The time for an operation. A GET that joins others in a frame that is held back needs none. */
-static uint64_t operation_time_ns(const struct rawe_peer *peer, const struct rawe_conn *conn,
-                                  const struct rawe_operation *operation)
-{
-    bool joins = operation->atomic == 0 && rawe_conn_record_joins(conn, RAWE_REQUEST_BYTES);
-    return joins ? peer->engine->now_ns : now_ns(peer);
-}
-
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
-    return conn != NULL &&
-           rawe_conn_operate(conn, operation, operation_time_ns(peer, conn, operation));
+    bool put = operation->kind == RAWE_FRAGMENT_PUT;
+    if (conn == NULL || (put && !rawe_conn_copies_record(conn, operation->len_bytes))) {
+        return false;
+    }
+    /* What joins others in a frame that is held back needs no time. */
+    bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
+                 rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
+    return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }

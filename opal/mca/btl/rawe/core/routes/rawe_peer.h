@@ -166,16 +166,9 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
 
 /**
- * Send PUT data in one piece that can be copied into a frame: it shares one with others. The caller
- * sets the piece, handle and `done`, which is called in the end. False when it cannot be copied, or
- * without memory: nothing was taken, rawe_balance_put takes it.
+ * GET, ATOMIC, or a PUT that can be copied into a frame: see rawe_conn_operate. False for a longer
+ * PUT, too: rawe_balance_operate takes them all.
  */
-bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send);
-
-/** What the caller of PUT data does not set, but `split`; `copies`: into a frame. */
-void rawe_peer_describe_put(struct rawe_send *send, bool copies);
-
-/** GET or ATOMIC: see rawe_conn_operate. */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 #endif

@@ -101,6 +101,7 @@ static struct rawe_send *cut(struct rawe_sendqueue *queue, struct rawe_send *sen
     uint64_t at_bytes = send->framed_bytes + stay_bytes;
     uint64_t rest_bytes = send->total_bytes - at_bytes;
     *rest = *send;
+    rest->internal = true;
     rest->pieces[0].base = (uint8_t *)send->pieces[0].base + at_bytes;
     rest->pieces[0].len_bytes = rest_bytes;
     rest->offset += at_bytes;
