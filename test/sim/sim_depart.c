@@ -29,7 +29,7 @@ enum departing {
     FINALIZING, /**< it gets no more reports */
 };
 
-/** Is there an end of a connection whose other end is closed, and which does not know it? */
+/** Is this end connected, and the other closed, or opened since without a message to connect for? */
 static bool is_half_closed(const struct sim_channel *channel)
 {
     const struct sim_channel *back = channel->node->sim->nodes[channel->peer].channels;
@@ -39,7 +39,8 @@ static bool is_half_closed(const struct sim_channel *channel)
                             back->via->far != channel->via->nic->index)) {
         back = back->next;
     }
-    return back == NULL && channel->conn->handshake.state == RAWE_CONN_OPEN;
+    return channel->conn->handshake.state == RAWE_CONN_OPEN &&
+           (back == NULL || back->conn->handshake.state != RAWE_CONN_OPEN);
 }
 
 bool sim_depart_possible(const struct sim *sim)
