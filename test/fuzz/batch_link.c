@@ -40,6 +40,7 @@ static void open_link(void)
     };
     bulk.config.use = RAWE_PORT_BULK;
     bulk.port.kind = &rawe_packet_port;
+    rawe_txqueue_init(&bulk.txqueue);
     bulk.port.word = &bulk.ring.next->tp_status;
     bulk.port.mask = TP_STATUS_USER;
 }

@@ -58,6 +58,7 @@ static void set_up(void)
     };
     bulk.config.use = RAWE_PORT_BULK;
     bulk.port.kind = &rawe_packet_port;
+    rawe_txqueue_init(&bulk.txqueue);
     bulk.port.mask = TP_STATUS_USER;
     bulk.port.word = &bulk.ring.next->tp_status;
     filled = 0;

@@ -621,6 +621,22 @@ TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
     assert_int_equal(counters(0)->frames_resent, resent);
 }
 
+/** A link says that short batches serve it better: they are made so, and longer ones again later. */
+TEST(rawe_conn_batch_frames__no_more_than_the_link_wants)
+{
+    uint32_t longest_bytes;
+    batch_connect(16);
+    batch_put(30000, 1);
+    longest_bytes = 4 * rawe_conn_segment_bytes(end(0));
+    net.node[0].engine.batches.output.longest_bytes = &longest_bytes;
+    assert_int_equal(rawe_conn_batch_frames(end(0)), 4);
+    uint64_t batches = counters(0)->batches_sent;
+    batch_put(40 * rawe_conn_segment_bytes(end(0)), 2);
+    assert_int_equal(counters(0)->batches_sent - batches, 10);
+    longest_bytes = 1; /* shorter than a frame */
+    assert_int_equal(rawe_conn_batch_frames(end(0)), 1);
+}
+
 static unsigned drops, refusals;
 
 /** A link that loses batches, and then is full for single frames. */

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,51 @@ TEST(link_transmit__full_is_never_lost)
     receive_exactly(b, 1);
     rawe_port_close(a);
     rawe_port_close(b);
+}
+
+/** Hand over a batch of ten frames that nobody takes. */
+static bool transmit_batch(struct rawe_port *bulk)
+{
+    enum { SEGMENT_BYTES = 1400, DATA_BYTES = 10 * SEGMENT_BYTES };
+    static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES], data[DATA_BYTES];
+    const struct rawe_frame packet = {.pieces = {{head, sizeof head}, {data, sizeof data}},
+                                      .piece_count = 2,
+                                      .len_bytes = sizeof head + sizeof data};
+
+    memcpy(head, net.b.mac, 6);
+    memcpy(head + 6, net.a.mac, 6);
+    return rawe_port_transmit_batch(bulk, &packet, SEGMENT_BYTES);
+}
+
+/** The qdisc has room for 64 MB: the port has its share in it, and is writable when that is sent. */
+TEST(bulk_transmit__keeps_the_qdisc_short)
+{
+    struct rawe_port_config config = fixture_config(&net, &net.a);
+    struct rawe_port_error error = {0};
+    struct rawe_port_counters counters;
+    struct rawe_port *bulk;
+    unsigned taken = 0;
+
+    config.use = RAWE_PORT_BULK;
+    fixture_run("tc qdisc replace dev ra0 root tbf rate 10mbit burst 20kb limit 64mb");
+    assert_int_equal(rawe_port_open(&bulk, &config, &error), 0);
+    assert_int_equal(bulk->batch_bytes, RAWE_BATCH_BYTES_MAX);
+    while (taken < 1000 && transmit_batch(bulk)) {
+        taken++;
+    }
+    assert_in_range(taken, 2, 2 * RAWE_BATCH_BYTES_MAX / 14000 + 2);
+    /* 1250 bytes a ms: half a second shows it what the qdisc sends. */
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(poll(&(struct pollfd){.fd = bulk->fd, .events = POLLOUT}, 1, 10000), 1);
+        while (transmit_batch(bulk)) {
+        }
+    }
+    assert_in_range(bulk->batch_bytes, 1, RAWE_BATCH_BYTES_MAX / 4);
+    rawe_port_read_counters(bulk, &counters);
+    assert_int_not_equal(counters.send_full, 0);
+    assert_int_equal(counters.send_errors, 0);
+    rawe_port_close(bulk);
+    fixture_run("tc qdisc del dev ra0 root");
 }
 
 /** Each frame that must not pass, then one that must: only that one is seen. */

@@ -223,6 +223,7 @@ static bool use_batches(mca_btl_rawe_module_t *module)
      */
     if (module->bulk->offloaded || !mca_btl_rawe_params.qdisc_bypass) {
         batches.output.transmit = module->bulk->kind->transmit_batch;
+        batches.output.longest_bytes = &module->bulk->batch_bytes;
     } /* otherwise peers may still send us some */
     return rawe_engine_use_batches(&module->engine, &batches);
 }

@@ -52,8 +52,14 @@ uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
 
 uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
 {
-    uint32_t frames = conn->engine->batches.bytes_max / rawe_conn_segment_bytes(conn);
-    return frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+    const uint32_t *longest_bytes = conn->via->batches.output.longest_bytes;
+    uint32_t bytes = conn->engine->batches.bytes_max;
+    if (longest_bytes != NULL && *longest_bytes < bytes) {
+        bytes = *longest_bytes;
+    }
+    uint32_t frames = bytes / rawe_conn_segment_bytes(conn);
+    frames = frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+    return frames != 0 ? frames : 1;
 }
 
 uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn)

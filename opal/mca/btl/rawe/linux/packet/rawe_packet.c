@@ -20,7 +20,10 @@
 #include "../sys/rawe_interface.h"
 #include "rawe_helper.h"
 
-/** Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. */
+/**
+ * Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. Of
+ * bulk: rawe_txqueue.h.
+ */
 #define SEND_BUFFER_BYTES (4 << 20)
 
 /** Receive buffer asked for by bulk. */
@@ -45,7 +48,7 @@
 #define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 
 /**
- * A batch that is refused for longer than that counts as lost. Where something drops batches before
+ * A batch that is dropped for longer than that counts as lost. Where something drops batches before
  * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
  * the kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
  */
@@ -159,6 +162,13 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     return least < 1 ? 1 : least;
 }
 
+/** The kernel charges the send buffer for a packet until the NIC has sent it, and doubles its size. */
+static void fit_send_buffer(struct rawe_packet *packet)
+{
+    widen(packet->port.fd, SO_SNDBUFFORCE, SO_SNDBUF, (int)packet->txqueue.limit_bytes / 2);
+    packet->port.batch_bytes = rawe_txqueue_batch_bytes(&packet->txqueue);
+}
+
 static void point_at_next(struct rawe_packet *packet)
 {
     packet->port.word = &packet->ring.next->tp_status;
@@ -246,6 +256,10 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
         .offloaded = bulk && (config->loopback || rawe_interface_cuts_batches(config->interface)),
     };
     point_at_next(packet);
+    if (bulk) {
+        rawe_txqueue_init(&packet->txqueue);
+        fit_send_buffer(packet);
+    }
     if (open_beside(packet, error) != 0) {
         packet_close(&packet->port);
         return -1;
@@ -282,6 +296,9 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     packet->config = config;
     port->receive_frames = receive_frames(packet, port->fd);
     point_at_next(packet);
+    if (config.use == RAWE_PORT_BULK) {
+        fit_send_buffer(packet);
+    }
     return 0;
 }
 
@@ -607,13 +624,19 @@ static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
               checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses, sizeof addresses)));
 }
 
-/** The kernel has refused a batch just now, and nothing else since a time too long ago. */
-static bool refused_too_long(struct rawe_packet *port)
+static uint64_t clock_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/** The kernel has dropped a batch just now, and taken none since a time too long ago. */
+static bool refused_too_long(struct rawe_packet *port)
+{
+    const uint64_t now_ns = clock_ns();
+
     if (port->refused_since_ns == 0) {
         port->refused_since_ns = now_ns;
     }
@@ -655,7 +678,14 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         if (code == EINTR) {
             continue;
         }
-        if (code == EAGAIN || code == ENOBUFS) {
+        if (code == EAGAIN) {
+            port->counters.send_full++;
+            if (rawe_txqueue_full(&port->txqueue, clock_ns())) {
+                fit_send_buffer(port);
+            }
+            return false;
+        }
+        if (code == ENOBUFS) {
             port->counters.send_full++;
             if (!refused_too_long(port)) {
                 return false;
@@ -668,6 +698,9 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     }
     port->refused_since_ns = 0;
     port->counters.frames_sent += frames;
+    if (rawe_txqueue_taken(&port->txqueue, packet->len_bytes)) {
+        fit_send_buffer(port);
+    }
     return true;
 }
 

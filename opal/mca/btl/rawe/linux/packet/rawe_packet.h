@@ -35,6 +35,7 @@
 #include "../port/rawe_port.h"
 #include "rawe_filter.h"
 #include "rawe_ring.h"
+#include "rawe_txqueue.h"
 
 /** What IPv4 takes from the MTU, beside the batch header. */
 #define RAWE_PACKET_OVERHEAD_BYTES 20u
@@ -67,7 +68,8 @@ struct rawe_packet {
     struct rawe_port_config config;
     struct rawe_port_counters counters;
     /* of a bulk port */
-    uint64_t refused_since_ns; /**< the kernel has taken no batch since; 0: it took the last one */
+    struct rawe_txqueue txqueue;
+    uint64_t refused_since_ns; /**< the kernel has dropped each batch since; 0: not the last one */
     struct rawe_packet_envelope envelope; /**< of the packet being received */
     uint8_t *scratch; /**< for packets without a place; NULL: in use, or never needed */
 };

@@ -101,6 +101,7 @@ struct rawe_port {
     int fd;      /**< readable when a frame waits, to sleep on */
     unsigned receive_frames; /**< that fit at least: what receiver credit is dealt out of */
     unsigned overhead_bytes; /**< of bulk: what a packet has of the MTU, beside the batch header */
+    uint32_t batch_bytes;    /**< of bulk: see rawe_batch_output.longest_bytes */
     bool offloaded;          /**< of bulk: the device cuts batches, or passes them whole */
 };
 
