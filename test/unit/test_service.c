@@ -36,7 +36,11 @@ static int serve(struct rawe_service_source *source, short events)
     char byte;
 
     source->deaf = counter->reads_nothing;
-    rawe_service_listen(source, -1, __atomic_load_n(&counter->listens, __ATOMIC_SEQ_CST));
+    const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX] = {
+        {.fd = -1},
+        {.fd = __atomic_load_n(&counter->listens, __ATOMIC_SEQ_CST), .events = POLLIN},
+    };
+    rawe_service_listen(source, wanted);
     if ((events & POLLIN) != 0) {
         if (!counter->reads_nothing && source->fd >= 0) {
             assert_int_equal(read(source->fd, &byte, 1), 1);

@@ -12,7 +12,15 @@
 static struct rawe_peer suspected; /**< whose route is in doubt */
 static unsigned rounds_meanwhile;  /**< MPI's, while the thread looks whether there are any */
 
+static unsigned sent_by_flush; /**< batches, each time */
+
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
+
+void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
+{
+    engine->counters.batches_sent += sent_by_flush;
+}
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
@@ -131,6 +139,34 @@ TEST(thread_service__does_not_spin_on_what_it_cannot_read)
     mpi_is_absent(1);
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_false(fake.listens);
+}
+
+/** More is to be sent, and the link takes some `batches` of it. */
+static void have_more_to_send(unsigned batches)
+{
+    static struct rawe_conn conn;
+
+    sent_by_flush = batches;
+    module.engine.pending = &conn;
+    take_over();
+    module.engine.pending = NULL;
+    sent_by_flush = 0;
+}
+
+TEST(thread_service__room_for_a_batch_wakes_it_while_there_is_more_to_send)
+{
+    have_more_to_send(1);
+    assert_true(fake.listens_for_room);
+    assert_false(fake.listens);
+    take_over();
+    assert_false(fake.listens_for_room);
+}
+
+/** Something drops batches on their way out: the descriptor stays ready. */
+TEST(thread_service__does_not_spin_on_room_that_is_none)
+{
+    have_more_to_send(0);
+    assert_false(fake.listens_for_room);
 }
 
 /** No other thread may come by: the program computes. */

@@ -5,6 +5,7 @@
  */
 #include "unit_module.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "btl_rawe_group.h"
@@ -37,10 +38,12 @@ void rawe_responder_wake(struct rawe_responder *responder)
 {
 }
 
-void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd)
+void rawe_responder_listen(struct rawe_responder *responder,
+                           const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX])
 {
-    fake.listens = fd >= 0;
-    assert_int_equal(other_fd >= 0, fake.listens);
+    fake.listens = wanted[0].fd >= 0;
+    fake.listens_for_room = wanted[1].fd >= 0 && (wanted[1].events & POLLOUT) != 0;
+    assert_int_equal(wanted[1].fd >= 0 && (wanted[1].events & POLLIN) != 0, fake.listens);
 }
 
 void fake_wait_in_link(unsigned frames)

@@ -39,6 +39,7 @@ struct fake {
     unsigned routes_checks;
     unsigned repairs;         /**< of the group */
     bool listens;             /**< frames wake the thread */
+    bool listens_for_room;    /**< so does room for a batch */
     unsigned internal_errors; /**< messages that are to be shown */
 };
 extern struct fake fake;

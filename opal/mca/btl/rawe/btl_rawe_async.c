@@ -51,6 +51,7 @@
 struct descriptors {
     struct pollfd polled[DESCRIPTORS_MAX];
     unsigned count;
+    uint64_t batches_sent; /**< by all modules, when it was prepared last */
 };
 
 static struct {
@@ -59,12 +60,34 @@ static struct {
     atomic_bool stopping;
 } async = {.wake_fd = -1};
 
-static void add_port(struct descriptors *descriptors, const struct rawe_port *port)
+static void add_port(struct descriptors *descriptors, const struct rawe_port *port, short events)
 {
     if (NULL != port) {
         descriptors->polled[descriptors->count++] =
-            (struct pollfd){.fd = port->fd, .events = POLLIN};
+            (struct pollfd){.fd = port->fd, .events = events};
     }
+}
+
+/** What the modules' ports have to be ready for; for room only while batches find some. */
+static void add_module(struct descriptors *descriptors, const mca_btl_rawe_module_t *module,
+                       bool sends)
+{
+    bool room = sends && rawe_engine_pending(&module->engine);
+
+    add_port(descriptors, module->link, POLLIN);
+    add_port(descriptors, module->bulk, (short)(POLLIN | (room ? POLLOUT : 0)));
+    add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside, POLLIN);
+}
+
+static uint64_t batches_sent(void)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    uint64_t sent = 0;
+
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        sent += state->modules[i]->engine.counters.batches_sent;
+    }
+    return sent;
 }
 
 /**
@@ -81,6 +104,7 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
     if (!mca_btl_rawe_lock_claim()) {
         return POLL_MIN_NS; /* MPI is back */
     }
+    uint64_t sent = batches_sent();
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         if (!module->open) {
@@ -93,11 +117,10 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
             idle = false;
         }
         if (!useless) {
-            add_port(descriptors, module->link);
-            add_port(descriptors, module->bulk);
-            add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside);
+            add_module(descriptors, module, sent != descriptors->batches_sent);
         }
     }
+    descriptors->batches_sent = sent;
     mca_btl_rawe_unlock();
     if (idle && !useless) {
         *busy_ns = 0;
@@ -161,7 +184,7 @@ static void sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
 static bool readable(const struct descriptors *descriptors)
 {
     for (unsigned i = 1; i < descriptors->count; ++i) {
-        if (0 != descriptors->polled[i].revents) {
+        if (0 != (descriptors->polled[i].revents & ~POLLOUT)) {
             return true;
         }
     }
@@ -175,7 +198,7 @@ static bool over(void)
 
 static void *thread_main(void *context)
 {
-    struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1};
+    struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1, 0};
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t rounds = 0;
 

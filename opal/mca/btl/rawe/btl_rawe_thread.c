@@ -14,6 +14,7 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 
+#include <poll.h>
 #include <time.h>
 
 /**
@@ -156,13 +157,19 @@ static bool mpi_is_absent(void)
 
 /**
  * While MPI is away and peers may want to GET, frames wake the thread. Not otherwise: what else comes
- * can wait for a PROBE, or for MPI.
+ * can wait for a PROBE, or for MPI. `room`: it also wakes when the bulk port can take another batch.
  */
-static void listen_for_frames(mca_btl_rawe_module_t *module, bool listens)
+static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
 {
-    module->thread_listens = listens;
-    rawe_responder_listen(module->responder, listens ? module->link->fd : -1,
-                          listens && NULL != module->bulk ? module->bulk->fd : -1);
+    short bulk_events = (short)((frames ? POLLIN : 0) | (room ? POLLOUT : 0));
+    const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX] = {
+        {.fd = frames ? module->link->fd : -1, .events = POLLIN},
+        {.fd = NULL != module->bulk && 0 != bulk_events ? module->bulk->fd : -1,
+         .events = bulk_events},
+    };
+
+    module->thread_listens = frames;
+    rawe_responder_listen(module->responder, wanted);
 }
 
 /** When to check routes from here; if MPI makes progress, it has done so by then. */
@@ -211,18 +218,19 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         return routes_rest_ms(module);
     }
     if (!mpi_is_absent()) {
-        listen_for_frames(module, false);
+        listen_for(module, false, false);
         module->thread_backoff = 1;
         return interval_ms * (int)rest(module, thread_mode);
     }
     if (!mca_btl_rawe_lock_claim()) {
-        listen_for_frames(module, false);
+        listen_for(module, false, false);
         module->thread_backoff = 1;
         return interval_ms;
     }
     if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
         mca_btl_rawe_group_repair();
     }
+    uint64_t batches_sent = module->engine.counters.batches_sent;
     bool useful = module->open && take_over(module);
     /* More may have come since: the peer need not probe again. */
     bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
@@ -230,9 +238,12 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
-    /* If a frame woke it that cannot be read, it does not let itself be woken again. */
-    listen_for_frames(module, module->open && 0 != mca_btl_rawe_state.handles.readable &&
-                                  (useful || !module->thread_listens));
+    /* If a frame woke it that cannot be read, or room that is none, it is not woken by that again. */
+    listen_for(module,
+               module->open && 0 != mca_btl_rawe_state.handles.readable &&
+                   (useful || !module->thread_listens),
+               module->open && rawe_engine_pending(&module->engine) &&
+                   batches_sent != module->engine.counters.batches_sent);
     mca_btl_rawe_unlock();
     module->thread_backoff = useful ? 1 : module->thread_backoff * 2;
     if (module->thread_backoff > IDLE_BACKOFF_MAX) {

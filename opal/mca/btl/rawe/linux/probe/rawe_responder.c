@@ -598,9 +598,10 @@ void rawe_responder_wake(struct rawe_responder *responder)
     rawe_service_wake(&responder->source);
 }
 
-void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd)
+void rawe_responder_listen(struct rawe_responder *responder,
+                           const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX])
 {
-    rawe_service_listen(&responder->source, fd, other_fd);
+    rawe_service_listen(&responder->source, wanted);
 }
 
 void rawe_responder_detach(struct rawe_responder *responder)

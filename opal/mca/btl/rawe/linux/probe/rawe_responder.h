@@ -77,7 +77,8 @@ struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 void rawe_responder_wake(struct rawe_responder *responder);
 
 /** As rawe_service_listen; only in the service thread. */
-void rawe_responder_listen(struct rawe_responder *responder, int fd, int other_fd);
+void rawe_responder_listen(struct rawe_responder *responder,
+                           const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /** The thread serves it no longer, so that its duty's context may go; the socket stays. */
 void rawe_responder_detach(struct rawe_responder *responder);

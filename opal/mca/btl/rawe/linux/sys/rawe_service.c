@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -41,6 +42,9 @@ struct rawe_service {
     int wake_fd; /**< eventfd, edge-triggered: never read */
     pthread_t thread;
 };
+
+static const struct rawe_service_heard nothing_heard[RAWE_SERVICE_HEARD_MAX] = {{.fd = -1},
+                                                                                {.fd = -1}};
 
 static uint64_t now_ns(void)
 {
@@ -245,7 +249,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->due_ns = 0;
     source->events = 0;
     source->watched = false;
-    source->heard[0] = source->heard[1] = -1;
+    memcpy(source->heard, nothing_heard, sizeof source->heard);
     __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
     if (!watch(service, source)) {
         source->service = NULL;
@@ -268,23 +272,23 @@ void rawe_service_unwatch(struct rawe_service_source *source)
     source->events = 0;
 }
 
-void rawe_service_listen(struct rawe_service_source *source, int fd, int other_fd)
+void rawe_service_listen(struct rawe_service_source *source,
+                         const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX])
 {
-    const int wanted[] = {fd, other_fd};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
-
-    for (unsigned i = 0; i < 2; i++) {
-        if (source->heard[i] == wanted[i]) {
+    for (unsigned i = 0; i < RAWE_SERVICE_HEARD_MAX; i++) {
+        struct rawe_service_heard *heard = &source->heard[i];
+        struct epoll_event event = {.events = (uint32_t)wanted[i].events, .data.ptr = source};
+        if (heard->fd == wanted[i].fd && heard->events == wanted[i].events) {
             continue;
         }
-        if (source->heard[i] >= 0) {
+        if (heard->fd >= 0) {
             /* Fails when the descriptor was closed: then epoll has forgotten it already. */
-            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_DEL, source->heard[i], NULL);
+            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_DEL, heard->fd, NULL);
         }
-        if (wanted[i] >= 0) {
-            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_ADD, wanted[i], &event);
+        if (wanted[i].fd >= 0) {
+            (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_ADD, wanted[i].fd, &event);
         }
-        source->heard[i] = wanted[i];
+        *heard = wanted[i];
     }
 }
 
@@ -302,7 +306,7 @@ void rawe_service_remove(struct rawe_service_source *source)
     }
     *link = source->next;
     rawe_service_unwatch(source);
-    rawe_service_listen(source, -1, -1);
+    rawe_service_listen(source, nothing_heard);
     source->service = NULL;
     pthread_mutex_unlock(&service->lock);
 }

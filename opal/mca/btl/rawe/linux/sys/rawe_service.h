@@ -16,6 +16,14 @@
 struct rawe_service;
 
 /** What a thread serves; part of its owner's struct. The owner sets the first three. */
+/** A descriptor to wait for besides. */
+struct rawe_service_heard {
+    int fd;       /**< -1: none */
+    short events; /**< POLLIN, POLLOUT */
+};
+
+#define RAWE_SERVICE_HEARD_MAX 2u
+
 struct rawe_service_source {
     /**
      * Called by the thread. `events` is what epoll(7) says of the descriptor, 0 when something else
@@ -29,7 +37,7 @@ struct rawe_service_source {
     bool deaf;
 
     struct rawe_service *service; /**< NULL: in none. From here on the service's own */
-    int heard[2];                 /**< see rawe_service_listen; -1: none */
+    struct rawe_service_heard heard[RAWE_SERVICE_HEARD_MAX]; /**< see rawe_service_listen */
     struct rawe_service_source *next;
     uint64_t due_ns;
     short events; /**< not served yet */
@@ -66,10 +74,11 @@ void rawe_service_remove(struct rawe_service_source *source);
 void rawe_service_unwatch(struct rawe_service_source *source);
 
 /**
- * Serve the source when one of these descriptors is readable, too, and no longer when those of an
- * earlier call are; -1: none. Called by `serve`. Without memory for that they are not waited for.
+ * Serve the source when one of these descriptors is ready, too, and no longer when those of an earlier
+ * call are. Called by `serve`. Without memory for that they are not waited for.
  */
-void rawe_service_listen(struct rawe_service_source *source, int fd, int other_fd);
+void rawe_service_listen(struct rawe_service_source *source,
+                         const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /** Have a source served soon; from any thread, without waiting. */
 void rawe_service_wake(struct rawe_service_source *source);
