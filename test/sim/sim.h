@@ -28,6 +28,7 @@
 #include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "routes/rawe_peer.h"
+#include "sim_event.h"
 #include "sim_nic.h"
 #include "sim_plan.h"
 #include "sim_random.h"
@@ -53,29 +54,6 @@ enum sim_event_kind {
     SIM_EVENT_PULL,      /**< some cable of a host is pulled: which one and how `value` decides */
     SIM_EVENT_PLUG,      /**< the cable of interface `value` is put back */
 };
-
-struct sim_event {
-    uint64_t at_ns;
-    uint64_t order; /**< among events of the same time */
-    uint32_t kind;  /**< enum sim_event_kind */
-    uint32_t node;
-    union {
-        struct sim_packet *packet;
-        uint64_t value;
-    };
-};
-
-/** Binary heap, earliest event first. */
-struct sim_events {
-    struct sim_event *heap;
-    size_t count, room;
-    uint64_t order;
-};
-
-void sim_events_push(struct sim_events *events, struct sim_event event);
-/** False when there is none. */
-bool sim_events_pop(struct sim_events *events, struct sim_event *event);
-void sim_events_free(struct sim_events *events);
 
 /* ---- network ---- */
 

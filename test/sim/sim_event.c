@@ -3,9 +3,9 @@
  *
  * The event queue: a binary heap by time, then by order of insertion, which makes runs repeatable.
  */
-#include <stdlib.h>
+#include "sim_event.h"
 
-#include "sim.h"
+#include <stdlib.h>
 
 static bool before(const struct sim_event *a, const struct sim_event *b)
 {
