@@ -109,25 +109,33 @@ static void check_batch(const struct rawe_engine *engine, const struct net_batch
     }
 }
 
-struct net_batch net_batch_linearize(const struct rawe_engine *engine,
-                                     const struct rawe_frame *packet, uint32_t segment_bytes,
-                                     uint8_t *out)
+struct net_batch net_batch_describe(const struct rawe_engine *engine,
+                                    const struct rawe_frame *packet, uint32_t segment_bytes,
+                                    uint8_t *head)
 {
     uint32_t vpid = engine->config.vpid;
-    struct net_batch batch = {out, packet->len_bytes, segment_bytes};
+    struct net_batch batch = {head, packet->len_bytes, segment_bytes};
 
     if (packet->pieces[0].len_bytes != NET_BATCH_HEAD_BYTES) {
         net_fail("batches add up", "n%u: the headers of a batch are not in one piece", vpid);
     }
-    copy_pieces(engine, packet, out);
-    if (memcmp(out + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES) != 0) {
+    memcpy(head, packet->pieces[0].base, NET_BATCH_HEAD_BYTES);
+    if (memcmp(head + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES) != 0) {
         net_fail("frames are addressed", "n%u sends a batch that is not from its own address",
                  vpid);
     }
-    out[12] = 0x08;
-    out[13] = 0x00;
+    head[12] = 0x08;
+    head[13] = 0x00;
     check_batch(engine, &batch);
     return batch;
+}
+
+struct net_batch net_batch_linearize(const struct rawe_engine *engine,
+                                     const struct rawe_frame *packet, uint32_t segment_bytes,
+                                     uint8_t *out)
+{
+    copy_pieces(engine, packet, out);
+    return net_batch_describe(engine, packet, segment_bytes, out);
 }
 
 bool net_is_batch(const uint8_t *bytes, uint32_t len_bytes)
@@ -156,18 +164,23 @@ static uint32_t sequence_of(const uint8_t *packet)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out)
+void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head)
 {
-    uint32_t at_bytes = index * batch->segment_bytes;
-    uint32_t sequence = sequence_of(batch->bytes) + at_bytes;
-    uint8_t *tcp = out + RAWE_ETH_HEADER_BYTES + AT_SEQUENCE;
+    uint32_t sequence = sequence_of(batch->bytes) + index * batch->segment_bytes;
+    uint8_t *tcp = head + RAWE_ETH_HEADER_BYTES + AT_SEQUENCE;
 
-    memcpy(out, batch->bytes, NET_BATCH_HEAD_BYTES);
-    memcpy(out + NET_BATCH_HEAD_BYTES, batch->bytes + NET_BATCH_HEAD_BYTES + at_bytes,
-           net_batch_frame_bytes(batch, index) - NET_BATCH_HEAD_BYTES);
+    memcpy(head, batch->bytes, NET_BATCH_HEAD_BYTES);
     for (unsigned i = 0; i < 4; i++) {
         tcp[i] = (uint8_t)(sequence >> (24 - 8 * i));
     }
+}
+
+void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out)
+{
+    net_batch_cut_head(batch, index, out);
+    memcpy(out + NET_BATCH_HEAD_BYTES,
+           batch->bytes + NET_BATCH_HEAD_BYTES + index * batch->segment_bytes,
+           net_batch_frame_bytes(batch, index) - NET_BATCH_HEAD_BYTES);
 }
 
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header)

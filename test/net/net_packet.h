@@ -46,6 +46,14 @@ struct net_batch net_batch_linearize(const struct rawe_engine *engine,
                                      const struct rawe_frame *packet, uint32_t segment_bytes,
                                      uint8_t *out);
 
+/**
+ * The same of its headers only, NET_BATCH_HEAD_BYTES: its data stays in the sender's memory, and of
+ * what follows only net_batch_frames, net_batch_frame_bytes and net_batch_cut_head may be used.
+ */
+struct net_batch net_batch_describe(const struct rawe_engine *engine,
+                                    const struct rawe_frame *packet, uint32_t segment_bytes,
+                                    uint8_t *head);
+
 /** Has it a batch header? */
 bool net_is_batch(const uint8_t *bytes, uint32_t len_bytes);
 
@@ -55,11 +63,13 @@ uint32_t net_batch_frames(const struct net_batch *batch);
 uint32_t net_batch_frame_bytes(const struct net_batch *batch, uint32_t index);
 /** Write that frame to `out`. */
 void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
+/** Write its headers only. */
+void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head);
 /** The header of a packet of one frame. False: it is none. */
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
 /**
  * Does GRO merge `frame` to the packet before it, of `len_bytes`, whose first frame had
- * `first_bytes`? The rules are those of tcp_gro_receive.
+ * `first_bytes`? The rules are those of tcp_gro_receive. Reads the headers only.
  */
 bool net_batch_joins(const uint8_t *packet, uint32_t len_bytes, uint32_t first_bytes,
                      const uint8_t *frame, uint32_t frame_bytes);
