@@ -1,0 +1,418 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Hosts: see cluster_host.h.
+ */
+#include "cluster_host.h"
+
+#include <string.h>
+
+#include "cluster.h"
+#include "net_engine.h"
+#include "net_harness.h"
+#include "net_packet.h"
+
+/** What a NIC and the sockets' send buffers hold before they refuse (SEND_BUFFER_BYTES). */
+#define SEND_BUFFER_BYTES (4u << 20)
+
+/** Packets of different senders that GRO merges at a time (GRO_HASH_BUCKETS). */
+#define MERGED_AT_A_TIME 8u
+
+/* The component's defaults, as its parameters and its ports have them with an MTU of 1500. */
+static const struct rawe_engine_config defaults = {
+    .ethertype = RAWE_ETHERTYPE_DEFAULT,
+    .jobid = 1,
+    .message_max_bytes = 64 * 1024,
+    .window_frames = 512,
+    .receive_frames = 10240,
+    .copy_max_bytes = 4096,
+    .frames_limit = 1u << 17,
+    .deferred_max_bytes = 8u << 20,
+    .coalesce_from_frames = 4,
+    .ack_delay_ns = 50000,
+    .reorder_ns = 50000,
+    .liveness.probe_least_ns = 200000,
+    .liveness.probe_most_ns = 1000000000,
+    .liveness.peer_timeout_ns = 30000000000,
+};
+#define BULK_RECEIVE_FRAMES 2560u
+#define STREAK_NS 40000u
+
+/* ---- sending ---- */
+
+/** The NIC's queue is full. */
+static bool is_full(const struct cluster_host *host)
+{
+    const struct cluster *cluster = host->cluster;
+    return cluster_net_waiting_bytes(&cluster->net, host->index, cluster->now_ns) >=
+           SEND_BUFFER_BYTES;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct cluster_host *host = context;
+    struct cluster *cluster = host->cluster;
+    struct rawe_header header;
+    unsigned taken = 0;
+
+    for (; taken < count && !cluster->ending && !is_full(host); taken++) {
+        uint32_t len_bytes = frames[taken].len_bytes;
+        struct cluster_frame *frame = cluster_frame_new(host->index, 0, len_bytes, len_bytes);
+        net_frame_linearize(&host->engine, &frames[taken], frame->bytes, &header);
+        frame->to = net_index_of(frame->bytes);
+        cluster_net_send(&cluster->net, frame, cluster->now_ns);
+    }
+    return cluster->ending ? count : taken;
+}
+
+static bool lies_in(const uint8_t *data, const uint8_t *memory, size_t len_bytes)
+{
+    return data >= memory && data < memory + len_bytes;
+}
+
+/** Where the data of a batch lies that no frame need have a copy of; NULL: nowhere. */
+static const uint8_t *constant_data(const struct cluster_host *host,
+                                    const struct rawe_frame *packet)
+{
+    const uint8_t *data = packet->piece_count == 2 ? packet->pieces[1].base : NULL;
+    bool constant =
+        data != NULL && (lies_in(data, host->cluster->payload, CLUSTER_MESSAGE_BYTES_MAX) ||
+                         lies_in(data, host->engine.batches.pattern, RAWE_BATCH_BYTES_MAX));
+    return constant ? data : NULL;
+}
+
+/** Frame `index` of a batch whose headers are in one place and whose data is in another. */
+static struct cluster_frame *cut_constant(const struct net_batch *batch, uint32_t index,
+                                          const uint8_t *data)
+{
+    struct cluster_frame *frame =
+        cluster_frame_new(0, 0, net_batch_frame_bytes(batch, index), NET_BATCH_HEAD_BYTES);
+
+    net_batch_cut_head(batch, index, frame->bytes);
+    frame->data = data + index * batch->segment_bytes;
+    return frame;
+}
+
+static struct cluster_frame *cut_copied(const struct net_batch *batch, uint32_t index)
+{
+    uint32_t len_bytes = net_batch_frame_bytes(batch, index);
+    struct cluster_frame *frame = cluster_frame_new(0, 0, len_bytes, len_bytes);
+
+    net_batch_cut(batch, index, frame->bytes);
+    frame->data = frame->bytes + NET_BATCH_HEAD_BYTES;
+    return frame;
+}
+
+static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
+{
+    struct cluster_host *host = context;
+    struct cluster *cluster = host->cluster;
+    const uint8_t *data = constant_data(host, packet);
+
+    if (cluster->ending || is_full(host)) {
+        return cluster->ending;
+    }
+    uint8_t *bytes = net_new(data != NULL ? NET_BATCH_HEAD_BYTES : packet->len_bytes);
+    struct net_batch batch = data != NULL
+                                 ? net_batch_describe(&host->engine, packet, segment_bytes, bytes)
+                                 : net_batch_linearize(&host->engine, packet, segment_bytes, bytes);
+    for (uint32_t i = 0, count = net_batch_frames(&batch); i < count; i++) {
+        struct cluster_frame *frame =
+            data != NULL ? cut_constant(&batch, i, data) : cut_copied(&batch, i);
+        frame->batch = true;
+        frame->from = host->index;
+        frame->to = net_index_of(frame->bytes);
+        cluster_net_send(&cluster->net, frame, cluster->now_ns);
+    }
+    net_delete(bytes);
+    return true;
+}
+
+/* ---- receiving ---- */
+
+/** A packet with a batch header goes to the engine; its data is not copied into place. */
+static void receive_batch(struct rawe_engine *engine, const struct cluster_frame *first,
+                          uint32_t len_bytes)
+{
+    const uint8_t *source_mac = first->bytes + RAWE_MAC_BYTES;
+    const uint8_t *head = first->bytes + RAWE_ETH_HEADER_BYTES;
+    uint32_t data_bytes = len_bytes - NET_BATCH_HEAD_BYTES;
+    const uint8_t *place =
+        rawe_engine_place(engine, source_mac, head, RAWE_BATCH_HEADER_BYTES, data_bytes);
+
+    rawe_engine_receive_batch(engine, source_mac, head, RAWE_BATCH_HEADER_BYTES,
+                              place != NULL ? place : first->data, data_bytes, engine->now_ns);
+}
+
+/** So does a frame, or the packet of `len_bytes` that GRO has made of it and others; it is freed. */
+static void receive_packet(struct cluster_host *host, struct cluster_frame *first,
+                           uint32_t len_bytes)
+{
+    struct rawe_engine *engine = &host->engine;
+    uint64_t before_bytes = engine->counters.bytes_received;
+
+    if (first->batch) {
+        receive_batch(engine, first, len_bytes);
+    } else {
+        rawe_engine_receive(engine, first->bytes, len_bytes, engine->now_ns);
+    }
+    cluster_host_peer(host, first->from)->received_bytes +=
+        engine->counters.bytes_received - before_bytes;
+    cluster_frame_free(first);
+}
+
+/** Packets that GRO holds, oldest first, until all that has arrived is received. */
+struct merging {
+    struct cluster_frame *first[MERGED_AT_A_TIME];
+    uint32_t len_bytes[MERGED_AT_A_TIME];
+    unsigned count;
+};
+
+/** The packet at `at` goes to the engine. */
+static void merging_finish(struct merging *merging, struct cluster_host *host, unsigned at)
+{
+    struct cluster_frame *first = merging->first[at];
+    uint32_t len_bytes = merging->len_bytes[at];
+
+    merging->count--;
+    for (unsigned i = at; i < merging->count; i++) {
+        merging->first[i] = merging->first[i + 1];
+        merging->len_bytes[i] = merging->len_bytes[i + 1];
+    }
+    receive_packet(host, first, len_bytes);
+}
+
+/** A frame of a batch has arrived: merge it to the packet of the same sender, or begin one. */
+static void merging_put(struct merging *merging, struct cluster_host *host,
+                        struct cluster_frame *frame)
+{
+    unsigned at = 0;
+
+    while (at < merging->count && merging->first[at]->from != frame->from) {
+        at++;
+    }
+    if (at < merging->count) {
+        const struct cluster_frame *first = merging->first[at];
+        uint32_t data_bytes = merging->len_bytes[at] - NET_BATCH_HEAD_BYTES;
+        if (host->cluster->plan.merges && frame->data == first->data + data_bytes &&
+            net_batch_joins(first->bytes, merging->len_bytes[at], first->len_bytes, frame->bytes,
+                            frame->len_bytes)) {
+            merging->len_bytes[at] += frame->len_bytes - NET_BATCH_HEAD_BYTES;
+            cluster_frame_free(frame);
+            return;
+        }
+        merging_finish(merging, host, at);
+    } else if (merging->count == MERGED_AT_A_TIME) {
+        merging_finish(merging, host, 0);
+    }
+    merging->first[merging->count] = frame;
+    merging->len_bytes[merging->count++] = frame->len_bytes;
+}
+
+/** All that has arrived. */
+static void receive(struct cluster_host *host)
+{
+    struct cluster *cluster = host->cluster;
+    struct merging merging = {.count = 0};
+    struct cluster_frame *frame;
+
+    while ((frame = cluster_net_take(&cluster->net, host->index, cluster->now_ns)) != NULL) {
+        if (frame->batch) {
+            merging_put(&merging, host, frame);
+        } else {
+            receive_packet(host, frame, frame->len_bytes);
+        }
+    }
+    while (merging.count != 0) {
+        merging_finish(&merging, host, 0);
+    }
+}
+
+/* ---- progress ---- */
+
+void cluster_host_wake_by(struct cluster_host *host, uint64_t at_ns)
+{
+    if (at_ns < host->wake_ns) {
+        host->wake_ns = at_ns;
+        sim_events_push(&host->cluster->events, (struct sim_event){.at_ns = at_ns,
+                                                                   .kind = CLUSTER_EVENT_WAKE,
+                                                                   .node = host->index,
+                                                                   .value = ++host->wake_number});
+    }
+}
+
+void cluster_host_expect(struct cluster_host *host)
+{
+    const struct cluster *cluster = host->cluster;
+    uint64_t at_ns = cluster_net_arrival_ns(&cluster->net, host->index);
+    uint64_t host_ns = cluster->plan.host_ns;
+
+    if (!host->expects && at_ns != UINT64_MAX) {
+        host->expects = true;
+        cluster_host_wake_by(
+            host, at_ns + sim_random_between(&host->random, host_ns / 2, host_ns + host_ns / 2));
+    }
+}
+
+/** When the wheel has to be looked at: a timer of its finest level is due, or others move there. */
+static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
+{
+    uint64_t tick = wheel->tick;
+
+    if (wheel->armed == 0) {
+        return UINT64_MAX;
+    }
+    while (wheel->slots[0][tick % RAWE_TIMER_SLOTS] == NULL && tick % RAWE_TIMER_SLOTS != 0) {
+        tick++;
+    }
+    return tick << RAWE_TIMER_TICK_SHIFT;
+}
+
+static void plan_wake(struct cluster_host *host)
+{
+    const struct cluster *cluster = host->cluster;
+    uint64_t due_ns = timer_ns(&host->engine.timers);
+
+    cluster_host_expect(host);
+    if (rawe_engine_pending(&host->engine)) { /* the NIC was full, or a callback has sent */
+        cluster_host_wake_by(host, cluster->now_ns + cluster->plan.host_ns);
+    }
+    if (due_ns != UINT64_MAX) {
+        cluster_host_wake_by(host, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
+    }
+}
+
+void cluster_host_wake(struct cluster_host *host, uint64_t number)
+{
+    struct rawe_engine *engine = &host->engine;
+    uint64_t now_ns = host->cluster->now_ns;
+
+    if (number != host->wake_number) {
+        return;
+    }
+    host->wake_ns = UINT64_MAX;
+    host->expects = false;
+    engine->now_ns = now_ns;
+    receive(host);
+    if (host->starts) {
+        host->starts = false;
+        cluster_traffic_start(host);
+    }
+    if (rawe_timer_wheel_due(&engine->timers, now_ns)) {
+        rawe_engine_advance(engine, now_ns);
+    }
+    if (rawe_engine_pending(engine)) {
+        rawe_engine_flush(engine, now_ns);
+    }
+    plan_wake(host);
+}
+
+/* ---- peers ---- */
+
+static uint64_t now_ns(void *cluster)
+{
+    return ((const struct cluster *)cluster)->now_ns;
+}
+
+struct cluster_peer *cluster_host_peer(struct cluster_host *host, uint32_t index)
+{
+    if (host->peers[index] == NULL) {
+        struct cluster_peer *peer = net_new(sizeof(*peer));
+        struct rawe_peer_config config = net_peer_config(index);
+        *peer = (struct cluster_peer){.host = host, .index = index};
+        config.payload_max_bytes = host->engine.config.payload_max_bytes;
+        config.owner = peer;
+        config.streak_ns = STREAK_NS;
+        config.now_ns = now_ns;
+        config.context = host->cluster;
+        rawe_peer_init(&peer->peer, &host->engine, &config);
+        host->peers[index] = peer;
+    }
+    return host->peers[index];
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    (void)context;
+    (void)data;
+    (void)len_bytes;
+    cluster_traffic_deliver(conn->owner, tag);
+}
+
+static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    (void)source_mac;
+    return rawe_peer_conn(&cluster_host_peer(context, from->vpid)->peer, from->lane);
+}
+
+/** Its responder answers at once. */
+static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    (void)silent_ns;
+    rawe_conn_alive(conn, ((const struct cluster_host *)context)->cluster->now_ns);
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    const struct cluster_peer *peer = conn->owner;
+    (void)context;
+    net_fail("living peers are never given up", "n%u gives n%u up after %llu ns", peer->host->index,
+             peer->index, (unsigned long long)silent_ns);
+}
+
+void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint32_t index)
+{
+    static const struct rawe_callbacks callbacks = {
+        .deliver = deliver,
+        .accept = accept_conn,
+        .silent = silent,
+        .failed = failed,
+    };
+    uint32_t hosts = cluster->plan.hosts;
+    struct rawe_engine_config config = defaults;
+
+    *host = (struct cluster_host){
+        .cluster = cluster,
+        .index = index,
+        .random = sim_random_stream(cluster->plan.seed, index),
+        .wake_ns = UINT64_MAX,
+        .peers = net_new(hosts * sizeof(struct cluster_peer *)),
+    };
+    for (uint32_t i = 0; i < hosts; i++) {
+        host->peers[i] = NULL;
+    }
+    net_identify(&config, index);
+    config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
+    net_engine_start(&host->engine, &host->handles, &config, &callbacks, transmit, host,
+                     cluster->now_ns);
+    if (!net_engine_use_batches(&host->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||
+        !rawe_handle_register(&host->handles, cluster->sink, CLUSTER_MESSAGE_BYTES_MAX,
+                              &host->sink_index, &host->sink_key, RAWE_ACCESS_WRITE)) {
+        net_fail("engines start", "n%u has no memory", index);
+    }
+    /* The queue of bulk holds fewer frames than the ring. */
+    rawe_credit_use_bulk(&host->engine.credit, BULK_RECEIVE_FRAMES);
+}
+
+void cluster_host_close(struct cluster_host *host)
+{
+    for (uint32_t i = 0; i < host->cluster->plan.hosts; i++) {
+        if (host->peers[i] != NULL) {
+            rawe_peer_close(&host->peers[i]->peer);
+        }
+    }
+}
+
+void cluster_host_free(struct cluster_host *host)
+{
+    rawe_handle_deregister(&host->handles, host->sink_index, host->sink_key);
+    net_engine_stop(&host->engine);
+    for (uint32_t i = 0; i < host->cluster->plan.hosts; i++) {
+        if (host->peers[i] != NULL) {
+            net_delete(host->peers[i]);
+        }
+    }
+    net_delete(host->peers);
+}

@@ -1,0 +1,67 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a run takes at best: see cluster_plan.h.
+ */
+#include "cluster_plan.h"
+
+#include "base/rawe_wire.h"
+#include "net_packet.h"
+
+/** Shortest frame, without its check sequence. */
+#define ETHERNET_LEAST_BYTES 60u
+/** Frame check sequence, preamble, gap between frames. */
+#define ETHERNET_AROUND_BYTES (4u + 8u + 12u)
+
+const char *const cluster_pattern_names[CLUSTER_PATTERNS] = {
+    [CLUSTER_INCAST] = "incast",         [CLUSTER_OUTCAST] = "outcast",
+    [CLUSTER_ALL_TO_ALL] = "all-to-all", [CLUSTER_PERMUTATION] = "permutation",
+    [CLUSTER_STREAMS] = "streams",
+};
+
+uint32_t cluster_plan_payload_bytes(const struct cluster_plan *plan)
+{
+    return (plan->mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
+}
+
+uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch)
+{
+    uint32_t bytes = len_bytes + (batch ? NET_BATCH_OVERHEAD_BYTES : 0);
+
+    return (bytes < ETHERNET_LEAST_BYTES ? ETHERNET_LEAST_BYTES : bytes) + ETHERNET_AROUND_BYTES;
+}
+
+/** A message, in one frame or in batches. */
+static uint64_t message_wire_bytes(const struct cluster_plan *plan)
+{
+    uint32_t payload_bytes = cluster_plan_payload_bytes(plan);
+    uint32_t segment_bytes =
+        payload_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
+    uint32_t full = plan->size_bytes / segment_bytes, rest = plan->size_bytes % segment_bytes;
+
+    if (plan->size_bytes <= payload_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
+        return cluster_plan_wire_bytes(
+            RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + plan->size_bytes, false);
+    }
+    return (uint64_t)full * cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + segment_bytes, true) +
+           (rest != 0 ? cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + rest, true) : 0);
+}
+
+uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
+{
+    uint64_t bytes = cluster_plan_wire_bytes(RAWE_ETH_HEADER_BYTES + plan->mtu_bytes, false) +
+                     cluster_plan_wire_bytes(0, false);
+
+    /* Two links there, two back; the switch forwards a frame when it has all of it. */
+    return cluster_plan_transmit_ps(plan, 2 * bytes) / 1000 + 4 * plan->wire_ns + 2 * plan->host_ns;
+}
+
+uint64_t cluster_plan_ideal_ns(const struct cluster_plan *plan)
+{
+    uint64_t messages = plan->pattern == CLUSTER_PERMUTATION ? 1
+                        : plan->pattern == CLUSTER_STREAMS   ? cluster_plan_senders(plan)
+                                                             : plan->hosts - 1;
+
+    return cluster_plan_transmit_ps(plan, messages * message_wire_bytes(plan)) / 1000 +
+           cluster_plan_round_trip_ns(plan);
+}

@@ -1,0 +1,74 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a run is: the hosts, the network, and what the programs send.
+ */
+#ifndef CLUSTER_PLAN_H
+#define CLUSTER_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLUSTER_HOSTS_MAX 1000u
+/** Longest message: what ob1 moves with one PUT (btl_rdma_pipeline_frag_size). */
+#define CLUSTER_MESSAGE_BYTES_MAX (4u << 20)
+
+enum cluster_pattern {
+    CLUSTER_INCAST,      /**< each host sends a message to host 0 */
+    CLUSTER_OUTCAST,     /**< host 0 sends a message to each host */
+    CLUSTER_ALL_TO_ALL,  /**< each host sends a message to each other one */
+    CLUSTER_PERMUTATION, /**< each host sends one message and receives one */
+    CLUSTER_STREAMS,     /**< incast without end: each host sends message after message */
+    CLUSTER_PATTERNS
+};
+
+extern const char *const cluster_pattern_names[CLUSTER_PATTERNS];
+
+struct cluster_plan {
+    uint64_t seed;
+    enum cluster_pattern pattern;
+    uint32_t hosts;      /**< 2 to CLUSTER_HOSTS_MAX; one process each */
+    uint32_t size_bytes; /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
+    uint32_t mtu_bytes;  /**< of all links */
+    uint64_t rate_mbps;  /**< of all links */
+    uint64_t port_bytes; /**< that each port of the switch buffers */
+    uint64_t wire_ns;    /**< delay of a link */
+    uint64_t host_ns; /**< between a frame's arrival and its receipt by the process, on average */
+    uint64_t duration_ns; /**< STREAMS: for how long they are measured */
+    bool merges;          /**< the receiver merges frames of a batch */
+    bool idle;            /**< all pairs have exchanged a message before, and rest */
+    bool pings; /**< STREAMS: the last host exchanges short messages with host 0 instead */
+};
+
+/** Frame payload that the links carry, as core counts it. */
+uint32_t cluster_plan_payload_bytes(const struct cluster_plan *plan);
+
+/**
+ * What a frame of `len_bytes`, counted from its Ethernet header on, takes of a link: IPv4 header of a
+ * batch, padding, frame check sequence, preamble and gap included.
+ */
+uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch);
+
+/** Time to transmit that many bytes, in picoseconds. */
+static inline uint64_t cluster_plan_transmit_ps(const struct cluster_plan *plan, uint64_t bytes)
+{
+    return bytes * 8000000 / plan->rate_mbps;
+}
+
+/** What a full frame and its acknowledgement take together when the network is empty. */
+uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan);
+
+/**
+ * The least time in which the messages of a run can arrive: the wire bytes of the busiest port by its
+ * rate, and a round trip. STREAMS: that of one message of each host.
+ */
+uint64_t cluster_plan_ideal_ns(const struct cluster_plan *plan);
+
+/** Hosts that send to host 0 (STREAMS, INCAST). */
+static inline uint32_t cluster_plan_senders(const struct cluster_plan *plan)
+{
+    return plan->hosts - (plan->pings ? 2 : 1);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Lines of runs: see cluster_report.h.
+ */
+#include "cluster_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OF_MESSAGES = 1, OF_STREAMS = 2, OF_ALL = OF_MESSAGES | OF_STREAMS };
+
+struct column {
+    const char *name;
+    int width, digits; /**< behind the point */
+    unsigned of;       /**< which runs */
+    double value;
+    const char *text;
+};
+
+#define COLUMNS 24u
+
+static double micros(uint64_t ns)
+{
+    return (double)ns / 1000;
+}
+
+static double ratio(double part, double whole)
+{
+    return whole == 0 ? 0 : part / whole;
+}
+
+/** All columns, with the values of a run. */
+static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan,
+                 const struct cluster_result *result)
+{
+    const struct rawe_counters *counters = &result->counters;
+    double sent = (double)counters->frames_sent, resent = (double)counters->frames_resent;
+    double control =
+        (double)(counters->acks_sent + counters->probes_sent + counters->connects_sent);
+    double ideal = ratio((double)result->completion_ns, (double)result->ideal_ns);
+    /* clang-format off */
+    const struct column filled[COLUMNS] = {
+        {"hosts", 5, 0, OF_ALL, plan->hosts, "on the switch, receiver and pinging host included"},
+        {"size", 7, 0, OF_ALL, plan->size_bytes, "bytes of a message"},
+        {"Mb/s", 6, 0, OF_ALL, (double)plan->rate_mbps, "rate of the links"},
+        {"buffer", 7, 0, OF_ALL, (double)plan->port_bytes, "bytes that a port buffers"},
+        {"seed", 4, 0, OF_ALL, (double)plan->seed, "of the run"},
+        {"time", 10, 1, OF_MESSAGES, micros(result->completion_ns),
+         "microseconds from the start of the first message to the arrival of the last"},
+        {"ideal", 5, 2, OF_MESSAGES, ideal, "that time as a multiple of the ideal one"},
+        {"p50", 9, 1, OF_MESSAGES, micros(result->message_p50_ns),
+         "microseconds that a message takes: median"},
+        {"p99", 9, 1, OF_MESSAGES, micros(result->message_p99_ns), "... 99 of 100, or less"},
+        {"p99.9", 9, 1, OF_MESSAGES, micros(result->message_p999_ns), "... 999 of 1000, or less"},
+        {"used", 5, 3, OF_STREAMS, result->utilization, "data, as a part of what the port carries"},
+        {"Jain", 5, 3, OF_STREAMS, result->jain_index, "Jain's index of flows over 10 ms, mean"},
+        {"ping50", 8, 1, OF_STREAMS, micros(result->ping_p50_ns),
+         "microseconds of half a 1 KiB round trip: median"},
+        {"ping99", 8, 1, OF_STREAMS, micros(result->ping_p99_ns), "... 99 of 100, or less"},
+        {"qmax", 7, 0, OF_ALL, (double)result->queue_most_bytes, "bytes in the longest queue"},
+        {"q99.9", 7, 0, OF_ALL, (double)result->queue_p999_bytes,
+         "... that 999 of 1000 frames find at their port, or less"},
+        {"frames", 8, 0, OF_ALL, sent, "data frames sent, each counted once"},
+        {"dropped", 7, 0, OF_ALL, (double)result->dropped_frames, "frames that ports dropped"},
+        {"resent", 7, 0, OF_ALL, resent, "data frames sent again"},
+        {"%", 5, 2, OF_ALL, 100 * ratio(resent, sent + resent), "... of 100 data frames sent"},
+        {"ctl", 5, 3, OF_ALL, ratio(control, sent),
+         "acknowledgements, probes and CONNECTs for each data frame"},
+        {"probed", 7, 0, OF_ALL, (double)counters->losses_probed,
+         "data frames found lost by a probe, after a timeout"},
+        {"plain", 5, 0, OF_ALL, (double)counters->validations_failed,
+         "times that a sender concluded that batches do not pass"},
+        {"B/peer", 6, 0, OF_MESSAGES, result->peer_bytes,
+         "bytes that a process has for each peer when all is over"},
+    };
+    /* clang-format on */
+    memcpy(columns, filled, sizeof(filled));
+}
+
+static unsigned of_run(const struct cluster_plan *plan)
+{
+    return plan->pattern == CLUSTER_STREAMS ? OF_STREAMS : OF_MESSAGES;
+}
+
+void cluster_report_head(enum cluster_form form, const struct cluster_plan *plan)
+{
+    static const struct cluster_result nothing;
+    bool csv = form == CLUSTER_FORM_CSV;
+    struct column columns[COLUMNS];
+
+    fill(columns, plan, &nothing);
+    printf("%*s", csv ? 0 : -11, "traffic");
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        if ((columns[i].of & of_run(plan)) != 0) {
+            printf("%c%*s", csv ? ',' : ' ', csv ? 0 : columns[i].width, columns[i].name);
+        }
+    }
+    printf("\n");
+}
+
+void cluster_report_run(enum cluster_form form, const struct cluster_plan *plan,
+                        const struct cluster_result *result)
+{
+    bool csv = form == CLUSTER_FORM_CSV;
+    struct column columns[COLUMNS];
+
+    fill(columns, plan, result);
+    printf("%*s", csv ? 0 : -11, cluster_pattern_names[plan->pattern]);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        if ((columns[i].of & of_run(plan)) != 0) {
+            printf("%c%*.*f", csv ? ',' : ' ', csv ? 0 : columns[i].width, columns[i].digits,
+                   columns[i].value);
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+void cluster_report_explain(const struct cluster_plan *plan)
+{
+    static const struct cluster_result nothing;
+    struct column columns[COLUMNS];
+
+    fill(columns, plan, &nothing);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        printf("  %-8s %s\n", columns[i].name, columns[i].text);
+    }
+}

@@ -1,0 +1,274 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages: see cluster_traffic.h.
+ */
+#include "cluster_traffic.h"
+
+#include "cluster.h"
+#include "net_harness.h"
+#include "routes/rawe_balance.h"
+
+/** btl_eager_limit, in which ob1's header of a message is included. */
+#define EAGER_BYTES_MAX (64u * 1024u - 16u)
+/** ob1's messages that announce, answer and end a transfer. */
+#define CONTROL_BYTES 64u
+#define PING_BYTES 1024u
+
+enum tag { TAG_EAGER = 1, TAG_RTS, TAG_CTS, TAG_FIN, TAG_PING, TAG_PONG };
+
+/* ---- one message ---- */
+
+static void released(struct rawe_message *message)
+{
+    net_delete(message);
+}
+
+static void completed(struct rawe_message *message, enum rawe_status status)
+{
+    (void)status; /* fails at the end of a run without end */
+    if (!message->completed_early) {
+        released(message);
+    }
+}
+
+/** As btl_sendi does, and btl_send where that does not take it. */
+static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_bytes)
+{
+    uint8_t *payload = to->host->cluster->payload;
+    struct rawe_message *message;
+    enum rawe_peer_result result;
+
+    if (rawe_peer_send_copy(&to->peer, (uint8_t)tag, payload, len_bytes, NULL, 0) ==
+        RAWE_STATUS_DONE) {
+        return;
+    }
+    message = net_new(sizeof(*message));
+    *message = (struct rawe_message){
+        .send = {.tag = (uint8_t)tag, .pieces[0] = {payload, len_bytes}, .piece_count = 1},
+        .complete = completed,
+        .release = released,
+        .own = payload,
+    };
+    result = rawe_peer_send(&to->peer, message);
+    if (result == RAWE_PEER_COMPLETE && !message->completed_early) {
+        released(message);
+    } else if (result != RAWE_PEER_COMPLETE && result != RAWE_PEER_QUEUED) {
+        net_fail("messages are taken", "n%u to n%u", to->host->index, to->index);
+    }
+}
+
+struct put {
+    struct rawe_operation operation; /* first */
+    struct cluster_peer *to;
+};
+
+static void put_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    struct put *put = (struct put *)operation;
+
+    if (status == RAWE_STATUS_DONE) {
+        send_message(put->to, TAG_FIN, CONTROL_BYTES);
+    }
+    net_delete(put);
+}
+
+static void put_message(struct cluster_peer *to)
+{
+    const struct cluster *cluster = to->host->cluster;
+    const struct cluster_host *target = &cluster->hosts[to->index];
+    struct put *put = net_new(sizeof(*put));
+
+    *put = (struct put){
+        .operation = {.done = put_done,
+                      .kind = RAWE_FRAGMENT_PUT,
+                      .handle_index = target->sink_index,
+                      .handle_key = target->sink_key,
+                      .len_bytes = cluster->plan.size_bytes,
+                      .local = cluster->payload},
+        .to = to,
+    };
+    if (!rawe_balance_operate(&to->peer, &put->operation)) {
+        net_fail("messages are taken", "a PUT of n%u to n%u", to->host->index, to->index);
+    }
+}
+
+/* ---- who sends when ---- */
+
+/** Host `from` sends a message to `to` as soon as its program comes to it. */
+static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t at_ns)
+{
+    struct cluster_host *host = &cluster->hosts[pair.from];
+
+    cluster_host_peer(host, pair.to)->flow.due = true;
+    host->starts = true;
+    cluster_host_wake_by(host, at_ns);
+}
+
+static void start_message(struct cluster_peer *to)
+{
+    const struct cluster *cluster = to->host->cluster;
+    uint32_t size_bytes = cluster->plan.size_bytes;
+
+    to->flow.due = false;
+    to->flow.started_ns = cluster->now_ns;
+    if (size_bytes <= EAGER_BYTES_MAX) {
+        send_message(to, TAG_EAGER, size_bytes);
+    } else {
+        send_message(to, TAG_RTS, CONTROL_BYTES);
+    }
+}
+
+static bool pings(const struct cluster_host *host)
+{
+    const struct cluster_plan *plan = &host->cluster->plan;
+    return plan->pings && host->index == plan->hosts - 1;
+}
+
+static void send_ping(struct cluster_host *host)
+{
+    host->cluster->traffic.ping_ns = host->cluster->now_ns;
+    send_message(cluster_host_peer(host, 0), TAG_PING, PING_BYTES);
+}
+
+void cluster_traffic_start(struct cluster_host *host)
+{
+    /* Each begins with its next neighbor, so that not all send to the same one at first. */
+    for (uint32_t i = 1, hosts = host->cluster->plan.hosts; i < hosts; i++) {
+        struct cluster_peer *peer = host->peers[(host->index + i) % hosts];
+        if (peer != NULL && peer->flow.due) {
+            start_message(peer);
+        }
+    }
+    if (pings(host) && host->cluster->traffic.ping_ns == 0) {
+        send_ping(host);
+    }
+}
+
+/** A message of a host to another has arrived. */
+static void arrived(struct cluster *cluster, struct cluster_pair pair)
+{
+    struct cluster_traffic *traffic = &cluster->traffic;
+    uint64_t began_ns = cluster->hosts[pair.from].peers[pair.to]->flow.started_ns;
+
+    traffic->delivered++;
+    cluster_samples_add(&traffic->times_ns, cluster->now_ns - began_ns);
+    if (!traffic->warming) {
+        if (cluster->plan.pattern == CLUSTER_STREAMS) {
+            make_due(cluster, pair, cluster->now_ns);
+        }
+    } else if (traffic->started < traffic->pair_count) {
+        make_due(cluster, traffic->pairs[traffic->started++], cluster->now_ns);
+    }
+}
+
+void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
+{
+    struct cluster *cluster = from->host->cluster;
+    struct cluster_traffic *traffic = &cluster->traffic;
+
+    switch ((enum tag)tag) {
+    case TAG_RTS:
+        send_message(from, TAG_CTS, CONTROL_BYTES);
+        break;
+    case TAG_CTS:
+        put_message(from);
+        break;
+    case TAG_EAGER:
+    case TAG_FIN:
+        arrived(cluster, (struct cluster_pair){from->index, from->host->index});
+        break;
+    case TAG_PING:
+        send_message(from, TAG_PONG, PING_BYTES);
+        break;
+    case TAG_PONG:
+        cluster_samples_add(&traffic->ping_half_ns, (cluster->now_ns - traffic->ping_ns) / 2);
+        send_ping(from->host);
+        break;
+    }
+}
+
+void cluster_traffic_warm(struct cluster *cluster)
+{
+    struct cluster_traffic *traffic = &cluster->traffic;
+
+    traffic->warming = true;
+    traffic->started = 1;
+    make_due(cluster, traffic->pairs[0], cluster->now_ns);
+}
+
+void cluster_traffic_begin(struct cluster *cluster)
+{
+    struct cluster_traffic *traffic = &cluster->traffic;
+    struct sim_random random = sim_random_stream(cluster->plan.seed, CLUSTER_HOSTS_MAX + 1);
+
+    traffic->warming = false;
+    traffic->started = traffic->pair_count;
+    traffic->delivered = 0;
+    traffic->times_ns.count = 0;
+    for (uint32_t i = 0; i < traffic->pair_count; i++) {
+        uint64_t late_ns = sim_random_below(&random, cluster->plan.host_ns + 1);
+        make_due(cluster, traffic->pairs[i], cluster->now_ns + late_ns);
+    }
+    if (cluster->plan.pings) {
+        cluster->hosts[cluster->plan.hosts - 1].starts = true;
+        cluster_host_wake_by(&cluster->hosts[cluster->plan.hosts - 1], cluster->now_ns);
+    }
+}
+
+bool cluster_traffic_done(const struct cluster *cluster)
+{
+    const struct cluster_traffic *traffic = &cluster->traffic;
+    bool endless = cluster->plan.pattern == CLUSTER_STREAMS && !traffic->warming;
+    return !endless && traffic->delivered == traffic->pair_count;
+}
+
+/* ---- who sends to whom ---- */
+
+/** A permutation without fixed points: one cycle (Sattolo's algorithm). */
+static void permute(struct cluster_traffic *traffic, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, CLUSTER_HOSTS_MAX);
+
+    for (uint32_t i = traffic->pair_count - 1; i > 0; i--) {
+        uint32_t other = (uint32_t)sim_random_below(&random, i);
+        uint32_t to = traffic->pairs[i].to;
+        traffic->pairs[i].to = traffic->pairs[other].to;
+        traffic->pairs[other].to = to;
+    }
+}
+
+void cluster_traffic_init(struct cluster *cluster)
+{
+    const struct cluster_plan *plan = &cluster->plan;
+    struct cluster_traffic *traffic = &cluster->traffic;
+    uint32_t hosts = plan->hosts;
+    bool all = plan->pattern == CLUSTER_ALL_TO_ALL;
+    size_t room = all ? (size_t)hosts * (hosts - 1) : hosts;
+
+    *traffic = (struct cluster_traffic){.pairs = net_new(room * sizeof(struct cluster_pair))};
+    for (uint32_t i = 0; i < hosts; i++) {
+        for (uint32_t j = 0; all && j < hosts; j++) {
+            if (i != j) {
+                traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, j};
+            }
+        }
+        if (plan->pattern == CLUSTER_PERMUTATION) {
+            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, i};
+        } else if (plan->pattern == CLUSTER_OUTCAST && i != 0) {
+            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){0, i};
+        } else if (!all && i != 0 && i <= cluster_plan_senders(plan)) {
+            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, 0};
+        }
+    }
+    if (plan->pattern == CLUSTER_PERMUTATION) {
+        permute(traffic, plan->seed);
+    }
+}
+
+void cluster_traffic_free(struct cluster *cluster)
+{
+    net_delete(cluster->traffic.pairs);
+    cluster_samples_free(&cluster->traffic.times_ns);
+    cluster_samples_free(&cluster->traffic.ping_half_ns);
+}

@@ -1,0 +1,57 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages as MPI's ob1 sends them: up to the eager limit at once; longer ones are announced (RTS), and
+ * when the receiver has answered (CTS), moved by one PUT, whose end the sender reports (FIN). A receive
+ * is always posted.
+ */
+#ifndef CLUSTER_TRAFFIC_H
+#define CLUSTER_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster_plan.h"
+#include "cluster_samples.h"
+
+struct cluster;
+struct cluster_host;
+struct cluster_peer;
+
+/** Messages of a host to another. */
+struct cluster_flow {
+    bool due;            /**< one begins when the host wakes */
+    uint64_t started_ns; /**< the last one */
+};
+
+struct cluster_pair {
+    uint32_t from, to;
+};
+
+struct cluster_traffic {
+    struct cluster_pair *pairs; /**< who sends to whom, ordered by sender */
+    uint32_t pair_count;
+    uint32_t started;   /**< pairs; by cluster_traffic_warm one after the other */
+    uint32_t delivered; /**< messages */
+    bool warming;
+    uint64_t ping_ns;                    /**< when the last ping was sent */
+    struct cluster_samples times_ns;     /**< of messages */
+    struct cluster_samples ping_half_ns; /**< half round trips of pings */
+};
+
+void cluster_traffic_init(struct cluster *cluster);
+void cluster_traffic_free(struct cluster *cluster);
+
+/** Start a message of the first pair; when it has arrived, one of the next; and so on. */
+void cluster_traffic_warm(struct cluster *cluster);
+/** Start all of the plan. */
+void cluster_traffic_begin(struct cluster *cluster);
+/** All messages begun have arrived, and no other will begin. */
+bool cluster_traffic_done(const struct cluster *cluster);
+
+/** A host with `starts` is awake: start what is due. */
+void cluster_traffic_start(struct cluster_host *host);
+/** A message has come from a peer. */
+void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag);
+
+#endif
