@@ -32,7 +32,7 @@ static void usage(FILE *out)
     fprintf(
         out,
         "Usage: rawe-cluster [OPTION...]\n"
-        "Simulates hosts on a switch, each with the real protocol engine, and prints a line for\n"
+        "Simulates hosts on switches, each with the real protocol engine, and prints a line for\n"
         "each run. Options with LIST take values separated by commas: a run for each\n"
         "combination. The same options give the same lines.\n"
         "\n"
@@ -139,6 +139,8 @@ static enum cluster_pattern parse_traffic(const char *value)
 static const struct option options_known[] = {
     {"traffic", required_argument, NULL, 't'},
     {"hosts", required_argument, NULL, 'n'},
+    {"leaf-hosts", required_argument, NULL, 'l'},
+    {"spines", required_argument, NULL, 'P'},
     {"size", required_argument, NULL, 's'},
     {"rate", required_argument, NULL, 'r'},
     {"port-buffer", required_argument, NULL, 'b'},
@@ -165,6 +167,12 @@ static void parse_option(struct command *command, int option)
         break;
     case 'n':
         parse_list(&command->hosts, "hosts", optarg, 2, CLUSTER_HOSTS_MAX);
+        break;
+    case 'l':
+        plan->leaf_hosts = (uint32_t)parse_one("leaf-hosts", optarg, 1, CLUSTER_HOSTS_MAX);
+        break;
+    case 'P':
+        plan->spines = (uint32_t)parse_one("spines", optarg, 1, CLUSTER_HOSTS_MAX);
         break;
     case 's':
         parse_list(&command->sizes, "size", optarg, 1, CLUSTER_MESSAGE_BYTES_MAX);
@@ -259,6 +267,8 @@ int main(int argc, char **argv)
 {
     struct command command = {
         .plan = {.pattern = CLUSTER_INCAST,
+                 .leaf_hosts = CLUSTER_HOSTS_MAX,
+                 .spines = 1,
                  .mtu_bytes = 1500,
                  .wire_ns = 500,
                  .host_ns = 5000,

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "net_harness.h"
+#include "sim_random.h"
 
 struct cluster_frame *cluster_frame_new(uint32_t from, uint32_t to, uint32_t len_bytes,
                                         uint32_t bytes_count)
@@ -23,25 +24,77 @@ void cluster_frame_free(struct cluster_frame *frame)
     net_delete(frame);
 }
 
-static struct cluster_link *links_new(uint32_t count)
-{
-    struct cluster_link *links = net_new(count * sizeof(*links));
+/*
+ * Numbers of links: hosts to leaves, leaves to hosts, leaves to spines (by leaf, then spine), spines to
+ * leaves (by spine, then leaf).
+ */
 
-    for (uint32_t i = 0; i < count; i++) {
-        links[i] = (struct cluster_link){.tail = &links[i].first};
+static uint32_t link_to_host(const struct cluster_plan *plan, uint32_t host)
+{
+    return plan->hosts + host;
+}
+
+static uint32_t link_to_spine(const struct cluster_plan *plan, uint32_t leaf, uint32_t spine)
+{
+    return 2 * plan->hosts + leaf * plan->spines + spine;
+}
+
+static uint32_t link_to_leaf(const struct cluster_plan *plan, uint32_t spine, uint32_t leaf)
+{
+    uint32_t leaf_count = cluster_plan_leaf_count(plan);
+    return 2 * plan->hosts + leaf_count * plan->spines + spine * leaf_count + leaf;
+}
+
+/** The spine that all frames of a connection take; those with a batch header have other ports. */
+static uint32_t choose_spine(const struct cluster_plan *plan, const struct cluster_frame *frame)
+{
+    struct sim_random hash = sim_random_stream(
+        plan->seed, (uint64_t)frame->from << 32 | (uint64_t)frame->to << 1 | frame->batch);
+    return (uint32_t)sim_random_below(&hash, plan->spines);
+}
+
+/** The link that a frame takes next, at the end of link `at`. */
+static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_frame *frame,
+                          uint32_t at)
+{
+    uint32_t from_leaf = frame->from / plan->leaf_hosts, to_leaf = frame->to / plan->leaf_hosts;
+
+    if (from_leaf == to_leaf || at >= link_to_leaf(plan, 0, 0)) {
+        return link_to_host(plan, frame->to);
     }
-    return links;
+    return at < plan->hosts
+               ? link_to_spine(plan, from_leaf, choose_spine(plan, frame))
+               : link_to_leaf(plan, (at - link_to_spine(plan, 0, 0)) % plan->spines, to_leaf);
+}
+
+unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
+                          uint32_t links[CLUSTER_PATH_LINKS_MAX])
+{
+    const struct cluster_frame frame = {.from = from, .to = to, .batch = batch};
+    unsigned count = 1;
+
+    links[0] = from;
+    while (links[count - 1] != link_to_host(plan, to)) {
+        links[count] = next_link(plan, &frame, links[count - 1]);
+        count++;
+    }
+    return count;
 }
 
 void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
                       struct sim_events *events)
 {
+    uint32_t count = link_to_leaf(plan, plan->spines, 0);
+
     *net = (struct cluster_net){
         .plan = plan,
         .events = events,
-        .up = links_new(plan->hosts),
-        .down = links_new(plan->hosts),
+        .links = net_new(count * sizeof(*net->links)),
+        .link_count = count,
     };
+    for (uint32_t i = 0; i < count; i++) {
+        net->links[i] = (struct cluster_link){.tail = &net->links[i].first};
+    }
 }
 
 static struct cluster_frame *link_take(struct cluster_link *link)
@@ -57,22 +110,16 @@ static struct cluster_frame *link_take(struct cluster_link *link)
     return frame;
 }
 
-static void links_free(struct cluster_link *links, uint32_t count)
+void cluster_net_free(struct cluster_net *net)
 {
     struct cluster_frame *frame;
 
-    for (uint32_t i = 0; i < count; i++) {
-        while ((frame = link_take(&links[i])) != NULL) {
+    for (uint32_t i = 0; i < net->link_count; i++) {
+        while ((frame = link_take(&net->links[i])) != NULL) {
             cluster_frame_free(frame);
         }
     }
-    net_delete(links);
-}
-
-void cluster_net_free(struct cluster_net *net)
-{
-    links_free(net->up, net->plan->hosts);
-    links_free(net->down, net->plan->hosts);
+    net_delete(net->links);
 }
 
 static uint64_t waiting_bytes(const struct cluster_net *net, const struct cluster_link *link,
@@ -82,41 +129,45 @@ static uint64_t waiting_bytes(const struct cluster_net *net, const struct cluste
     return link->free_ps <= now_ps ? 0 : (link->free_ps - now_ps) * net->plan->rate_mbps / 8000000;
 }
 
-/** Transmit a frame behind those that wait. */
-static void link_put(const struct cluster_net *net, struct cluster_link *link,
-                     struct cluster_frame *frame, uint32_t wire_bytes, uint64_t now_ns)
+/** The first frame on a link will come to the switch at its end, unless that is a host. */
+static void expect_at_switch(struct cluster_net *net, uint32_t number)
 {
+    bool to_host = number >= link_to_host(net->plan, 0) && number < link_to_spine(net->plan, 0, 0);
+
+    if (!to_host) {
+        sim_events_push(net->events, (struct sim_event){.at_ns = net->links[number].first->at_ns,
+                                                        .kind = CLUSTER_EVENT_SWITCH,
+                                                        .node = number});
+    }
+}
+
+/** Transmit a frame behind those that wait. */
+static void link_put(struct cluster_net *net, uint32_t number, struct cluster_frame *frame,
+                     uint64_t now_ns)
+{
+    struct cluster_link *link = &net->links[number];
+    uint32_t wire_bytes = cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
     uint64_t begin_ps = link->free_ps > now_ns * 1000 ? link->free_ps : now_ns * 1000;
+    bool first = link->first == NULL;
 
     link->free_ps = begin_ps + cluster_plan_transmit_ps(net->plan, wire_bytes);
     frame->at_ns = (link->free_ps + 999) / 1000 + net->plan->wire_ns;
     frame->next = NULL;
     *link->tail = frame;
     link->tail = &frame->next;
-}
-
-/** The first frame on a host's link will come to the switch. */
-static void expect_at_switch(struct cluster_net *net, uint32_t from)
-{
-    sim_events_push(net->events, (struct sim_event){.at_ns = net->up[from].first->at_ns,
-                                                    .kind = CLUSTER_EVENT_SWITCH,
-                                                    .node = from});
+    if (first) {
+        expect_at_switch(net, number);
+    }
 }
 
 uint64_t cluster_net_waiting_bytes(const struct cluster_net *net, uint32_t host, uint64_t now_ns)
 {
-    return waiting_bytes(net, &net->up[host], now_ns);
+    return waiting_bytes(net, &net->links[host], now_ns);
 }
 
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns)
 {
-    struct cluster_link *link = &net->up[frame->from];
-    bool first = link->first == NULL;
-
-    link_put(net, link, frame, cluster_plan_wire_bytes(frame->len_bytes, frame->batch), now_ns);
-    if (first) {
-        expect_at_switch(net, frame->from);
-    }
+    link_put(net, frame->from, frame, now_ns);
 }
 
 /** A frame comes to a port: the length of its queue, in bytes. */
@@ -132,15 +183,15 @@ static uint64_t queue_sample(struct cluster_net *net, const struct cluster_link 
     return bytes;
 }
 
-uint32_t cluster_net_forward(struct cluster_net *net, uint32_t from, uint64_t now_ns)
+uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns)
 {
-    struct cluster_frame *frame = link_take(&net->up[from]);
-    struct cluster_link *port = &net->down[frame->to];
-    uint32_t wire_bytes = cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
-    uint64_t bytes = queue_sample(net, port, now_ns) + wire_bytes;
+    struct cluster_frame *frame = link_take(&net->links[link]);
+    uint32_t port = next_link(net->plan, frame, link);
+    uint64_t bytes = queue_sample(net, &net->links[port], now_ns) +
+                     cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
 
-    if (net->up[from].first != NULL) {
-        expect_at_switch(net, from);
+    if (net->links[link].first != NULL) {
+        expect_at_switch(net, link);
     }
     if (bytes > net->plan->port_bytes) {
         net->queues.dropped++;
@@ -148,18 +199,21 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t from, uint64_t no
         return UINT32_MAX;
     }
     net->queues.most_bytes = bytes > net->queues.most_bytes ? bytes : net->queues.most_bytes;
-    link_put(net, port, frame, wire_bytes, now_ns);
-    return frame->to;
+    link_put(net, port, frame, now_ns);
+    return port == link_to_host(net->plan, frame->to) ? frame->to : UINT32_MAX;
 }
 
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t host)
 {
-    return net->down[host].first != NULL ? net->down[host].first->at_ns : UINT64_MAX;
+    const struct cluster_link *link = &net->links[link_to_host(net->plan, host)];
+    return link->first != NULL ? link->first->at_ns : UINT64_MAX;
 }
 
 struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t host, uint64_t now_ns)
 {
-    return cluster_net_arrival_ns(net, host) <= now_ns ? link_take(&net->down[host]) : NULL;
+    return cluster_net_arrival_ns(net, host) <= now_ns
+               ? link_take(&net->links[link_to_host(net->plan, host)])
+               : NULL;
 }
 
 uint64_t cluster_queues_p999_bytes(const struct cluster_queues *queues,

@@ -1,14 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The network: a link from each host to one switch and one back, and a queue at each of the switch's
- * ports that drops what it has no room for. All links have the same rate and delay.
+ * The network: hosts on one switch, or on leaf switches that spines join. Each port has a queue that
+ * drops what it has no room for. All links have the same rate and delay.
  *
- *   host --- up: NIC's queue, wire ---> switch --- down: port's queue, wire ---> host
+ *   host ---> leaf ---> host                    on the same leaf
+ *   host ---> leaf ---> spine ---> leaf ---> host    the spine by a hash of the connection (ECMP)
  *
  * A link transmits frames one after the other, in order. So when a frame leaves its queue is known when
  * it enters, and the queue's length is the time until the link is free. One event is needed for each
- * frame, when it comes to the switch; hosts take what has arrived when they wake.
+ * switch that a frame comes to; hosts take what has arrived when they wake.
  */
 #ifndef CLUSTER_NET_H
 #define CLUSTER_NET_H
@@ -36,6 +37,7 @@ struct cluster_frame *cluster_frame_new(uint32_t from, uint32_t to, uint32_t len
                                         uint32_t bytes_count);
 void cluster_frame_free(struct cluster_frame *frame);
 
+/** A link, with the queue in front of it. */
 struct cluster_link {
     struct cluster_frame *first, **tail;
     uint64_t free_ps; /**< when all that was put on it has been transmitted */
@@ -53,11 +55,12 @@ struct cluster_queues {
 struct cluster_net {
     const struct cluster_plan *plan;
     struct sim_events *events;
-    struct cluster_link *up, *down; /**< by host */
+    struct cluster_link *links; /**< by number: hosts' NICs first, then ports */
+    uint32_t link_count;
     struct cluster_queues queues;
 };
 
-/** A frame has come to the switch, on the link of host `node`: see cluster_net_forward. */
+/** A frame has come to the switch at the end of link `node`: see cluster_net_forward. */
 #define CLUSTER_EVENT_SWITCH 0u
 
 void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
@@ -65,15 +68,21 @@ void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
 /** Drops what is under way. */
 void cluster_net_free(struct cluster_net *net);
 
+#define CLUSTER_PATH_LINKS_MAX 4u
+
+/** The links that frames of a connection take, those with a batch header or others; returns how many. */
+unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
+                          uint32_t links[CLUSTER_PATH_LINKS_MAX]);
+
 /** Bytes that wait in a host's NIC. */
 uint64_t cluster_net_waiting_bytes(const struct cluster_net *net, uint32_t host, uint64_t now_ns);
 /** A host sends a frame, which is taken over. */
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns);
 /**
- * CLUSTER_EVENT_SWITCH: the first frame on the link of host `from` goes to the port of its
- * destination, which is returned; or it is dropped, which UINT32_MAX says.
+ * CLUSTER_EVENT_SWITCH: the first frame on a link goes to the next port, or is dropped. Returns the
+ * host that it is on its last link to; UINT32_MAX: it is not.
  */
-uint32_t cluster_net_forward(struct cluster_net *net, uint32_t from, uint64_t now_ns);
+uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
 /** When the next frame arrives at a host, or has arrived; UINT64_MAX: none is under way. */
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t host);
 /** The next frame, which the caller frees, where it has arrived; or NULL. */

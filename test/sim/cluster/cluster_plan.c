@@ -31,6 +31,11 @@ uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch)
     return (bytes < ETHERNET_LEAST_BYTES ? ETHERNET_LEAST_BYTES : bytes) + ETHERNET_AROUND_BYTES;
 }
 
+bool cluster_plan_in_batches(const struct cluster_plan *plan)
+{
+    return plan->size_bytes > cluster_plan_payload_bytes(plan) - RAWE_FRAGMENT_MESSAGE_BYTES;
+}
+
 /** A message, in one frame or in batches. */
 static uint64_t message_wire_bytes(const struct cluster_plan *plan)
 {
@@ -39,7 +44,7 @@ static uint64_t message_wire_bytes(const struct cluster_plan *plan)
         payload_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
     uint32_t full = plan->size_bytes / segment_bytes, rest = plan->size_bytes % segment_bytes;
 
-    if (plan->size_bytes <= payload_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
+    if (!cluster_plan_in_batches(plan)) {
         return cluster_plan_wire_bytes(
             RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + plan->size_bytes, false);
     }
@@ -52,16 +57,14 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
     uint64_t bytes = cluster_plan_wire_bytes(RAWE_ETH_HEADER_BYTES + plan->mtu_bytes, false) +
                      cluster_plan_wire_bytes(0, false);
 
-    /* Two links there, two back; the switch forwards a frame when it has all of it. */
-    return cluster_plan_transmit_ps(plan, 2 * bytes) / 1000 + 4 * plan->wire_ns + 2 * plan->host_ns;
+    /* A switch forwards a frame when it has all of it. */
+    uint64_t links = cluster_plan_leaf_count(plan) > 1 ? 4 : 2;
+
+    return cluster_plan_transmit_ps(plan, links * bytes) / 1000 + 2 * links * plan->wire_ns +
+           2 * plan->host_ns;
 }
 
-uint64_t cluster_plan_ideal_ns(const struct cluster_plan *plan)
+uint64_t cluster_plan_messages_ns(const struct cluster_plan *plan, uint32_t messages)
 {
-    uint64_t messages = plan->pattern == CLUSTER_PERMUTATION ? 1
-                        : plan->pattern == CLUSTER_STREAMS   ? cluster_plan_senders(plan)
-                                                             : plan->hosts - 1;
-
-    return cluster_plan_transmit_ps(plan, messages * message_wire_bytes(plan)) / 1000 +
-           cluster_plan_round_trip_ns(plan);
+    return cluster_plan_transmit_ps(plan, messages * message_wire_bytes(plan)) / 1000;
 }

@@ -29,6 +29,8 @@ struct cluster_plan {
     uint64_t seed;
     enum cluster_pattern pattern;
     uint32_t hosts;      /**< 2 to CLUSTER_HOSTS_MAX; one process each */
+    uint32_t leaf_hosts; /**< on each leaf switch; at least `hosts`: there is one switch */
+    uint32_t spines;     /**< that join the leaves, if there are several; at least 1 */
     uint32_t size_bytes; /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
     uint32_t mtu_bytes;  /**< of all links */
     uint64_t rate_mbps;  /**< of all links */
@@ -56,14 +58,20 @@ static inline uint64_t cluster_plan_transmit_ps(const struct cluster_plan *plan,
     return bytes * 8000000 / plan->rate_mbps;
 }
 
+/** Leaf switches; 1: the only switch. */
+static inline uint32_t cluster_plan_leaf_count(const struct cluster_plan *plan)
+{
+    return (plan->hosts + plan->leaf_hosts - 1) / plan->leaf_hosts;
+}
+
 /** What a full frame and its acknowledgement take together when the network is empty. */
 uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan);
 
-/**
- * The least time in which the messages of a run can arrive: the wire bytes of the busiest port by its
- * rate, and a round trip. STREAMS: that of one message of each host.
- */
-uint64_t cluster_plan_ideal_ns(const struct cluster_plan *plan);
+/** Is a message longer than a frame? */
+bool cluster_plan_in_batches(const struct cluster_plan *plan);
+
+/** Time in which a link transmits that many messages, in nanoseconds. */
+uint64_t cluster_plan_messages_ns(const struct cluster_plan *plan, uint32_t messages);
 
 /** Hosts that send to host 0 (STREAMS, INCAST). */
 static inline uint32_t cluster_plan_senders(const struct cluster_plan *plan)

@@ -18,7 +18,7 @@ struct column {
     const char *text;
 };
 
-#define COLUMNS 24u
+#define COLUMNS 26u
 
 static double micros(uint64_t ns)
 {
@@ -41,7 +41,10 @@ static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan
     double ideal = ratio((double)result->completion_ns, (double)result->ideal_ns);
     /* clang-format off */
     const struct column filled[COLUMNS] = {
-        {"hosts", 5, 0, OF_ALL, plan->hosts, "on the switch, receiver and pinging host included"},
+        {"hosts", 5, 0, OF_ALL, plan->hosts, "in the network, receiver and pinging host included"},
+        {"leaves", 6, 0, OF_ALL, cluster_plan_leaf_count(plan),
+         "leaf switches; 1: the only one"},
+        {"spines", 6, 0, OF_ALL, plan->spines, "that join them"},
         {"size", 7, 0, OF_ALL, plan->size_bytes, "bytes of a message"},
         {"Mb/s", 6, 0, OF_ALL, (double)plan->rate_mbps, "rate of the links"},
         {"buffer", 7, 0, OF_ALL, (double)plan->port_bytes, "bytes that a port buffers"},

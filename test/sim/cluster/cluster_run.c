@@ -164,7 +164,6 @@ static void evaluate(struct cluster *cluster, const struct rawe_counters *before
     result->ping_p99_ns = cluster_samples_quantile(ping_half_ns, 990);
     result->queue_most_bytes = queues->most_bytes;
     result->queue_p999_bytes = cluster_queues_p999_bytes(queues, &cluster->plan);
-    result->network_frames = queues->frames;
     result->dropped_frames = queues->dropped;
     result->counters = counted_since(cluster, before);
 }
@@ -172,10 +171,12 @@ static void evaluate(struct cluster *cluster, const struct rawe_counters *before
 struct cluster_result cluster_run(const struct cluster_plan *plan)
 {
     struct cluster cluster;
-    struct cluster_result result = {.ideal_ns = cluster_plan_ideal_ns(plan)};
-    uint64_t most_ns = TIMES_IDEAL_MAX * result.ideal_ns + SLACK_NS;
+    struct cluster_result result = {0};
 
     start(&cluster, plan);
+    result.ideal_ns = cluster_plan_messages_ns(plan, cluster_traffic_busiest(&cluster)) +
+                      cluster_plan_round_trip_ns(plan);
+    uint64_t most_ns = TIMES_IDEAL_MAX * result.ideal_ns + SLACK_NS;
     if (plan->idle) {
         cluster_traffic_warm(&cluster);
         advance(&cluster, cluster.now_ns + most_ns, true);

@@ -5,6 +5,8 @@
  */
 #include "cluster_traffic.h"
 
+#include <string.h>
+
 #include "cluster.h"
 #include "net_harness.h"
 #include "routes/rawe_balance.h"
@@ -264,6 +266,26 @@ void cluster_traffic_init(struct cluster *cluster)
     if (plan->pattern == CLUSTER_PERMUTATION) {
         permute(traffic, plan->seed);
     }
+}
+
+uint32_t cluster_traffic_busiest(const struct cluster *cluster)
+{
+    const struct cluster_traffic *traffic = &cluster->traffic;
+    uint32_t *messages = net_new(cluster->net.link_count * sizeof(*messages));
+    uint32_t path[CLUSTER_PATH_LINKS_MAX], most = 0;
+
+    memset(messages, 0, cluster->net.link_count * sizeof(*messages));
+    for (uint32_t i = 0; i < traffic->pair_count; i++) {
+        unsigned links =
+            cluster_net_path(&cluster->plan, traffic->pairs[i].from, traffic->pairs[i].to,
+                             cluster_plan_in_batches(&cluster->plan), path);
+        for (unsigned j = 0; j < links; j++) {
+            messages[path[j]]++;
+            most = messages[path[j]] > most ? messages[path[j]] : most;
+        }
+    }
+    net_delete(messages);
+    return most;
 }
 
 void cluster_traffic_free(struct cluster *cluster)

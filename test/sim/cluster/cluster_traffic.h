@@ -49,6 +49,9 @@ void cluster_traffic_begin(struct cluster *cluster);
 /** All messages begun have arrived, and no other will begin. */
 bool cluster_traffic_done(const struct cluster *cluster);
 
+/** How many messages the busiest link carries, of one of each pair. */
+uint32_t cluster_traffic_busiest(const struct cluster *cluster);
+
 /** A host with `starts` is awake: start what is due. */
 void cluster_traffic_start(struct cluster_host *host);
 /** A message has come from a peer. */
