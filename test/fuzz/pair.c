@@ -373,7 +373,7 @@ void pair_check(struct pair *pair)
     for (unsigned i = 0; i < PAIR_NODES; i++) {
         const struct rawe_engine *engine = &pair->node[i].engine;
         FUZZ_CHECK(engine->connections <= RAWE_LANES, "more connections than were opened");
-        FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
+        FUZZ_CHECK(engine->timers.armed <= RAWE_LANES + 1, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,
                    "more frames than the limit allows");
         FUZZ_CHECK(engine->reassembly_buffers.allocated <= BUFFERS_MAX + RAWE_LANES,

@@ -160,6 +160,13 @@ void sim_node_wake(struct sim_node *node, uint64_t at_ns)
                                                            .value = ++node->wake_number});
 }
 
+static void note_timer(const struct rawe_timer *timer, uint64_t *earliest_ns)
+{
+    if (rawe_timer_armed(timer) && timer->deadline_ns < *earliest_ns) {
+        *earliest_ns = timer->deadline_ns;
+    }
+}
+
 /** When the wheel will let its earliest timer expire, in virtual time. */
 static uint64_t timer_due_ns(const struct sim_node *node)
 {
@@ -168,16 +175,14 @@ static uint64_t timer_due_ns(const struct sim_node *node)
 
     for (unsigned i = 0; i < node->nic_count; i++) {
         armed += node->nics[i].engine.timers.armed;
+        note_timer(&node->nics[i].engine.owing_timer, &earliest_ns);
     }
     if (armed == 0) {
         return UINT64_MAX;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        const struct rawe_timer *timer = &channel->conn->timer;
-        if (rawe_timer_armed(timer) && timer->deadline_ns < earliest_ns) {
-            earliest_ns = timer->deadline_ns;
-        }
+        note_timer(&channel->conn->timer, &earliest_ns);
     }
     earliest_ns = ((earliest_ns >> RAWE_TIMER_TICK_SHIFT) + 1) << RAWE_TIMER_TICK_SHIFT;
     earliest_ns += node->sim->plan.clock_step_ns - 1;

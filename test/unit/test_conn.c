@@ -225,11 +225,11 @@ TEST(rawe_conn_arm__takes_the_earliest_deadline)
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_arm(end(0));
     assert_false(rawe_timer_armed(&end(0)->timer));
-    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->sendwin.loss_deadline_ns,
+    uint64_t *deadlines[] = {&end(0)->sendwin.loss_deadline_ns,
                              &end(0)->liveness.probe_deadline_ns};
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
-        for (unsigned j = 0; j < 3; j++) {
+        for (unsigned j = 0; j < 2; j++) {
             *deadlines[j] = net.now_ns + (i == j ? 1 : 2) * UNIT_MS;
         }
         rawe_conn_arm(end(0));
@@ -280,6 +280,30 @@ TEST(rawe_conn_owe_ack__waits_for_the_delay)
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_int_equal(counters(1)->acks_sent, 1);
     unit_wire_clear(&net);
+}
+
+/** Of two connections, the one that has owed first gets rid of it, and owes another one last. */
+TEST(rawe_conn_owe_ack__each_after_its_own_delay)
+{
+    struct rawe_engine *owes = &net.node[1].engine;
+    uint64_t delay_ns = net.config.ack_delay_ns;
+    struct rawe_conn *conn[RAWE_LANES];
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        unit_connect(&net, (enum rawe_lane)lane);
+        conn[lane] = net.node[1].conn[lane];
+        rawe_recvwin_acknowledged(&conn[lane]->recvwin);
+    }
+    uint64_t begin_ns = owes->now_ns;
+    rawe_conn_owe_ack(conn[0], false, begin_ns);
+    rawe_recvwin_carried(&conn[0]->recvwin);
+    rawe_conn_owe_ack(conn[1], false, begin_ns + 10 * UNIT_US);
+    rawe_conn_owe_ack(conn[0], false, begin_ns + 40 * UNIT_US);
+    rawe_engine_advance(owes, begin_ns + delay_ns + 9 * UNIT_US);
+    assert_false(conn[0]->recvwin.ack_now || conn[1]->recvwin.ack_now);
+    rawe_engine_advance(owes, begin_ns + delay_ns + 28 * UNIT_US); /* and a tick */
+    assert_true(!conn[0]->recvwin.ack_now && conn[1]->recvwin.ack_now);
+    rawe_engine_advance(owes, begin_ns + delay_ns + 58 * UNIT_US);
+    assert_true(conn[0]->recvwin.ack_now);
 }
 
 TEST(rawe_conn_owe_ack__at_once_when_asked_for)

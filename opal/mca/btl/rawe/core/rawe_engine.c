@@ -145,6 +145,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->deferral.limit_bytes = config->deferred_max_bytes;
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
+    rawe_conn_owing_init(engine);
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
     rawe_buffer_pool_init(&engine->reassembly_buffers, config->message_max_bytes,

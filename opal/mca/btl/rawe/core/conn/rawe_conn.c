@@ -104,6 +104,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
         rawe_reassembly_clear(conn->reassembly, &engine->reassembly_buffers);
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
+    rawe_conn_owe_nothing(conn);
     rawe_conn_unlink_pending(conn);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
@@ -153,7 +154,7 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
     rawe_liveness_ask_at(&conn->liveness, 0);
     rawe_sendwin_plan_search(&conn->sendwin, 0);
-    rawe_recvwin_stop(&conn->recvwin);
+    rawe_conn_owe_nothing(conn);
     engine->counters.peers_lost++;
     struct rawe_send *complete = rawe_conn_abandon(conn, true);
     if (engine->callbacks.failed != NULL) {
@@ -242,9 +243,6 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
     struct rawe_conn *conn =
         (struct rawe_conn *)(void *)((char *)timer - offsetof(struct rawe_conn, timer));
-    if (rawe_recvwin_expire(&conn->recvwin, now_ns)) {
-        rawe_conn_make_pending(conn);
-    }
     if (conn->sendwin.loss_deadline_ns != 0 && now_ns >= conn->sendwin.loss_deadline_ns) {
         rawe_sendwin_plan_search(&conn->sendwin, 0);
         rawe_conn_detect_losses(conn, now_ns);

@@ -74,18 +74,12 @@ void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 
 void rawe_conn_arm(struct rawe_conn *conn)
 {
-    uint64_t deadline_ns = UINT64_MAX;
-    if (conn->recvwin.ack_deadline_ns != 0) {
-        deadline_ns = conn->recvwin.ack_deadline_ns;
-    }
-    if (conn->sendwin.loss_deadline_ns != 0 && conn->sendwin.loss_deadline_ns < deadline_ns) {
-        deadline_ns = conn->sendwin.loss_deadline_ns;
-    }
+    uint64_t deadline_ns = conn->sendwin.loss_deadline_ns;
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
-    if (probe_ns != 0 && probe_ns < deadline_ns) {
+    if (deadline_ns == 0 || (probe_ns != 0 && probe_ns < deadline_ns)) {
         deadline_ns = probe_ns;
     }
-    if (deadline_ns != UINT64_MAX) {
+    if (deadline_ns != 0) {
         rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
     }
 }
@@ -160,13 +154,79 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
     }
 }
 
+/*
+ * Delayed acknowledgements. Nearly all are carried by a frame in time, and all wait equally long: so
+ * they need no timer each, but a list, the latest deadline last. A connection stays in it when its
+ * acknowledgement has been carried.
+ */
+
+static void unlink_owing(struct rawe_conn *conn)
+{
+    *conn->owing_link = conn->next_owing;
+    if (conn->next_owing != NULL) {
+        conn->next_owing->owing_link = conn->owing_link;
+    } else {
+        conn->engine->owing_tail = conn->owing_link;
+    }
+    conn->owing_link = NULL;
+}
+
+static void append_owing(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (conn->owing_link != NULL) {
+        unlink_owing(conn);
+    }
+    conn->next_owing = NULL;
+    conn->owing_link = engine->owing_tail;
+    *engine->owing_tail = conn;
+    engine->owing_tail = &conn->next_owing;
+    rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->recvwin.ack_deadline_ns);
+}
+
+/** The timer of the list has expired. */
+static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
+{
+    struct rawe_engine *engine =
+        (struct rawe_engine *)(void *)((char *)timer - offsetof(struct rawe_engine, owing_timer));
+    struct rawe_conn *conn;
+    while ((conn = engine->owing) != NULL && conn->recvwin.ack_deadline_ns <= now_ns) {
+        unlink_owing(conn);
+        if (rawe_recvwin_expire(&conn->recvwin, now_ns)) {
+            rawe_conn_make_pending(conn);
+        }
+    }
+    if (conn != NULL) {
+        rawe_timer_arm(&engine->timers, timer, conn->recvwin.ack_deadline_ns);
+    }
+}
+
+void rawe_conn_owing_init(struct rawe_engine *engine)
+{
+    engine->owing_tail = &engine->owing;
+    rawe_timer_init(&engine->owing_timer, owing_expired);
+}
+
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
+    bool owed = conn->recvwin.ack_deadline_ns != 0;
     if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.advertised,
                          conn->engine->config.ack_delay_ns, now_ns)) {
         rawe_conn_make_pending(conn);
-    } else {
-        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, conn->recvwin.ack_deadline_ns);
+    } else if (!owed) {
+        append_owing(conn);
+    }
+}
+
+void rawe_conn_owe_nothing(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_recvwin_stop(&conn->recvwin);
+    if (conn->owing_link != NULL) {
+        unlink_owing(conn);
+    }
+    if (engine->owing == NULL) {
+        rawe_timer_cancel(&engine->timers, &engine->owing_timer);
     }
 }
 

@@ -164,9 +164,12 @@ struct rawe_engine {
     struct rawe_conn *pending, **pending_tail;
     /** The rest of the list that rawe_engine_flush works on. */
     struct rawe_conn *flushing, **flushing_tail;
-    bool link_full;            /**< `output` has refused a frame since the last flush began */
-    bool batches_full;         /**< the same for `batches.output` */
-    uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
+    bool link_full;    /**< `output` has refused a frame since the last flush began */
+    bool batches_full; /**< the same for `batches.output` */
+    /** Connections that have owed a delayed acknowledgement, that of the earliest deadline first. */
+    struct rawe_conn *owing, **owing_tail;
+    struct rawe_timer owing_timer; /**< expires by its deadline */
+    uint64_t probes_passed_on;     /**< PROBEs received for connections of other engines */
 };
 
 /**
@@ -236,6 +239,8 @@ struct rawe_conn {
     uint32_t peer_credit;    /**< 0: nothing may be sent until the peer says otherwise */
     uint64_t no_credit_ns;   /**< when the peer last said that there is none; 0: it never did */
     uint32_t ack_requested;  /**< an acknowledgement was asked for with frames before this */
+    struct rawe_conn *next_owing;  /**< in the engine's list... */
+    struct rawe_conn **owing_link; /**< ... and what points to it there; NULL: it is not in it */
 
     /* rawe_conn_batch.c: do batches pass? */
     uint8_t batch;             /**< enum rawe_batch_state */
