@@ -7,26 +7,6 @@
 
 #include <string.h>
 
-static inline void put16(uint8_t *out, uint16_t value)
-{
-    out[0] = (uint8_t)(value >> 8);
-    out[1] = (uint8_t)value;
-}
-
-static inline void put32(uint8_t *out, uint32_t value)
-{
-    out[0] = (uint8_t)(value >> 24);
-    out[1] = (uint8_t)(value >> 16);
-    out[2] = (uint8_t)(value >> 8);
-    out[3] = (uint8_t)value;
-}
-
-static inline void put64(uint8_t *out, uint64_t value)
-{
-    put32(out, (uint32_t)(value >> 32));
-    put32(out + 4, (uint32_t)value);
-}
-
 static inline uint16_t get16(const uint8_t *in)
 {
     return (uint16_t)((in[0] << 8) | in[1]);
@@ -47,20 +27,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
 {
     memcpy(out, to, RAWE_MAC_BYTES);
     memcpy(out + RAWE_MAC_BYTES, from, RAWE_MAC_BYTES);
-    put16(out + 2 * RAWE_MAC_BYTES, ethertype);
-}
-
-void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
-{
-    out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | header->type);
-    out[1] = header->flags;
-    put16(out + 2, header->port);
-    put32(out + 4, header->key);
-    put32(out + 8, header->connection_id);
-    put32(out + 12, header->sequence);
-    put32(out + 16, header->acknowledgement);
-    put16(out + 20, header->payload_bytes);
-    put16(out + 22, header->credit);
+    rawe_put16(out + 2 * RAWE_MAC_BYTES, ethertype);
 }
 
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
@@ -91,43 +58,7 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
     return RAWE_DECODE_OK;
 }
 
-size_t rawe_fragment_header_bytes(uint8_t kind)
-{
-    switch (kind) {
-    case RAWE_FRAGMENT_MESSAGE:
-        return RAWE_FRAGMENT_MESSAGE_BYTES;
-    case RAWE_FRAGMENT_PART:
-    case RAWE_FRAGMENT_BUNDLE:
-    case RAWE_FRAGMENT_VALIDATION:
-        return RAWE_FRAGMENT_PART_BYTES;
-    case RAWE_FRAGMENT_PUT:
-    case RAWE_FRAGMENT_GET:
-    case RAWE_FRAGMENT_ATOMIC:
-    case RAWE_FRAGMENT_REPLY:
-        return RAWE_FRAGMENT_PUT_BYTES;
-    default:
-        return 0;
-    }
-}
-
-size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment)
-{
-    size_t header_bytes = rawe_fragment_header_bytes(fragment->kind);
-    out[0] = fragment->kind;
-    out[1] = fragment->tag;
-    put16(out + 2, fragment->data_bytes);
-    put32(out + 4, fragment->id);
-    if (header_bytes == RAWE_FRAGMENT_PART_BYTES) {
-        put32(out + 8, (uint32_t)fragment->offset);
-        put32(out + 12, fragment->total_bytes);
-    } else if (header_bytes == RAWE_FRAGMENT_PUT_BYTES) {
-        put64(out + 8, fragment->key);
-        put64(out + 16, fragment->offset);
-    }
-    return header_bytes;
-}
-
-static inline void reread(struct rawe_fragment *fragment, const uint8_t *in)
+static inline void reread(struct rawe_fragment *fragment, const uint8_t *in, size_t header_bytes)
 {
     fragment->kind = in[0];
     fragment->tag = in[1];
@@ -136,32 +67,24 @@ static inline void reread(struct rawe_fragment *fragment, const uint8_t *in)
     fragment->total_bytes = fragment->data_bytes;
     fragment->key = 0;
     fragment->offset = 0;
-    if (in[0] == RAWE_FRAGMENT_MESSAGE) {
-        return;
-    }
-    switch (rawe_fragment_header_bytes(in[0])) {
-    case RAWE_FRAGMENT_PART_BYTES:
+    if (header_bytes == RAWE_FRAGMENT_PART_BYTES) {
         fragment->offset = get32(in + 8);
         fragment->total_bytes = get32(in + 12);
-        break;
-    case RAWE_FRAGMENT_PUT_BYTES:
+    } else if (header_bytes == RAWE_FRAGMENT_PUT_BYTES) {
         fragment->key = get64(in + 8);
         fragment->offset = get64(in + 16);
-        break;
-    default:
-        break;
     }
 }
 
 void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
 {
-    reread(fragment, in);
+    reread(fragment, in, rawe_fragment_header_bytes(in[0]));
 }
 
 /** What is put together from parts has room for this one. */
 static bool part_fits(const struct rawe_fragment *fragment)
 {
-    return fragment->kind == RAWE_FRAGMENT_MESSAGE || rawe_fragment_is_record(fragment->kind) ||
+    return rawe_fragment_header_bytes(fragment->kind) != RAWE_FRAGMENT_PART_BYTES ||
            (fragment->offset <= fragment->total_bytes &&
             fragment->data_bytes <= fragment->total_bytes - fragment->offset);
 }
@@ -181,7 +104,7 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
     if (left < header_bytes) {
         return RAWE_DECODE_SHORT;
     }
-    reread(fragment, in);
+    reread(fragment, in, header_bytes);
     if (fragment->data_bytes > left - header_bytes || !part_fits(fragment)) {
         return RAWE_DECODE_LENGTH;
     }
@@ -194,12 +117,12 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
 void rawe_request_encode(uint8_t out[RAWE_REQUEST_BYTES], const struct rawe_request *request)
 {
     memset(out, 0, RAWE_REQUEST_BYTES);
-    put32(out, request->operation);
+    rawe_put32(out, request->operation);
     out[4] = request->atomic;
     out[5] = request->word_bytes;
-    put64(out + 8, request->key);
-    put64(out + 16, request->operand);
-    put64(out + 24, request->compare);
+    rawe_put64(out + 8, request->key);
+    rawe_put64(out + 16, request->operand);
+    rawe_put64(out + 24, request->compare);
 }
 
 enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const uint8_t *in,
@@ -228,33 +151,33 @@ void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_b
     const struct rawe_fragment *fragment = &batch->fragment;
     bool bulk = header->type == RAWE_FRAME_BULK;
     memset(out, 0, RAWE_BATCH_HEADER_BYTES);
-    put16(out, (uint16_t)header->connection_id);
-    put16(out + RAWE_BATCH_OFFSET_PORT, header->port);
-    put32(out + 4, batch->at_bytes);
-    put32(out + 8, header->acknowledgement);
-    put16(out + 12, TCP_WORDS_ACK);
-    put16(out + 14, batch->segment_bytes);
-    put16(out + 20, TCP_OPTION);
-    put16(out + 22, TCP_EXPERIMENT);
+    rawe_put16(out, (uint16_t)header->connection_id);
+    rawe_put16(out + RAWE_BATCH_OFFSET_PORT, header->port);
+    rawe_put32(out + 4, batch->at_bytes);
+    rawe_put32(out + 8, header->acknowledgement);
+    rawe_put16(out + 12, TCP_WORDS_ACK);
+    rawe_put16(out + 14, batch->segment_bytes);
+    rawe_put16(out + 20, TCP_OPTION);
+    rawe_put16(out + 22, TCP_EXPERIMENT);
     out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_WIRE_VERSION << 4 | header->type);
     out[25] = header->flags;
-    put32(out + RAWE_BATCH_OFFSET_KEY, header->key);
-    put16(out + 32, (uint16_t)(header->connection_id >> 16));
-    put16(out + 34, header->credit);
-    put32(out + 36, header->sequence);
+    rawe_put32(out + RAWE_BATCH_OFFSET_KEY, header->key);
+    rawe_put16(out + 32, (uint16_t)(header->connection_id >> 16));
+    rawe_put16(out + 34, header->credit);
+    rawe_put32(out + 36, header->sequence);
     if (!bulk) {
         return;
     }
     out[26] = fragment->kind;
     out[27] = fragment->tag;
-    put32(out + 40, fragment->id);
+    rawe_put32(out + 40, fragment->id);
     if (rawe_fragment_is_record(fragment->kind)) {
-        put64(out + 44, fragment->key);
+        rawe_put64(out + 44, fragment->key);
     } else {
-        put32(out + 44, fragment->total_bytes);
+        rawe_put32(out + 44, fragment->total_bytes);
     }
-    put16(out + 52, (uint16_t)(fragment->offset >> 32));
-    put32(out + 54, (uint32_t)fragment->offset);
+    rawe_put16(out + 52, (uint16_t)(fragment->offset >> 32));
+    rawe_put32(out + 54, (uint32_t)fragment->offset);
     out[58] = batch->frames;
 }
 
@@ -331,15 +254,15 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
 void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect)
 {
     memset(out, 0, RAWE_CONNECT_BYTES);
-    put32(out, connect->jobid);
-    put32(out + 4, connect->vpid);
-    put32(out + 8, connect->connection_id);
-    put32(out + 12, connect->key);
-    put16(out + 16, connect->port);
+    rawe_put32(out, connect->jobid);
+    rawe_put32(out + 4, connect->vpid);
+    rawe_put32(out + 8, connect->connection_id);
+    rawe_put32(out + 12, connect->key);
+    rawe_put16(out + 16, connect->port);
     out[18] = connect->lane;
     out[19] = connect->choice;
-    put32(out + 20, connect->payload_max_bytes);
-    put64(out + 24, connect->incarnation);
+    rawe_put32(out + 20, connect->payload_max_bytes);
+    rawe_put64(out + 24, connect->incarnation);
 }
 
 enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const uint8_t *in,
@@ -363,9 +286,9 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
 void rawe_ping_encode(uint8_t *out, const struct rawe_ping *ping)
 {
     memset(out, 0, RAWE_PING_BYTES);
-    put32(out, ping->key);
-    put16(out + 4, ping->port);
-    put64(out + 8, ping->token);
+    rawe_put32(out, ping->key);
+    rawe_put16(out + 4, ping->port);
+    rawe_put64(out + 8, ping->token);
 }
 
 enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *in,
@@ -382,7 +305,7 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
 
 void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc)
 {
-    put32(out, crc);
+    rawe_put32(out, crc);
 }
 
 uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
@@ -392,9 +315,9 @@ uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
 
 void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice)
 {
-    put16(out, slice->offset);
-    put16(out + 2, slice->total_bytes);
-    put32(out + 4, (uint32_t)slice->type << 24);
+    rawe_put16(out, slice->offset);
+    rawe_put16(out + 2, slice->total_bytes);
+    rawe_put32(out + 4, (uint32_t)slice->type << 24);
 }
 
 enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_t *in,
