@@ -193,12 +193,17 @@ TEST(rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back)
     }
 }
 
-TEST(rawe_deferral_keep_fragmented__when_full_they_stay)
+static void reassemble_three(void)
 {
-    deferral.limit_bytes = ENTRY(100) + 1;
     for (uint32_t number = 0; number < 3; number++) {
         reassemble(number, 100, 100);
     }
+}
+
+TEST(rawe_deferral_keep_fragmented__when_full_they_stay)
+{
+    deferral.limit_bytes = ENTRY(100) + 1;
+    reassemble_three();
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_true(deferral.fragments_wait);
     assert_true(rawe_deferral_full(&deferral));
@@ -220,9 +225,7 @@ TEST(rawe_deferral_keep_fragmented__none_is_ready)
 
 TEST(rawe_deferral_keep_fragmented__without_memory_they_stay)
 {
-    for (uint32_t number = 0; number < 3; number++) {
-        reassemble(number, 100, 100);
-    }
+    reassemble_three();
     unit_allocations_left = 0;
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_true(deferral.pending);
