@@ -351,8 +351,8 @@ static void check_window(const struct rawe_sendwin *window)
     uint32_t in_flight = 0;
     uint32_t to_transmit = 0;
     uint32_t sacked = 0;
-    for (uint32_t sequence = window->una; sequence != window->next;) {
-        const struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
+    uint32_t sequence = window->una;
+    for (const struct rawe_txframe *frame = window->oldest; frame != NULL; frame = frame->next) {
         FUZZ_CHECK(sequence - frame->sequence < frame->segments, "a number is another frame's");
         uint64_t open = rawe_txframe_all(frame) & UINT64_MAX << (sequence - frame->sequence);
         FUZZ_CHECK((frame->to_send & (frame->arrived | ~open)) == 0,
@@ -362,8 +362,8 @@ static void check_window(const struct rawe_sendwin *window)
         sacked += rawe_sendwin_count(frame->arrived & open);
         sequence = frame->sequence + frame->segments;
     }
-    FUZZ_CHECK(in_flight == window->in_flight && to_transmit == window->to_transmit &&
-                   sacked == window->sacked,
+    FUZZ_CHECK(sequence == window->next && in_flight == window->in_flight &&
+                   to_transmit == window->to_transmit && sacked == window->sacked,
                "a window has counted wrongly");
 }
 

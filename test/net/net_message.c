@@ -122,9 +122,8 @@ static void check_transmitted(const struct net_message *message)
 
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         const struct rawe_conn *conn = message->peer->conn[lane];
-        for (uint32_t sequence = conn == NULL ? 0 : conn->sendwin.una;
-             conn != NULL && sequence != conn->sendwin.next; sequence++) {
-            const struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence);
+        for (const struct rawe_txframe *frame = conn == NULL ? NULL : conn->sendwin.oldest;
+             frame != NULL; frame = frame->next) {
             waits |= frame->send == send && frame->sendings == 0;
         }
     }

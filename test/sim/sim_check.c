@@ -67,20 +67,22 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
     }
 }
 
-/** Every slot of the window: states add up to the counts, nothing to send is overlooked. */
+/** Every number of the window: states add up to the counts, nothing to send is overlooked. */
 static void check_window(const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = channel->conn;
     const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_txframe *frame = window->oldest;
     uint32_t in_flight = 0, sacked = 0, to_transmit = 0;
 
     for (uint32_t sequence = window->una; sequence != window->next; sequence++) {
-        const struct rawe_txframe *frame =
-            window->slots[sequence & (conn->engine->config.window_frames - 1)];
+        if (frame != NULL && sequence - frame->sequence == frame->segments) {
+            frame = frame->next;
+        }
         if (frame == NULL || sequence - frame->sequence >= frame->segments ||
             (frame->to_send & frame->arrived) != 0 || (frame->resent & ~frame->sent) != 0) {
-            net_fail("window is consistent", "n%u to n%u: slot of frame %u is wrong",
-                     channel->node->index, channel->peer, sequence);
+            net_fail("window is consistent", "n%u to n%u: number %u is wrong", channel->node->index,
+                     channel->peer, sequence);
         }
         uint64_t segment = 1ull << (sequence - frame->sequence);
         bool waits = (frame->to_send & segment) != 0;
@@ -95,6 +97,10 @@ static void check_window(const struct sim_channel *channel)
                      "n%u to n%u: frame %u has to be sent, but looking begins at %u",
                      channel->node->index, channel->peer, sequence, window->transmit_from);
         }
+    }
+    if (frame != NULL && (frame != window->newest || frame->next != NULL)) {
+        net_fail("window is consistent", "n%u to n%u: frames behind the newest one",
+                 channel->node->index, channel->peer);
     }
     if (in_flight != window->in_flight || sacked != window->sacked ||
         to_transmit != window->to_transmit) {

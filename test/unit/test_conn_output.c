@@ -164,9 +164,8 @@ TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
     unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
     assert_int_equal(first.done, 1);
     assert_int_equal(conn->sendwin.next, begin + 3);
-    for (uint32_t sequence = begin + 1; sequence != conn->sendwin.next; sequence++) {
-        const struct rawe_txframe *frame =
-            conn->sendwin.slots[sequence & (net.config.window_frames - 1)];
+    for (const struct rawe_txframe *frame = conn->sendwin.oldest->next; frame != NULL;
+         frame = frame->next) {
         assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }
     unit_settle(&net);

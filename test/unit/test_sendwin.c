@@ -5,35 +5,30 @@
  * random operations against a model.
  */
 #include "unit_sendwin.h"
-#include "unit_alloc.h"
 
 #include <string.h>
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_sendwin_init__allocates_nothing)
+TEST(rawe_sendwin_init__is_empty)
 {
     struct rawe_sendwin other;
     memset(&other, 0xEE, sizeof(other));
     rawe_sendwin_init(&other, 64, 7);
-    assert_null(other.slots);
-    assert_int_equal(other.mask, 63);
+    assert_int_equal(rawe_sendwin_free_numbers(&other), 64);
     assert_int_equal(other.una, 7);
     assert_int_equal(other.in_flight + other.to_transmit + other.sacked, 0);
     assert_true(rawe_sendwin_empty(&other));
     assert_null(rawe_sendwin_next(&other));
-    rawe_sendwin_free(&other);
 }
 
-TEST(rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory)
+TEST(rawe_sendwin_reset__forgets_the_evidence)
 {
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     send_frames(1, NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     rawe_sendwin_probe_answered(&window, NOW + US, NOW + 20 * US);
-    struct rawe_txframe **slots = window.slots;
     rawe_sendwin_reset(&window, 1000);
-    assert_ptr_equal(window.slots, slots);
     assert_int_equal(window.una, 1000);
     assert_int_equal(window.next, 1000);
     assert_int_equal(window.transmit_from, 1000);
@@ -44,27 +39,6 @@ TEST(rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory)
     transmit_all(NOW - US);
     assert_false(detect(NOW + 1000 * US));
     assert_int_equal(lost_count, 0);
-}
-
-TEST(rawe_sendwin_allocate__once)
-{
-    struct rawe_txframe **slots = window.slots;
-    enter(3);
-    assert_true(rawe_sendwin_allocate(&window));
-    assert_ptr_equal(window.slots, slots);
-    assert_ptr_equal(rawe_sendwin_at(&window, FIRST + 2), &frames[2]);
-}
-
-TEST(rawe_sendwin_allocate__without_memory)
-{
-    struct rawe_sendwin other;
-    rawe_sendwin_init(&other, WINDOW, 0);
-    unit_allocations_left = 0;
-    assert_false(rawe_sendwin_allocate(&other));
-    unit_allocations_left = -1;
-    assert_true(rawe_sendwin_allocate(&other));
-    rawe_sendwin_free(&other);
-    assert_null(other.slots);
 }
 
 TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills)
@@ -78,7 +52,7 @@ TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills)
     }
     assert_int_equal(rawe_sendwin_used(&window), WINDOW);
     for (unsigned i = 0; i < WINDOW; i++) {
-        assert_ptr_equal(rawe_sendwin_at(&window, FIRST + i), &frames[i]);
+        assert_ptr_equal(frame_at(FIRST + i), &frames[i]);
     }
     assert_counts(0, WINDOW, 0);
 }
@@ -158,6 +132,16 @@ TEST(rawe_sendwin_next__a_new_frame_behind_frames_in_flight)
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
 }
 
+TEST(rawe_sendwin_next__what_enters_when_all_others_have_been_handed_out)
+{
+    enter(2);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
+    rawe_sendwin_hand_out_all(&window);
+    assert_null(rawe_sendwin_next(&window));
+    enter(1);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
+}
+
 TEST(rawe_sendwin_rewind__hands_out_again)
 {
     enter(5);
@@ -165,7 +149,7 @@ TEST(rawe_sendwin_rewind__hands_out_again)
         assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
     }
     rawe_sendwin_sent(&window, &frames[0], 1, NOW); /* the link has taken one of four */
-    rawe_sendwin_rewind(&window, frames[1].sequence);
+    rawe_sendwin_rewind(&window, &frames[1]);
     for (unsigned i = 1; i < 5; i++) {
         assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
     }
@@ -405,12 +389,12 @@ TEST(rawe_sendwin__random_operations)
                 rawe_sendwin_sent(&window, out[i], 1, now_ns);
             }
             if (taken < count) {
-                rawe_sendwin_rewind(&window, out[taken]->sequence);
+                rawe_sendwin_rewind(&window, out[taken]);
             }
             break;
         }
         case 2:
-            if (used != 0 && rawe_sendwin_at(&window, window.una)->sendings != 0) {
+            if (used != 0 && window.oldest->sendings != 0) {
                 uint32_t sequence = window.una;
                 assert_int_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack)->sequence,
                                  sequence);
@@ -449,6 +433,16 @@ TEST(rawe_sendwin_retract__as_if_it_had_not_entered)
     rawe_sendwin_enter(&window, &frames[3]);
     assert_int_equal(frames[3].sequence, FIRST + 2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[3]);
+}
+
+TEST(rawe_sendwin_retract__the_only_frame)
+{
+    enter(1);
+    rawe_sendwin_retract(&window, &frames[0]);
+    assert_true(rawe_sendwin_empty(&window));
+    enter(2);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
+    assert_counts(0, 2, 0);
 }
 
 TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight)
@@ -588,7 +582,7 @@ TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten)
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     sack(2, 1, &ack);
-    rawe_sendwin_rewind(&window, FIRST); /* nothing is to be transmitted from there */
+    rawe_sendwin_rewind(&window, &frames[0]); /* nothing is to be transmitted from there */
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(window.transmit_from, FIRST + 1);
 }
@@ -599,7 +593,7 @@ TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
     send_frames(4, NOW + 200 * US);
     enter(2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[8]);
-    rawe_sendwin_rewind(&window, FIRST + 8); /* the link is full */
+    rawe_sendwin_rewind(&window, &frames[8]); /* the link is full */
     struct rawe_sendwin_ack ack = ack_at(NOW + 210 * US);
     sack(7, 1, &ack);
     assert_true(detect(NOW + 210 * US));
@@ -646,7 +640,7 @@ static void compare(void)
     assert_int_equal(window.una, FIRST + model_una);
     assert_int_equal(window.next, FIRST + model_next);
     for (uint32_t i = model_una; i < model_next; i++) {
-        const struct rawe_txframe *frame = rawe_sendwin_at(&window, FIRST + i);
+        const struct rawe_txframe *frame = frame_at(FIRST + i);
         uint64_t segment = 1ull << (FIRST + i - frame->sequence);
         assert_int_equal(state_of(FIRST + i), model[i].state);
         assert_int_equal((frame->resent & segment) != 0, model[i].again);
@@ -679,7 +673,7 @@ static void send_some(uint32_t *seed, uint64_t now_ns)
         rawe_sendwin_sent(&window, frame, segments, now_ns);
     }
     if (frame->to_send != 0) {
-        rawe_sendwin_rewind(&window, frame->sequence);
+        rawe_sendwin_rewind(&window, frame);
     }
 }
 
@@ -769,8 +763,7 @@ TEST(rawe_sendwin__batches_at_random_beside_a_model)
                 break;
             case 3:
                 acknowledge_some(&random, now_ns);
-                parts += !rawe_sendwin_empty(&window) &&
-                         rawe_sendwin_at(&window, window.una)->sequence != window.una;
+                parts += !rawe_sendwin_empty(&window) && window.oldest->sequence != window.una;
                 break;
             case 4:
                 sack_some(&random, now_ns);

@@ -22,7 +22,7 @@
 extern struct rawe_sendwin window;
 extern struct rawe_txframe frames[WINDOW]; /**< frames[i] has number FIRST + i */
 
-/** A fixture: a new window, with memory, that begins at FIRST. */
+/** A fixture: a new window that begins at FIRST. */
 void set_up(void);
 /** Empties the window. */
 void tear_down(void);
@@ -30,6 +30,9 @@ void tear_down(void);
 /** What becomes of a sequence number. */
 enum segment_state { WAITING, SENT, SACKED, LOST };
 enum segment_state state_of(uint32_t sequence);
+
+/** The frame with a number that is in use. */
+struct rawe_txframe *frame_at(uint32_t sequence);
 
 /** Let the next `count` frames enter; none is sent. */
 void enter(unsigned count);

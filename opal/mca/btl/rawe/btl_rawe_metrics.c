@@ -468,12 +468,11 @@ static void dump_queue(const struct rawe_conn *conn, const char *head)
 
 static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
 {
-    uint32_t window_frames = conn->engine->config.window_frames;
+    const struct rawe_txframe *frame = conn->sendwin.oldest;
 
-    if (NULL == conn->sendwin.slots || conn->sendwin.una == conn->sendwin.next) {
+    if (NULL == frame) {
         return;
     }
-    const struct rawe_txframe *frame = conn->sendwin.slots[conn->sendwin.una & (window_frames - 1)];
     const uint64_t segment = 1ull << (conn->sendwin.una - frame->sequence);
     const char *state = "sent";
 

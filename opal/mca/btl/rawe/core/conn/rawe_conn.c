@@ -174,7 +174,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     const struct rawe_sendwin *window = &conn->sendwin;
     /* Without credit nothing is sent, and a peer that says so is there. */
     bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
-    unsigned sendings = sends ? rawe_sendwin_at(window, window->una)->sendings : 0;
+    unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
     bool absent = engine->deferral.active && !engine->finalizing;
     uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,

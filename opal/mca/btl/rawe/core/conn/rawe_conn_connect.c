@@ -71,16 +71,14 @@ void rawe_conn_renew(struct rawe_conn *conn)
 
 void rawe_conn_free_windows(struct rawe_conn *conn)
 {
-    rawe_sendwin_free(&conn->sendwin);
     rawe_recvwin_free(&conn->recvwin);
     rawe_reassembly_free(&conn->reassembly);
 }
 
-/** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
-static bool allocate_windows(struct rawe_conn *conn)
+/** It is allocated on first use: a known, idle peer costs only struct rawe_conn. */
+static bool allocate_window(struct rawe_conn *conn)
 {
-    return rawe_sendwin_allocate(&conn->sendwin) &&
-           rawe_recvwin_allocate(&conn->recvwin, conn->engine->config.first_sequence);
+    return rawe_recvwin_allocate(&conn->recvwin, conn->engine->config.first_sequence);
 }
 
 /**
@@ -133,7 +131,7 @@ static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 void rawe_conn_send_connect(struct rawe_conn *conn)
 {
     /* Without memory it is asked at the next deadline: there may be some by then. */
-    if (allocate_windows(conn)) {
+    if (allocate_window(conn)) {
         send_connect(conn, 0, false);
     }
 }
@@ -151,7 +149,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
 {
     rawe_liveness_heard(&conn->liveness);
     if (!reply) {
-        if (!allocate_windows(conn)) {
+        if (!allocate_window(conn)) {
             return; /* the peer asks again */
         }
         send_connect(conn, from->connection_id, true);
@@ -160,8 +158,8 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
         return;
     }
-    /* Without windows nothing has been asked: this cannot be a reply to it. */
-    if (!reply || conn->sendwin.slots == NULL || conn->recvwin.acktr == NULL ||
+    /* Without a window nothing has been asked: this cannot be a reply to it. */
+    if (!reply || conn->recvwin.acktr == NULL ||
         !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }

@@ -548,7 +548,7 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
     while (rawe_sequence_before(conn->sendwin.una, acknowledgement)) {
-        const struct rawe_txframe *oldest = rawe_sendwin_at(&conn->sendwin, conn->sendwin.una);
+        const struct rawe_txframe *oldest = conn->sendwin.oldest;
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
             break; /* of a batch, some has not arrived */
         }

@@ -365,12 +365,10 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
 /** Note the send whose last frame has just been taken by the link, if it is that. */
 static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_send *send = frame->send;
-    uint32_t behind = frame->sequence + frame->segments;
     if (send == NULL || send->transmitted == NULL || frame->to_send != 0 || frame->resent != 0 ||
         send->framed_bytes != send->total_bytes || conn->engine->deferral.active ||
-        (behind != window->next && rawe_sendwin_at(window, behind)->send == send)) {
+        (frame->next != NULL && frame->next->send == send)) {
         return;
     }
     rawe_sendqueue_report(&conn->queue, send);
@@ -438,7 +436,7 @@ static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
     struct rawe_txframe *frame = rawe_sendwin_next(window);
     if (frame == NULL && may_frame(conn)) {
         frame = frame_queued(conn, all, copied_tail);
-        rawe_sendwin_rewind(window, window->next);
+        rawe_sendwin_hand_out_all(window);
     }
     return frame;
 }
@@ -452,7 +450,7 @@ static bool transmit_one(struct rawe_conn *conn, struct rawe_txframe *frame, uin
                      : rawe_conn_batch_transmit(conn, frame, room, now_ns);
     note_transmitted(conn, frame);
     if (frame->to_send != 0) {
-        rawe_sendwin_rewind(&conn->sendwin, frame->sequence);
+        rawe_sendwin_rewind(&conn->sendwin, frame);
     }
     return taken;
 }
@@ -473,7 +471,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
         frame = next_frame(conn, false, copied_tail);
     } while (frame != NULL && is_plain(conn, frame));
     if (frame != NULL) {
-        rawe_sendwin_rewind(&conn->sendwin, frame->sequence); /* it goes alone */
+        rawe_sendwin_rewind(&conn->sendwin, frame); /* it goes alone */
     }
     return count;
 }
@@ -492,7 +490,7 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
         note_transmitted(conn, frames[i]);
     }
     if (taken < count) {
-        rawe_sendwin_rewind(&conn->sendwin, frames[taken]->sequence);
+        rawe_sendwin_rewind(&conn->sendwin, frames[taken]);
     }
     return taken == count;
 }

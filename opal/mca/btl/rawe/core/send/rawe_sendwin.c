@@ -121,9 +121,8 @@ bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
 
 void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t first_sequence)
 {
-    assert(frames != 0 && (frames & (frames - 1)) == 0);
-    window->slots = NULL;
-    window->mask = frames - 1;
+    window->oldest = NULL;
+    window->frames = frames;
     window->una = window->next = first_sequence;
     rawe_sendwin_reset(window, first_sequence);
 }
@@ -137,21 +136,6 @@ void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence)
     window->newest_delivered_ns = window->evidence_ns = 0;
     window->evidence_is_probe = false;
     window->loss_deadline_ns = 0;
-}
-
-bool rawe_sendwin_allocate(struct rawe_sendwin *window)
-{
-    if (window->slots == NULL) {
-        window->slots = calloc((size_t)window->mask + 1, sizeof(*window->slots));
-    }
-    return window->slots != NULL;
-}
-
-void rawe_sendwin_free(struct rawe_sendwin *window)
-{
-    assert(rawe_sendwin_empty(window));
-    free(window->slots);
-    window->slots = NULL;
 }
 
 /** More segments are sent, while `missing` of the same kind, sent earlier, may still arrive. */
@@ -185,11 +169,12 @@ struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
         return NULL;
     }
     if (rawe_sequence_before(window->transmit_from, window->una)) {
-        window->transmit_from = window->una;
+        rawe_sendwin_rewind(window, window->oldest);
     }
     while (window->transmit_from != window->next) {
-        struct rawe_txframe *frame = rawe_sendwin_at(window, window->transmit_from);
+        struct rawe_txframe *frame = window->cursor;
         window->transmit_from = frame->sequence + frame->segments;
+        window->cursor = frame->next;
         if (frame->to_send != 0) {
             return frame;
         }
@@ -272,29 +257,29 @@ static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, 
     return rtt_ns;
 }
 
-/** All before `sequence` is done with: the numbers may be used again. */
-static void advance(struct rawe_sendwin *window, uint32_t sequence)
+/** The oldest frame leaves the window. */
+static struct rawe_txframe *take_oldest(struct rawe_sendwin *window)
 {
-    while (window->una != sequence) {
-        window->slots[window->una++ & window->mask] = NULL;
-    }
+    struct rawe_txframe *frame = window->oldest;
+    window->oldest = frame->next;
+    window->una = frame->sequence + frame->segments;
+    return frame;
 }
 
 struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
 {
-    struct rawe_txframe *frame = rawe_sendwin_at(window, window->una);
+    const struct rawe_txframe *frame = window->oldest;
     window->in_flight -= rawe_sendwin_count(rawe_txframe_in_flight(frame));
     window->to_transmit -= rawe_sendwin_count(frame->to_send);
     window->sacked -= rawe_sendwin_count(frame->arrived & not_acknowledged(window, frame));
-    advance(window, frame->sequence + frame->segments);
-    return frame;
+    return take_oldest(window);
 }
 
 struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
                                                    uint32_t acknowledgement,
                                                    struct rawe_sendwin_ack *ack)
 {
-    struct rawe_txframe *frame = rawe_sendwin_at(window, window->una);
+    struct rawe_txframe *frame = window->oldest;
     uint64_t segments = not_acknowledged(window, frame);
     uint32_t before = acknowledgement - frame->sequence;
     bool whole = before >= frame->segments;
@@ -307,13 +292,17 @@ struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
         uint64_t rtt_ns = arrive(window, frame, segments, ack);
         ack->rtt_ns = rtt_ns != 0 ? rtt_ns : ack->rtt_ns;
     }
-    advance(window, whole ? frame->sequence + frame->segments : acknowledgement);
-    return whole ? frame : NULL;
+    if (whole) {
+        return take_oldest(window);
+    }
+    window->una = acknowledgement;
+    return NULL;
 }
 
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
                        size_t bitmap_bytes, struct rawe_sendwin_ack *ack)
 {
+    struct rawe_txframe *frame = window->oldest;
     for (size_t i = 0; i < bitmap_bytes; i++) {
         for (uint8_t bits = bitmap[i]; bits != 0; bits &= (uint8_t)(bits - 1)) {
             uint32_t sequence =
@@ -321,7 +310,9 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
             if (!rawe_sequence_before(sequence, window->next)) {
                 return; /* claims what was never sent: the rest is no better */
             }
-            struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
+            while (sequence - frame->sequence >= frame->segments) {
+                frame = frame->next;
+            }
             uint64_t segment = 1ull << (sequence - frame->sequence);
             if ((segment & frame->sent & ~frame->arrived) != 0) {
                 (void)arrive(window, frame, segment, ack);
@@ -375,7 +366,7 @@ static void lose(struct rawe_sendwin *window, struct rawe_txframe *frame, uint32
     frame->to_send |= 1ull << (sequence - frame->sequence);
     window->in_flight--;
     if (window->to_transmit == 0 || rawe_sequence_before(sequence, window->transmit_from)) {
-        window->transmit_from = sequence;
+        rawe_sendwin_rewind(window, frame);
     }
     window->to_transmit++;
 }
@@ -385,11 +376,9 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
 {
     bool window_passed = now_ns - window->evidence_ns >= reorder_ns;
     bool undecided = false;
-    for (uint32_t sequence = window->una; sequence != window->next;) {
-        struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
+    for (struct rawe_txframe *frame = window->oldest; frame != NULL; frame = frame->next) {
         uint64_t in_flight = rawe_txframe_in_flight(frame);
         uint64_t lost_now = 0;
-        sequence = frame->sequence + frame->segments;
         if (in_flight != 0) {
             lost_now = overtaken(window, frame, in_flight & ~frame->resent, frame->first.newest_ns,
                                  reorder_ns, window_passed, &undecided) |
@@ -404,23 +393,20 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
     return undecided;
 }
 
-/** The newest frame of a send before `*sequence`, which becomes that frame's. There is one. */
-static struct rawe_txframe *frame_before(const struct rawe_sendwin *window,
-                                         const struct rawe_send *send, uint32_t *sequence)
+/** The newest frame of a send, from `frame` backwards. There is one. */
+static struct rawe_txframe *frame_of(struct rawe_txframe *frame, const struct rawe_send *send)
 {
-    struct rawe_txframe *frame;
-    do {
-        frame = rawe_sendwin_at(window, *sequence - 1);
-        *sequence = frame->sequence;
-    } while (frame->send != send);
+    while (frame->send != send) {
+        frame = frame->previous;
+    }
     return frame;
 }
 
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy)
 {
-    uint32_t sequence = window->next;
-    for (uint32_t left = send->frames; left != 0; left--) {
-        struct rawe_txframe *frame = frame_before(window, send, &sequence);
+    struct rawe_txframe *frame = window->newest;
+    for (uint32_t left = send->frames; left != 0; left--, frame = frame->previous) {
+        frame = frame_of(frame, send);
         for (uint32_t i = 0; i < frame->external_count; i++) {
             struct rawe_bytes *part = &frame->external[i];
             part->base = rawe_send_rebase(send, part->base, copy);
@@ -436,9 +422,9 @@ void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_se
 {
     static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
     struct rawe_fragment fragment;
-    uint32_t sequence = window->next;
-    for (uint32_t left = send->frames; left != 0; left--) {
-        struct rawe_txframe *frame = frame_before(window, send, &sequence);
+    struct rawe_txframe *frame = window->newest;
+    for (uint32_t left = send->frames; left != 0; left--, frame = frame->previous) {
+        frame = frame_of(frame, send);
         for (uint32_t i = 0; i < frame->external_count; i++) {
             frame->external[i].base = (void *)(uintptr_t)zeros;
         }

@@ -9,8 +9,9 @@
  *   ....|SACKED SENT LOST SENT ....WAITING|............|
  *  acked                                   not used yet
  *
- * A batch takes several numbers and is one entry, whatever becomes of its frames: what is known of
- * each of them is a bit. As long as nothing is lost, a batch costs what a frame does.
+ * The frames are linked in the order of their numbers, so an empty window takes no memory. A batch
+ * takes several numbers and is one entry, whatever becomes of its frames: what is known of each of
+ * them is a bit. As long as nothing is lost, a batch costs what a frame does.
  *
  * Loss is found as in RACK (RFC 8985 section 6): a frame is lost when one that was sent later has
  * arrived, and the reordering window has passed since. Time alone is no evidence.
@@ -45,7 +46,8 @@ struct rawe_txframe_times {
  * bit 0 for the first.
  */
 struct rawe_txframe {
-    struct rawe_txframe *next;      /**< free list */
+    struct rawe_txframe *next;      /**< in the window, the one sent behind it; free list */
+    struct rawe_txframe *previous;  /**< in the window; not valid in the oldest one */
     struct rawe_txframe_slab *slab; /**< memory that it is part of */
     struct rawe_send *send; /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
     uint64_t to_send;       /**< not sent yet, or lost: to be transmitted */
@@ -177,14 +179,15 @@ static inline void rawe_txframe_give(struct rawe_txframe_pool *pool, struct rawe
 }
 
 struct rawe_sendwin {
-    struct rawe_txframe **slots;  /**< `mask` + 1 of them, by sequence: whose
-                                     number it is; NULL until allocated */
-    uint32_t mask;                /**< frames in the window, a power of two, less one */
+    struct rawe_txframe *oldest;  /**< NULL: it is empty */
+    struct rawe_txframe *newest;  /**< not valid when it is empty */
+    struct rawe_txframe *cursor;  /**< has number transmit_from, unless that is outside */
+    uint32_t frames;              /**< most numbers in use */
     uint32_t una;                 /**< oldest sequence number not acknowledged */
     uint32_t next;                /**< next sequence number */
     uint32_t in_flight;           /**< frames SENT */
     uint32_t to_transmit;         /**< frames WAITING or LOST */
-    uint32_t transmit_from;       /**< no WAITING or LOST frame is before this one */
+    uint32_t transmit_from;       /**< no WAITING or LOST frame is before this number */
     uint32_t sacked;              /**< frames SACKED */
     uint32_t newest_delivered;    /**< sequence number of the newest frame known to have arrived */
     uint64_t newest_delivered_ns; /**< when that frame was sent */
@@ -195,24 +198,11 @@ struct rawe_sendwin {
     struct rawe_txframe *unstamped; /**< sent just now, at a time that is given next */
 };
 
-/** `frames` is a power of two. Nothing is allocated yet. */
+/** An empty window of `frames` numbers. */
 void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t first_sequence);
 
-/** Restart at `first_sequence`. The window must be empty; its memory stays. */
+/** Restart at `first_sequence`. The window must be empty. */
 void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence);
-
-/** Allocate the slots unless they are there. False without memory. */
-bool rawe_sendwin_allocate(struct rawe_sendwin *window);
-
-/** Free the slots. The window must be empty. */
-void rawe_sendwin_free(struct rawe_sendwin *window);
-
-/** The frame with a sequence number from una up to, not including, next. */
-static inline struct rawe_txframe *rawe_sendwin_at(const struct rawe_sendwin *window,
-                                                   uint32_t sequence)
-{
-    return window->slots[sequence & window->mask];
-}
 
 /** Everything that entered has been acknowledged. */
 static inline bool rawe_sendwin_empty(const struct rawe_sendwin *window)
@@ -229,7 +219,7 @@ static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
 /** Every number is in use, or promised to the frame that is held back. */
 static inline bool rawe_sendwin_full(const struct rawe_sendwin *window)
 {
-    return rawe_sendwin_used(window) + (window->held != NULL ? 1 : 0) > window->mask;
+    return rawe_sendwin_used(window) + (window->held != NULL ? 1 : 0) >= window->frames;
 }
 
 /** Hold back a frame, for more messages to join it. None is held back yet. */
@@ -281,33 +271,44 @@ static inline uint32_t rawe_sendwin_count(uint64_t bits)
 /** Numbers that are left for frames to enter. */
 static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
 {
-    return window->mask + 1 - rawe_sendwin_used(window);
+    return window->frames - rawe_sendwin_used(window);
 }
 
 /** Give a frame the next sequence numbers; it is WAITING until rawe_sendwin_sent. */
 static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     assert(rawe_sendwin_free_numbers(window) >= frame->segments);
-    if (window->to_transmit == 0) {
+    if (window->to_transmit == 0 || window->transmit_from == window->next) {
         window->transmit_from = window->next;
+        window->cursor = frame;
     }
+    frame->next = NULL;
+    frame->previous = window->newest;
+    if (window->oldest == NULL) {
+        window->oldest = frame;
+    } else {
+        window->newest->next = frame;
+    }
+    window->newest = frame;
     frame->sequence = window->next;
     frame->to_send = rawe_txframe_all(frame);
     frame->arrived = frame->sent = frame->resent = 0;
     window->to_transmit += frame->segments;
-    do {
-        window->slots[window->next++ & window->mask] = frame;
-    } while (window->next != frame->sequence + frame->segments);
+    window->next += frame->segments;
 }
 
 /** The frame that entered last, nothing of which was sent, leaves again. */
 static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
                                         const struct rawe_txframe *frame)
 {
-    assert(frame->sent == 0 && window->next - frame->segments == frame->sequence);
-    do {
-        window->slots[--window->next & window->mask] = NULL;
-    } while (window->next != frame->sequence);
+    assert(frame->sent == 0 && window->newest == frame);
+    window->newest = frame->previous;
+    if (window->oldest == frame) {
+        window->oldest = NULL;
+    } else {
+        window->newest->next = NULL;
+    }
+    window->next = frame->sequence;
     window->to_transmit -= frame->segments;
 }
 
@@ -334,10 +335,17 @@ static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_tx
 /** The oldest frame from transmit_from on of which something has to be transmitted; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
 
-/** The frames from `sequence` on, handed out by rawe_sendwin_next, were not taken after all. */
-static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, uint32_t sequence)
+/** `frame` and those behind it, handed out by rawe_sendwin_next, were not taken after all. */
+static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
-    window->transmit_from = sequence;
+    window->transmit_from = frame->sequence;
+    window->cursor = frame;
+}
+
+/** All frames have been handed out. */
+static inline void rawe_sendwin_hand_out_all(struct rawe_sendwin *window)
+{
+    window->transmit_from = window->next;
 }
 
 /** Remove the oldest frame, whatever its state, and return it. The window must not be empty. */
@@ -376,8 +384,7 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
                                                             uint32_t acknowledgement,
                                                             struct rawe_sendwin_ack *ack)
 {
-    struct rawe_txframe **slot = &window->slots[window->una & window->mask];
-    struct rawe_txframe *frame = *slot;
+    struct rawe_txframe *frame = window->oldest;
     /* Nearly always: one frame, in flight, sent once. */
     if (__builtin_expect(frame->segments != 1 || frame->sent == 0 ||
                              (frame->to_send | frame->arrived | frame->resent) != 0,
@@ -390,7 +397,7 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
     if (ack->evidence) {
         (void)rawe_sendwin_delivered(window, sent_ns, frame->sequence, ack->now_ns);
     }
-    *slot = NULL;
+    window->oldest = frame->next;
     window->una++;
     window->in_flight--;
     return frame;
