@@ -123,8 +123,7 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
         back = back->next;
     }
     return back == NULL ||
-           (back->conn->recvwin.acktr != NULL &&
-            rawe_acktr_check(back->conn->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE);
+           rawe_acktr_check(&back->conn->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE;
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,

@@ -134,9 +134,9 @@ static uint64_t state_of(const struct sim_node *node)
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         digest = mix(digest, channel->conn, sizeof(*channel->conn));
-        if (channel->conn->recvwin.acktr != NULL) {
-            digest =
-                mix(digest, channel->conn->recvwin.acktr, sizeof(*channel->conn->recvwin.acktr));
+        const uint64_t *taken = channel->conn->recvwin.acktr.taken;
+        if (taken != NULL) {
+            digest = mix(digest, taken, RAWE_WINDOW_FRAMES_MAX / 8);
         }
     }
     return digest;

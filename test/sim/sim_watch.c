@@ -32,12 +32,11 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 {
     struct sim_channel *channel = sim_evidence_channel(node, header);
 
-    if (channel == NULL || channel->conn->recvwin.acktr == NULL ||
-        header->type == RAWE_FRAME_CONNECT || header->type == RAWE_FRAME_CLOSE) {
+    if (channel == NULL || header->type == RAWE_FRAME_CONNECT || header->type == RAWE_FRAME_CLOSE) {
         return;
     }
     struct sim_watch *watch = watch_of(channel);
-    const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
+    const struct rawe_acktr *acktr = &channel->conn->recvwin.acktr;
     if (header->type == RAWE_FRAME_ACK || acktr->beyond == 0) { /* only ACK has a SACK block */
         watch->acked = header->acknowledgement;
         watch->acked_beyond = acktr->beyond;
@@ -87,11 +86,10 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
 {
     const struct sim_node *node = channel->node;
     const struct rawe_engine *engine = channel->conn->engine;
-    const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
+    const struct rawe_acktr *acktr = &channel->conn->recvwin.acktr;
     uint64_t clock_ns = sim_node_clock(node);
 
-    if (channel->conn->handshake.state != RAWE_CONN_OPEN || acktr == NULL ||
-        all_acked(watch, acktr)) {
+    if (channel->conn->handshake.state != RAWE_CONN_OPEN || all_acked(watch, acktr)) {
         watch->owed_since_ns = 0;
         return;
     }

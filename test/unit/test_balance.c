@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "routes/rawe_balance.h"
+#include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn.h"
 
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
@@ -250,8 +251,8 @@ TEST(rawe_balance_operate__of_a_route_that_is_down_goes_by_the_others)
 TEST(rawe_balance_operate__without_memory_for_parts)
 {
     start(0, 1000, 1000, 0);
-    (void)rails_conn(0, 0, RAWE_LANE_BULK);
-    (void)rails_conn(0, 1, RAWE_LANE_BULK);
+    rawe_conn_connect(rails_conn(0, 0, RAWE_LANE_BULK), rails.now_ns);
+    rawe_conn_connect(rails_conn(0, 1, RAWE_LANE_BULK), rails.now_ns);
     unit_allocations_left = 0;
     struct access *first = put(0, 0, 10 * GRAIN_BYTES);
     struct access *second = put(0, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);

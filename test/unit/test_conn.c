@@ -19,7 +19,6 @@ TEST(rawe_conn_open__is_idle_and_allocates_no_window)
 {
     struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(conn->handshake.state, RAWE_CONN_IDLE);
-    assert_null(conn->recvwin.acktr);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(net.node[0].engine.timers.armed, 0);
@@ -274,7 +273,7 @@ TEST(rawe_conn_owe_ack__waits_for_the_delay)
     unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
     assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
     assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
+    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr.next);
     assert_int_equal(net.wire->header.payload_bytes, 0);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_int_equal(counters(1)->acks_sent, 1);

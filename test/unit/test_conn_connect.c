@@ -298,21 +298,6 @@ TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
     assert_memory_equal(memory, data, sizeof(data));
 }
 
-TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory)
-{
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_wire_clear(&net);
-    free(end(0)->recvwin.acktr); /* as if there had been memory for the one window only */
-    end(0)->recvwin.acktr = NULL;
-    struct rawe_connect connect = sample_connect(1);
-    receive_connect(1, &connect, true, end(0)->handshake.local_id);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    unit_run(&net, 10 * UNIT_MS, UNIT_MS); /* it is asked for again */
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_non_null(end(0)->recvwin.acktr);
-}
-
 TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
 {
     net.filter = drop_all;

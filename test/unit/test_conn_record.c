@@ -356,7 +356,7 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {
     unit_receive_forged(
         &net, 1, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.acktr->next},
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.acktr.next},
         payload, payload_bytes);
 }
 

@@ -159,7 +159,7 @@ static struct net_frame *good_frame(void)
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr->next},
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr.next},
         payload, sizeof(payload));
 }
 
@@ -189,8 +189,8 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(all_drops(), 1);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(counters(1)->frames_received, 0);
-    assert_int_equal(end(1)->recvwin.acktr->next, 0);
-    assert_int_equal(end(1)->recvwin.acktr->beyond, 0);
+    assert_int_equal(end(1)->recvwin.acktr.next, 0);
+    assert_int_equal(end(1)->recvwin.acktr.beyond, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_false(rawe_engine_pending(&net.node[1].engine));
     assert_int_equal(unit_wire_count(&net), 0);
@@ -550,7 +550,7 @@ TEST(rawe_engine_receive__garbage_behind_a_good_header)
             .type = (uint8_t)(1 + (random >> 8) % 4), /* DATA, BULK, ACK, PROBE */
             .flags = (uint8_t)((random >> 12) & RAWE_FLAGS_KNOWN),
             .sequence =
-                end(1)->recvwin.acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
+                end(1)->recvwin.acktr.next + ((random >> 20) % 8 == 0 ? random : random % 64),
             .acknowledgement = (random >> 17) % 16 == 0 ? random : 0,
             .credit = (uint16_t)random,
         };
@@ -610,7 +610,7 @@ TEST_WITH(with_checksums, checksum__every_changed_bit_is_found)
         unit_receive(&net, bad);
         net_frame_free(bad);
         assert_int_equal(net.node[1].message_count, 0);
-        assert_int_equal(end(1)->recvwin.acktr->next, 0);
+        assert_int_equal(end(1)->recvwin.acktr.next, 0);
     }
     assert_true(counters(1)->dropped_checksum > 100 * 8);
     unit_receive(&net, frame);

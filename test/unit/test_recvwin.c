@@ -18,28 +18,36 @@ static const uint32_t starts[] = {
     0, 1000, 0x7FFFFFF0, UINT32_MAX, UINT32_MAX - 5, UINT32_MAX - RAWE_WINDOW_FRAMES_MAX + 1};
 #define STARTS (sizeof(starts) / sizeof(starts[0]))
 
-static void start_at(struct rawe_acktr *acktr, uint32_t next)
+static struct rawe_acktr acktr;
+
+static void start_at(uint32_t next)
 {
-    rawe_acktr_init(acktr);
-    acktr->next = next;
+    rawe_acktr_reset(&acktr, next);
 }
 
-TEST(rawe_acktr_init__expects_sequence_zero)
+static void take(uint32_t sequence)
 {
-    struct rawe_acktr acktr;
-    memset(&acktr, 0xEE, sizeof(acktr));
-    rawe_acktr_init(&acktr);
-    assert_int_equal(acktr.next, 0);
+    assert_true(rawe_acktr_reserve(&acktr, sequence));
+    rawe_acktr_take(&acktr, sequence);
+}
+
+TEST(rawe_acktr_reset__expects_that_number)
+{
+    start_at(7);
+    take(9);
+    start_at(3);
+    assert_int_equal(acktr.next, 3);
     assert_int_equal(acktr.beyond, 0);
-    assert_int_equal(rawe_acktr_check(&acktr, 0), RAWE_ACKTR_NEW);
+    assert_null(acktr.taken);
+    assert_int_equal(rawe_acktr_check(&acktr, 3), RAWE_ACKTR_NEW);
+    assert_int_equal(rawe_acktr_check(&acktr, 9), RAWE_ACKTR_NEW);
 }
 
 TEST(rawe_acktr_check__window_and_what_lies_around_it)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
         uint32_t start = starts[s];
-        start_at(&acktr, start);
+        start_at(start);
         assert_int_equal(rawe_acktr_check(&acktr, start), RAWE_ACKTR_NEW);
         assert_int_equal(rawe_acktr_check(&acktr, start + RAWE_WINDOW_FRAMES_MAX - 1),
                          RAWE_ACKTR_NEW);
@@ -53,9 +61,9 @@ TEST(rawe_acktr_check__window_and_what_lies_around_it)
 
 TEST(rawe_acktr_check__changes_nothing)
 {
-    struct rawe_acktr acktr, before;
-    start_at(&acktr, 10);
-    rawe_acktr_take(&acktr, 13);
+    struct rawe_acktr before;
+    start_at(10);
+    take(13);
     before = acktr;
     for (uint32_t sequence = 0; sequence < 2000; sequence++) {
         (void)rawe_acktr_check(&acktr, sequence);
@@ -63,14 +71,41 @@ TEST(rawe_acktr_check__changes_nothing)
     assert_memory_equal(&acktr, &before, sizeof(acktr));
 }
 
+TEST(rawe_acktr_reserve__memory_only_while_something_is_missing)
+{
+    start_at(10);
+    assert_true(rawe_acktr_reserve(&acktr, 10));
+    assert_null(acktr.taken);
+    take(12);
+    const uint64_t *taken = acktr.taken;
+    assert_non_null(taken);
+    take(13);
+    take(10);
+    assert_ptr_equal(acktr.taken, taken); /* 11 is missing still */
+    take(11);
+    assert_null(acktr.taken);
+    assert_int_equal(acktr.next, 14);
+}
+
+TEST(rawe_acktr_reserve__without_memory)
+{
+    start_at(10);
+    unit_allocations_left = 0;
+    assert_false(rawe_acktr_reserve(&acktr, 11));
+    assert_true(rawe_acktr_reserve(&acktr, 10));
+    assert_int_equal(rawe_acktr_check(&acktr, 11), RAWE_ACKTR_NEW);
+    unit_allocations_left = 1;
+    take(11);
+    take(12); /* the same memory */
+}
+
 TEST(rawe_acktr_take__in_order)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
-        start_at(&acktr, starts[s]);
+        start_at(starts[s]);
         for (uint32_t i = 0; i < 3000; i++) {
             assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_NEW);
-            rawe_acktr_take(&acktr, starts[s] + i);
+            take(starts[s] + i);
             assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_DUPLICATE);
             assert_int_equal(acktr.next, starts[s] + i + 1);
             assert_int_equal(acktr.beyond, 0);
@@ -81,21 +116,20 @@ TEST(rawe_acktr_take__in_order)
 TEST(rawe_acktr_take__a_hole_is_filled)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
         uint32_t start = starts[s];
-        start_at(&acktr, start);
-        rawe_acktr_take(&acktr, start + 1);
-        rawe_acktr_take(&acktr, start + 2);
-        rawe_acktr_take(&acktr, start + 4);
+        start_at(start);
+        take(start + 1);
+        take(start + 2);
+        take(start + 4);
         assert_int_equal(acktr.next, start);
         assert_int_equal(acktr.beyond, 3);
         assert_int_equal(rawe_acktr_check(&acktr, start), RAWE_ACKTR_NEW);
         assert_int_equal(rawe_acktr_check(&acktr, start + 2), RAWE_ACKTR_DUPLICATE);
         assert_int_equal(rawe_acktr_check(&acktr, start + 3), RAWE_ACKTR_NEW);
-        rawe_acktr_take(&acktr, start);
+        take(start);
         assert_int_equal(acktr.next, start + 3);
         assert_int_equal(acktr.beyond, 1);
-        rawe_acktr_take(&acktr, start + 3);
+        take(start + 3);
         assert_int_equal(acktr.next, start + 5);
         assert_int_equal(acktr.beyond, 0);
     }
@@ -104,11 +138,10 @@ TEST(rawe_acktr_take__a_hole_is_filled)
 TEST(rawe_acktr_take__a_whole_window_backwards)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
-        start_at(&acktr, starts[s]);
+        start_at(starts[s]);
         for (uint32_t i = RAWE_WINDOW_FRAMES_MAX; i-- > 0;) {
             assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_NEW);
-            rawe_acktr_take(&acktr, starts[s] + i);
+            take(starts[s] + i);
         }
         assert_int_equal(acktr.next, starts[s] + RAWE_WINDOW_FRAMES_MAX);
         assert_int_equal(acktr.beyond, 0);
@@ -123,11 +156,10 @@ TEST(rawe_acktr_take__random_order_accepts_each_once)
 {
     enum { COUNT = 20000, SPAN = 1000 };
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
         uint8_t *seen = calloc(COUNT + SPAN, 1);
         assert_non_null(seen);
         uint32_t random = (uint32_t)s + 1, base = 0;
-        start_at(&acktr, starts[s]);
+        start_at(starts[s]);
         while (base < COUNT) {
             random = random * 1664525u + 1013904223u;
             uint32_t at = base + (random >> 8) % SPAN;
@@ -137,11 +169,11 @@ TEST(rawe_acktr_take__random_order_accepts_each_once)
             enum rawe_acktr_verdict verdict = rawe_acktr_check(&acktr, starts[s] + at);
             assert_int_equal(verdict, seen[at] ? RAWE_ACKTR_DUPLICATE : RAWE_ACKTR_NEW);
             if (verdict == RAWE_ACKTR_NEW) {
-                rawe_acktr_take(&acktr, starts[s] + at);
+                take(starts[s] + at);
                 seen[at] = 1;
             }
             if ((random >> 4) % 16 == 0 && !seen[base]) {
-                rawe_acktr_take(&acktr, starts[s] + base);
+                take(starts[s] + base);
                 seen[base] = 1;
             }
             while (base < COUNT + SPAN && seen[base]) {
@@ -155,27 +187,25 @@ TEST(rawe_acktr_take__random_order_accepts_each_once)
 
 TEST(rawe_acktr_sack__nothing_missing)
 {
-    struct rawe_acktr acktr;
     uint8_t out[RAWE_SACK_BYTES_MAX];
-    start_at(&acktr, 5);
+    start_at(5);
     assert_int_equal(rawe_acktr_sack(&acktr, out), 0);
-    rawe_acktr_take(&acktr, 5);
+    take(5);
     assert_int_equal(rawe_acktr_sack(&acktr, out), 0);
 }
 
 TEST(rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
         uint8_t out[RAWE_SACK_BYTES_MAX];
-        start_at(&acktr, starts[s]);
-        rawe_acktr_take(&acktr, starts[s] + 1);
+        start_at(starts[s]);
+        take(starts[s] + 1);
         assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
         assert_int_equal(out[0], 0x01);
-        rawe_acktr_take(&acktr, starts[s] + 8);
+        take(starts[s] + 8);
         assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
         assert_int_equal(out[0], 0x81);
-        rawe_acktr_take(&acktr, starts[s] + 9);
+        take(starts[s] + 9);
         assert_int_equal(rawe_acktr_sack(&acktr, out), 2);
         assert_int_equal(out[0], 0x81);
         assert_int_equal(out[1], 0x01);
@@ -185,18 +215,17 @@ TEST(rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing)
 TEST(rawe_acktr_sack__the_largest_block)
 {
     for (size_t s = 0; s < STARTS; s++) {
-        struct rawe_acktr acktr;
         uint8_t *out = malloc(RAWE_SACK_BYTES_MAX);
         assert_non_null(out);
-        start_at(&acktr, starts[s]);
-        rawe_acktr_take(&acktr, starts[s] + RAWE_WINDOW_FRAMES_MAX - 1);
+        start_at(starts[s]);
+        take(starts[s] + RAWE_WINDOW_FRAMES_MAX - 1);
         assert_int_equal(rawe_acktr_sack(&acktr, out), RAWE_SACK_BYTES_MAX);
         for (unsigned i = 0; i < RAWE_SACK_BYTES_MAX - 1; i++) {
             assert_int_equal(out[i], 0);
         }
         assert_int_equal(out[RAWE_SACK_BYTES_MAX - 1], 0x40); /* bit 1022 */
         for (uint32_t i = 1; i < RAWE_WINDOW_FRAMES_MAX - 1; i++) {
-            rawe_acktr_take(&acktr, starts[s] + i);
+            take(starts[s] + i);
         }
         assert_int_equal(rawe_acktr_sack(&acktr, out), RAWE_SACK_BYTES_MAX);
         for (unsigned i = 0; i < RAWE_SACK_BYTES_MAX - 1; i++) {
@@ -209,14 +238,13 @@ TEST(rawe_acktr_sack__the_largest_block)
 
 TEST(rawe_acktr_sack__follows_the_moving_acknowledgement)
 {
-    struct rawe_acktr acktr;
     uint8_t out[RAWE_SACK_BYTES_MAX];
-    start_at(&acktr, UINT32_MAX - 1);
-    rawe_acktr_take(&acktr, UINT32_MAX); /* + 1 */
-    rawe_acktr_take(&acktr, 3);          /* + 5 */
+    start_at(UINT32_MAX - 1);
+    take(UINT32_MAX); /* + 1 */
+    take(3);          /* + 5 */
     assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
     assert_int_equal(out[0], 0x11);
-    rawe_acktr_take(&acktr, UINT32_MAX - 1); /* next is 0 now */
+    take(UINT32_MAX - 1); /* next is 0 now */
     assert_int_equal(acktr.next, 0);
     assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
     assert_int_equal(out[0], 0x04);
@@ -235,14 +263,19 @@ static void set_up(void)
     unit_allocations_left = -1;
     memset(&window, 0, sizeof(window));
     rawe_recvwin_reset(&window, FIRST);
-    assert_true(rawe_recvwin_allocate(&window, FIRST));
 }
 
 static void tear_down(void)
 {
     unit_allocations_left = -1;
-    rawe_recvwin_free(&window);
-    assert_null(window.acktr);
+    rawe_recvwin_reset(&window, 0);
+    rawe_acktr_reset(&acktr, 0);
+}
+
+static void receive(uint32_t sequence)
+{
+    assert_true(rawe_acktr_reserve(&window.acktr, sequence));
+    rawe_recvwin_take(&window, sequence);
 }
 
 static void assert_nothing_owed(void)
@@ -266,69 +299,32 @@ static void owe_everything(void)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_recvwin_reset__before_there_is_memory)
-{
-    struct rawe_recvwin other;
-    memset(&other, 0xEE, sizeof(other));
-    other.acktr = NULL;
-    rawe_recvwin_reset(&other, 7);
-    assert_null(other.acktr);
-    assert_int_equal(rawe_recvwin_next(&other), 0);
-    assert_false(other.ack_now);
-    assert_false(other.answer_probe);
-    assert_true(other.ack_deadline_ns == 0);
-    assert_int_equal(other.unacked_frames, 0);
-}
-
 TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed)
 {
-    const struct rawe_acktr *acktr = window.acktr;
     owe_everything();
-    rawe_recvwin_take(&window, FIRST + 5);
+    receive(FIRST + 5);
     assert_true(rawe_recvwin_has_gap(&window));
     rawe_recvwin_reset(&window, 77);
-    assert_ptr_equal(window.acktr, acktr);
+    assert_null(window.acktr.taken);
     assert_int_equal(rawe_recvwin_next(&window), 77);
     assert_false(rawe_recvwin_has_gap(&window));
     for (uint32_t sequence = 77; sequence < 77 + RAWE_WINDOW_FRAMES_MAX; sequence++) {
-        assert_int_equal(rawe_acktr_check(window.acktr, sequence), RAWE_ACKTR_NEW);
+        assert_int_equal(rawe_acktr_check(&window.acktr, sequence), RAWE_ACKTR_NEW);
     }
     assert_nothing_owed();
 }
 
-TEST(rawe_recvwin_allocate__once)
-{
-    const struct rawe_acktr *acktr = window.acktr;
-    assert_int_equal(rawe_recvwin_next(&window), FIRST);
-    rawe_recvwin_take_in_order(&window, 1);
-    assert_true(rawe_recvwin_allocate(&window, 1000));
-    assert_ptr_equal(window.acktr, acktr);
-    assert_int_equal(rawe_recvwin_next(&window), FIRST + 1);
-}
-
-TEST(rawe_recvwin_allocate__without_memory)
-{
-    rawe_recvwin_free(&window);
-    unit_allocations_left = 0;
-    assert_false(rawe_recvwin_allocate(&window, 5));
-    assert_int_equal(rawe_recvwin_next(&window), 0);
-    unit_allocations_left = -1;
-    assert_true(rawe_recvwin_allocate(&window, 5));
-    assert_int_equal(rawe_recvwin_next(&window), 5);
-    assert_false(rawe_recvwin_has_gap(&window));
-}
-
 TEST(rawe_recvwin_take__in_order_and_beyond_a_gap)
 {
-    rawe_recvwin_take(&window, FIRST);
+    receive(FIRST);
     assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
     assert_int_equal(window.unacked_frames, 1);
     assert_false(rawe_recvwin_has_gap(&window));
-    rawe_recvwin_take(&window, 0); /* UINT32_MAX is missing */
+    receive(0); /* UINT32_MAX is missing */
     assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
     assert_int_equal(window.unacked_frames, 2);
     assert_true(rawe_recvwin_has_gap(&window));
-    rawe_recvwin_take(&window, UINT32_MAX);
+    receive(UINT32_MAX);
     assert_int_equal(rawe_recvwin_next(&window), 1);
     assert_int_equal(window.unacked_frames, 3);
     assert_false(rawe_recvwin_has_gap(&window));
@@ -340,8 +336,8 @@ TEST(rawe_recvwin_take_in_order__many_at_once)
     rawe_recvwin_take_in_order(&window, 12);
     assert_int_equal(rawe_recvwin_next(&window), FIRST + 42);
     assert_int_equal(window.unacked_frames, 42);
-    assert_int_equal(rawe_acktr_check(window.acktr, FIRST + 41), RAWE_ACKTR_DUPLICATE);
-    assert_int_equal(rawe_acktr_check(window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
+    assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 41), RAWE_ACKTR_DUPLICATE);
+    assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
 }
 
 TEST(rawe_recvwin_owe__after_the_delay_of_the_first_frame)
@@ -384,7 +380,7 @@ TEST(rawe_recvwin_owe__every_fourth_frame_while_one_is_missing)
     uint32_t sequence = FIRST + 1;
     for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
         for (unsigned frame = 1; frame <= 4; frame++) {
-            rawe_recvwin_take(&window, sequence++);
+            receive(sequence++);
             assert_int_equal(rawe_recvwin_owe(&window, false, credits[i], DELAY, NOW), frame == 4);
         }
         rawe_recvwin_acknowledged(&window);
@@ -423,14 +419,14 @@ TEST(rawe_recvwin_carried__by_a_data_frame)
 
 TEST(rawe_recvwin_carried__no_sack_block_and_no_answer)
 {
-    rawe_recvwin_take(&window, FIRST + 1);
+    receive(FIRST + 1);
     (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_carried(&window);
     assert_true(window.ack_now);
     assert_int_equal(window.unacked_frames, 1);
     assert_true(window.ack_deadline_ns == NOW + DELAY);
-    rawe_recvwin_take(&window, FIRST);
+    receive(FIRST);
     rawe_recvwin_owe_answer(&window, 9);
     rawe_recvwin_carried(&window);
     assert_false(window.ack_now);
@@ -443,7 +439,7 @@ TEST(rawe_recvwin_acknowledged__nothing_is_owed)
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
     /* Also while something is missing: the SACK block went with it. */
-    rawe_recvwin_take(&window, FIRST + 9);
+    receive(FIRST + 9);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();

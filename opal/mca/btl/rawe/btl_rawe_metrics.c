@@ -509,13 +509,13 @@ static void dump_limits(const struct rawe_conn *conn, const char *head)
 
 static void dump_receiving(const struct rawe_conn *conn, const char *head)
 {
-    if (NULL == conn->recvwin.acktr) {
+    if (!rawe_handshake_receives(&conn->handshake)) {
         return;
     }
     opal_output(0,
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
                 " credit_given=%u fragmented_next=%" PRIu32,
-                head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond,
+                head, conn->recvwin.acktr.next, conn->recvwin.acktr.beyond,
                 conn->recvwin.unacked_frames, (unsigned)conn->credit.advertised,
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);
 }

@@ -112,6 +112,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->connections--;
     rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
     rawe_sliced_free(&conn->sliced);
+    rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_conn_free_windows(conn);
     free(conn);
 }
@@ -281,7 +282,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
             return;
         }
         uint8_t sack[RAWE_SACK_BYTES_MAX];
-        size_t sack_bytes = rawe_acktr_sack(window->acktr, sack);
+        size_t sack_bytes = rawe_acktr_sack(&window->acktr, sack);
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
                                   (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0));
         uint32_t number = window->answer_probe ? window->answer_number : 0;

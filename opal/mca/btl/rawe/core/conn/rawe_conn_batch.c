@@ -242,7 +242,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                 .key = conn->peer_key,
                 .connection_id = conn->handshake.peer_id,
                 .sequence = frame->sequence,
-                .acknowledgement = conn->recvwin.acktr->next,
+                .acknowledgement = rawe_recvwin_next(&conn->recvwin),
                 .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
             },
         .at_bytes = first * frame->segment_bytes,
@@ -376,7 +376,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         .key = conn->peer_key,
         .connection_id = conn->handshake.peer_id,
         .sequence = frame->sequence + index,
-        .acknowledgement = conn->recvwin.acktr->next,
+        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)total_bytes,
         .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };

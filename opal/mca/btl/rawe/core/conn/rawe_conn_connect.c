@@ -71,14 +71,7 @@ void rawe_conn_renew(struct rawe_conn *conn)
 
 void rawe_conn_free_windows(struct rawe_conn *conn)
 {
-    rawe_recvwin_free(&conn->recvwin);
     rawe_reassembly_free(&conn->reassembly);
-}
-
-/** It is allocated on first use: a known, idle peer costs only struct rawe_conn. */
-static bool allocate_window(struct rawe_conn *conn)
-{
-    return rawe_recvwin_allocate(&conn->recvwin, conn->engine->config.first_sequence);
 }
 
 /**
@@ -130,10 +123,7 @@ static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 
 void rawe_conn_send_connect(struct rawe_conn *conn)
 {
-    /* Without memory it is asked at the next deadline: there may be some by then. */
-    if (allocate_window(conn)) {
-        send_connect(conn, 0, false);
-    }
+    send_connect(conn, 0, false);
 }
 
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
@@ -149,18 +139,13 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
 {
     rawe_liveness_heard(&conn->liveness);
     if (!reply) {
-        if (!allocate_window(conn)) {
-            return; /* the peer asks again */
-        }
         send_connect(conn, from->connection_id, true);
     }
     if (conn->handshake.state == RAWE_CONN_IDLE) {
         rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
         return;
     }
-    /* Without a window nothing has been asked: this cannot be a reply to it. */
-    if (!reply || conn->recvwin.acktr == NULL ||
-        !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
+    if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
     rawe_conn_limit_payload(conn, from->payload_max_bytes);

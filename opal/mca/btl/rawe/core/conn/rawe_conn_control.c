@@ -241,7 +241,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .key = conn->peer_key,
         .connection_id = conn->handshake.peer_id,
         .sequence = frame->sequence,
-        .acknowledgement = conn->recvwin.acktr->next,
+        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)frame->payload_bytes,
         .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };

@@ -186,11 +186,16 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     const struct rawe_fragment *fragment = arrival->fragment;
     struct rawe_recvwin *window = &conn->recvwin;
     bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !engine->deferral.active;
+    bool gap_before = rawe_recvwin_has_gap(window);
+    bool in_order = !gap_before && arrival->sequence == rawe_recvwin_next(window);
+    if (!in_order && !rawe_acktr_reserve(&window->acktr, arrival->sequence)) {
+        engine->counters.no_buffer++; /* the sender repeats it */
+        return;
+    }
     if (!plain && (!validation_right(engine, fragment) || !keep(conn, arrival))) {
         return;
     }
-    bool gap_before = rawe_recvwin_has_gap(window);
-    if (!gap_before && arrival->sequence == rawe_recvwin_next(window)) {
+    if (in_order) {
         rawe_recvwin_take_in_order(window, arrival->frames);
     } else {
         for (uint32_t i = 0; i < arrival->frames; i++) {
@@ -221,7 +226,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
 /** May a frame be taken? False, and counted: it has been, or is out of the window. */
 static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
-    switch (rawe_acktr_check(conn->recvwin.acktr, sequence)) {
+    switch (rawe_acktr_check(&conn->recvwin.acktr, sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         conn->engine->counters.duplicates++;
         rawe_recvwin_note_duplicate(&conn->recvwin);
@@ -312,7 +317,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 {
     uint32_t count = 0;
     while (count < frames &&
-           rawe_acktr_check(conn->recvwin.acktr, sequence + count) == RAWE_ACKTR_NEW) {
+           rawe_acktr_check(&conn->recvwin.acktr, sequence + count) == RAWE_ACKTR_NEW) {
         count++;
     }
     return count;
@@ -519,7 +524,7 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
 static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;
-    if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
+    if (!rawe_handshake_receives(&conn->handshake)) {
         engine->counters.dropped_connection++;
         return false;
     }
@@ -607,7 +612,7 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = &batch->fragment;
-    if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake) ||
+    if (!rawe_handshake_receives(&conn->handshake) ||
         count_new(conn, batch->header.sequence, batch->frames) != batch->frames) {
         return NULL;
     }

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum rawe_conn_state {
-    RAWE_CONN_IDLE,       /**< known, never used: no window allocated */
+    RAWE_CONN_IDLE,       /**< known, never used */
     RAWE_CONN_CONNECTING, /**< asked the peer for its connection id */
     RAWE_CONN_OPEN,
     RAWE_CONN_PEER_CLOSED, /**< the peer ended it in good order */

@@ -11,6 +11,7 @@
 _Static_assert(RAWE_SACK_BYTES_MAX * 8 >= RAWE_WINDOW_FRAMES_MAX, "a SACK block covers the window");
 
 #define RING_MASK (RAWE_WINDOW_FRAMES_MAX - 1u)
+#define RING_BYTES (RAWE_WINDOW_FRAMES_MAX / 8u)
 
 static bool ring_test(const struct rawe_acktr *acktr, uint32_t sequence)
 {
@@ -18,9 +19,10 @@ static bool ring_test(const struct rawe_acktr *acktr, uint32_t sequence)
     return (acktr->taken[bit / 64] >> (bit % 64)) & 1;
 }
 
-void rawe_acktr_init(struct rawe_acktr *acktr)
+void rawe_acktr_reset(struct rawe_acktr *acktr, uint32_t next)
 {
-    memset(acktr, 0, sizeof(*acktr));
+    free(acktr->taken);
+    *acktr = (struct rawe_acktr){.next = next};
 }
 
 enum rawe_acktr_verdict rawe_acktr_check(const struct rawe_acktr *acktr, uint32_t sequence)
@@ -31,6 +33,15 @@ enum rawe_acktr_verdict rawe_acktr_check(const struct rawe_acktr *acktr, uint32_
                                                                 : RAWE_ACKTR_NEW;
     }
     return rawe_sequence_before(sequence, acktr->next) ? RAWE_ACKTR_DUPLICATE : RAWE_ACKTR_OUTSIDE;
+}
+
+bool rawe_acktr_reserve(struct rawe_acktr *acktr, uint32_t sequence)
+{
+    if (sequence != acktr->next && acktr->taken == NULL) {
+        acktr->taken = calloc(1, RING_BYTES);
+        return acktr->taken != NULL;
+    }
+    return true;
 }
 
 void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence)
@@ -50,6 +61,10 @@ void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence)
         acktr->taken[bit / 64] &= ~(1ull << (bit % 64));
         acktr->beyond--;
         acktr->next++;
+    }
+    if (acktr->beyond == 0) {
+        free(acktr->taken);
+        acktr->taken = NULL;
     }
 }
 
@@ -71,28 +86,8 @@ size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out)
 
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence)
 {
-    if (window->acktr != NULL) {
-        rawe_acktr_init(window->acktr);
-        window->acktr->next = first_sequence;
-    }
+    rawe_acktr_reset(&window->acktr, first_sequence);
     window->ack_deadline_ns = 0;
     window->unacked_frames = 0;
     window->ack_now = window->answer_probe = window->duplicate_seen = false;
-}
-
-bool rawe_recvwin_allocate(struct rawe_recvwin *window, uint32_t first_sequence)
-{
-    if (window->acktr == NULL) {
-        window->acktr = calloc(1, sizeof(*window->acktr));
-        if (window->acktr != NULL) {
-            window->acktr->next = first_sequence;
-        }
-    }
-    return window->acktr != NULL;
-}
-
-void rawe_recvwin_free(struct rawe_recvwin *window)
-{
-    free(window->acktr);
-    window->acktr = NULL;
 }

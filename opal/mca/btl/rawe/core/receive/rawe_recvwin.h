@@ -22,10 +22,11 @@ struct rawe_acktr {
     uint32_t next;    /**< smallest sequence number not taken yet */
     uint32_t beyond;  /**< how many have been taken beyond it: 0 when nothing is missing */
     uint32_t highest; /**< largest sequence number taken, when beyond != 0 */
-    uint64_t taken[RAWE_WINDOW_FRAMES_MAX / 64]; /**< ring, indexed by sequence number */
+    uint64_t *taken;  /**< ring of bits, by sequence number; given back when nothing is missing */
 };
 
-void rawe_acktr_init(struct rawe_acktr *acktr);
+/** Nothing has come from `next` on. All zero before the first call. */
+void rawe_acktr_reset(struct rawe_acktr *acktr, uint32_t next);
 
 enum rawe_acktr_verdict {
     RAWE_ACKTR_NEW,       /**< never seen */
@@ -36,7 +37,10 @@ enum rawe_acktr_verdict {
 /** What to do with a sequence number; changes nothing. */
 enum rawe_acktr_verdict rawe_acktr_check(const struct rawe_acktr *acktr, uint32_t sequence);
 
-/** Note that a sequence number, found RAWE_ACKTR_NEW, has been taken. */
+/** Have memory to take `sequence`, which is new. False without. */
+bool rawe_acktr_reserve(struct rawe_acktr *acktr, uint32_t sequence);
+
+/** Note that a sequence number, found RAWE_ACKTR_NEW and reserved, has been taken. */
 void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence);
 
 /**
@@ -52,7 +56,7 @@ size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
-    struct rawe_acktr *acktr; /**< NULL until allocated */
+    struct rawe_acktr acktr;
     uint64_t ack_deadline_ns; /**< acknowledge then at the latest; 0: no delayed one is owed */
     uint32_t unacked_frames;  /**< taken since we last acknowledged */
     uint32_t answer_number;   /**< of the probe to be answered */
@@ -61,37 +65,32 @@ struct rawe_recvwin {
     bool duplicate_seen;      /**< the next acknowledgement frame reports a duplicate */
 };
 
-/** Nothing has come, nothing is owed; the tracker's memory, if any, stays. */
+/** Nothing has come, nothing is owed, no memory is taken. All zero before the first call. */
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence);
 
-/** Allocate the tracker unless it is there. False without memory. */
-bool rawe_recvwin_allocate(struct rawe_recvwin *window, uint32_t first_sequence);
-
-void rawe_recvwin_free(struct rawe_recvwin *window);
-
-/** The next sequence number expected; 0 before the tracker is allocated. */
+/** The next sequence number expected. */
 static inline uint32_t rawe_recvwin_next(const struct rawe_recvwin *window)
 {
-    return window->acktr != NULL ? window->acktr->next : 0;
+    return window->acktr.next;
 }
 
 /** Some frame before one that has come is missing. */
 static inline bool rawe_recvwin_has_gap(const struct rawe_recvwin *window)
 {
-    return window->acktr->beyond != 0;
+    return window->acktr.beyond != 0;
 }
 
 /** Note that `frames`, all of them new and in order, have been taken. */
 static inline void rawe_recvwin_take_in_order(struct rawe_recvwin *window, uint32_t frames)
 {
-    window->acktr->next += frames;
+    window->acktr.next += frames;
     window->unacked_frames += frames;
 }
 
-/** Note that one frame, found new by rawe_acktr_check, has been taken. */
+/** Note that one frame, found new by rawe_acktr_check and reserved, has been taken. */
 static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t sequence)
 {
-    rawe_acktr_take(window->acktr, sequence);
+    rawe_acktr_take(&window->acktr, sequence);
     window->unacked_frames++;
 }
 
