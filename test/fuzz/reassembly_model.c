@@ -29,13 +29,13 @@ struct reassembly_model {
 struct reassembly_model *reassembly_model_new(unsigned limit)
 {
     struct reassembly_model *model = fuzz_new(sizeof(*model));
-    rawe_buffer_pool_init(&model->pool, MESSAGE_BYTES_MAX, limit);
+    rawe_reassembly_pool_init(&model->pool, MESSAGE_BYTES_MAX, limit);
     return model;
 }
 
 void reassembly_model_free(struct reassembly_model *model)
 {
-    rawe_reassembly_clear(&model->reassembly, &model->pool);
+    rawe_reassembly_clear(&model->reassembly, &model->pool, 0);
     rawe_buffer_pool_free(&model->pool);
     FUZZ_CHECK(model->pool.allocated == 0, "a buffer did not go back to its pool");
     fuzz_delete(model);
@@ -69,20 +69,21 @@ static void add(struct reassembly_model *model, const struct rawe_fragment *frag
 
 static void take(struct reassembly_model *model)
 {
-    struct rawe_partial whole;
+    struct rawe_partial *whole;
     uint32_t number = model->reassembly.next;
-    while (rawe_reassembly_take(&model->reassembly, &whole)) {
-        FUZZ_CHECK(whole.number == number++, "messages are not taken out in order");
-        FUZZ_CHECK(whole.received_bytes == whole.total_bytes, "a message is not whole");
-        struct expected *expected = expected_of(model, whole.number);
-        FUZZ_CHECK(whole.kind == expected->kind && whole.received_bytes == expected->received_bytes,
+    while ((whole = rawe_reassembly_take(&model->reassembly)) != NULL) {
+        FUZZ_CHECK(whole->number == number++, "messages are not taken out in order");
+        FUZZ_CHECK(whole->received_bytes == whole->total_bytes, "a message is not whole");
+        struct expected *expected = expected_of(model, whole->number);
+        FUZZ_CHECK(whole->kind == expected->kind &&
+                       whole->received_bytes == expected->received_bytes,
                    "a message is of another kind or length than its parts");
-        for (uint32_t i = 0; i < whole.total_bytes; i++) {
-            FUZZ_CHECK(!expected->came[i] || whole.buffer[i] == expected->bytes[i],
+        for (uint32_t i = 0; i < whole->total_bytes; i++) {
+            FUZZ_CHECK(!expected->came[i] || whole->content[i] == expected->bytes[i],
                        "a message was put together wrongly");
         }
         memset(expected, 0, sizeof(*expected));
-        rawe_buffer_give(&model->pool, whole.buffer);
+        rawe_buffer_give(&model->pool, whole);
     }
 }
 
@@ -119,7 +120,7 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
         break;
     }
     case 2:
-        rawe_reassembly_clear(&model->reassembly, &model->pool);
+        rawe_reassembly_clear(&model->reassembly, &model->pool, 0);
         memset(model->expected, 0, sizeof(model->expected));
         break;
     default:

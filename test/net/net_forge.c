@@ -76,8 +76,7 @@ static struct rawe_fragment describe(const struct rawe_conn *victim,
             fragment.key += 1ull << (forgery->place >> 24) % 64;
         }
     } else if (rawe_fragment_is_part(fragment.kind)) {
-        uint32_t next = victim->reassembly != NULL ? victim->reassembly->next : 0;
-        fragment.id = next + (uint32_t)(int8_t)(forgery->place >> 24);
+        fragment.id = victim->reassembly.next + (uint32_t)(int8_t)(forgery->place >> 24);
         fragment.offset &= 0xFFFF;
         if (has(forgery, NET_FORGE_EDGE)) {
             fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* its end */

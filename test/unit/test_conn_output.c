@@ -209,7 +209,7 @@ TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
     finish();
     /* Numbers wrap as well. */
     end(0)->queue.message_number = end(0)->queue.messages_open = UINT32_MAX - 30;
-    end(1)->reassembly->next = UINT32_MAX - 30;
+    end(1)->reassembly.next = UINT32_MAX - 30;
     net.filter = note_message_numbers;
     for (unsigned i = 0; i < COUNT; i++) {
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));

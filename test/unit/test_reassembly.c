@@ -17,7 +17,7 @@ static uint8_t message[1000];
 static void set_up(void)
 {
     memset(&reassembly, 0, sizeof(reassembly));
-    rawe_buffer_pool_init(&pool, sizeof(message), 8);
+    rawe_reassembly_pool_init(&pool, sizeof(message), 8);
     for (size_t i = 0; i < sizeof(message); i++) {
         message[i] = (uint8_t)(i * 7 + i / 256);
     }
@@ -25,7 +25,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    rawe_reassembly_clear(&reassembly, &pool);
+    rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
 }
@@ -48,19 +48,18 @@ static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_
 /** The next message in order is whole and is this one. */
 static void assert_taken(uint32_t number, uint32_t total_bytes)
 {
-    struct rawe_partial whole;
-    assert_true(rawe_reassembly_take(&reassembly, &whole));
-    assert_int_equal(whole.number, number);
-    assert_int_equal(whole.tag, 9);
-    assert_int_equal(whole.total_bytes, total_bytes);
-    assert_memory_equal(whole.buffer, message, total_bytes);
-    rawe_buffer_give(&pool, whole.buffer);
+    struct rawe_partial *whole = rawe_reassembly_take(&reassembly);
+    assert_non_null(whole);
+    assert_int_equal(whole->number, number);
+    assert_int_equal(whole->tag, 9);
+    assert_int_equal(whole->total_bytes, total_bytes);
+    assert_memory_equal(whole->content, message, total_bytes);
+    rawe_buffer_give(&pool, whole);
 }
 
 static void assert_nothing_to_take(void)
 {
-    struct rawe_partial whole;
-    assert_false(rawe_reassembly_take(&reassembly, &whole));
+    assert_null(rawe_reassembly_take(&reassembly));
 }
 
 FIXTURE(set_up, tear_down);
@@ -257,8 +256,8 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     for (uint32_t number = 0; number < 8; number++) {
         assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
     }
-    rawe_reassembly_clear(&reassembly, &pool);
-    rawe_reassembly_clear(&reassembly, &pool);
+    rawe_reassembly_clear(&reassembly, &pool, 0);
+    rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
     /* What was half there is forgotten, and numbers begin again. */

@@ -41,7 +41,7 @@ static void tear_down(void)
         rawe_deferral_drop(&deferral, &pool, entry);
     }
     assert_true(deferral.bytes == 0);
-    rawe_reassembly_clear(&reassembly, &pool);
+    rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0); /* all buffers have come back */
 }
@@ -61,7 +61,7 @@ static void assert_oldest(unsigned conn, uint8_t content, size_t len_bytes)
     assert_non_null(entry);
     assert_ptr_equal(entry->conn, &conns[conn]);
     assert_int_equal(entry->len_bytes, len_bytes);
-    assert_null(entry->buffer);
+    assert_null(entry->whole);
     assert_false(entry->fragmented);
     for (size_t i = 0; i < len_bytes; i++) {
         assert_int_equal(entry->payload[i], content);
@@ -94,8 +94,8 @@ static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_
     assert_int_equal(entry->tag, number + 100);
     assert_true(entry->fragmented);
     /* Only a message that fills most of its buffer keeps it. */
-    assert_int_equal(entry->buffer != NULL, len_bytes >= POOL_BYTES / 2);
-    const uint8_t *message = entry->buffer != NULL ? entry->buffer : entry->payload;
+    assert_int_equal(entry->whole != NULL, len_bytes >= POOL_BYTES / 2);
+    const uint8_t *message = entry->whole != NULL ? entry->whole->content : entry->payload;
     for (size_t i = 0; i < len_bytes; i++) {
         assert_int_equal(message[i], number);
     }
@@ -294,9 +294,9 @@ TEST(rawe_deferral_drop__gives_the_buffer_back)
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_null(pool.free);
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
-    const uint8_t *buffer = entry->buffer;
+    const struct rawe_partial *whole = entry->whole;
     rawe_deferral_drop(&deferral, &pool, entry);
-    assert_ptr_equal(pool.free, buffer);
+    assert_ptr_equal(pool.free, whole);
 }
 
 TEST(rawe_deferral_discard__drops_what_is_kept_and_what_follows)

@@ -517,7 +517,7 @@ static void dump_receiving(const struct rawe_conn *conn, const char *head)
                 " credit_given=%u fragmented_next=%" PRIu32,
                 head, conn->recvwin.acktr.next, conn->recvwin.acktr.beyond,
                 conn->recvwin.unacked_frames, (unsigned)conn->credit.advertised,
-                NULL == conn->reassembly ? 0 : conn->reassembly->next);
+                conn->reassembly.next);
 }
 
 static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t now_ns)

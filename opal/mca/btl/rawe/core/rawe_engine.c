@@ -81,7 +81,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     }
     rawe_engine_complete_deferred(engine);
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
-        const uint8_t *content = entry->buffer != NULL ? entry->buffer : entry->payload;
+        const uint8_t *content = entry->whole != NULL ? entry->whole->content : entry->payload;
         if (entry->fragmented) {
             rawe_conn_deliver(entry->conn, entry->tag, content, entry->len_bytes);
         } else {
@@ -148,8 +148,8 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_conn_owing_init(engine);
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
-    rawe_buffer_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
-                          REASSEMBLY_BUFFERS_MAX);
+    rawe_reassembly_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
+                              REASSEMBLY_BUFFERS_MAX);
     rawe_conn_bundle_pool_init(&engine->bundles);
     return true;
 }

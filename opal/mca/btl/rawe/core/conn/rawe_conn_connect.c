@@ -50,13 +50,10 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_recvwin_reset(&conn->recvwin, first);
     begin_path(conn);
     rawe_liveness_reset(&conn->liveness);
-    if (conn->reassembly != NULL) {
-        /* Some may have stayed here, as no more was kept for the owner. */
-        rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
-                                        conn, conn->reassembly);
-        rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
-        rawe_reassembly_begin(conn->reassembly, first);
-    }
+    /* Some may have stayed here, as no more was kept for the owner. */
+    rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
+                                    conn, &conn->reassembly);
+    rawe_reassembly_clear(&conn->reassembly, &conn->engine->reassembly_buffers, first);
     rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
 }
 
@@ -67,11 +64,6 @@ void rawe_conn_renew(struct rawe_conn *conn)
                               rawe_conn_table_renew(engine->table, conn->handshake.local_id),
                               ++engine->incarnation);
     rawe_conn_reset(conn);
-}
-
-void rawe_conn_free_windows(struct rawe_conn *conn)
-{
-    rawe_reassembly_free(&conn->reassembly);
 }
 
 /**
@@ -173,8 +165,6 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
     if (conn->queue.first != NULL || conn->sendwin.held != NULL) {
         rawe_conn_connect(conn, now_ns);
-    } else {
-        rawe_conn_free_windows(conn); /* a server has many peers that do not come back */
     }
     if (regular) {
         rawe_conn_complete_unneeded(conn->engine, abandoned);

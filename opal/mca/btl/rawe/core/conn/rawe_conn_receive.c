@@ -23,11 +23,6 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-bool rawe_conn_expect_fragments(struct rawe_conn *conn)
-{
-    return rawe_reassembly_allocate(&conn->reassembly, conn->engine->config.first_sequence);
-}
-
 /**
  * Add a part. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing forever.
@@ -35,14 +30,11 @@ bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    if (!rawe_conn_expect_fragments(conn)) {
-        return false;
-    }
     if (engine->deferral.active &&
-        fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+        fragment->id - conn->reassembly.next >= RAWE_REASSEMBLY_MESSAGES) {
         return false; /* without memory, those before it could not be taken out */
     }
-    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, fragment)) {
+    switch (rawe_reassembly_add(&conn->reassembly, &engine->reassembly_buffers, fragment)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
     case RAWE_REASSEMBLY_REFUSED:
@@ -61,20 +53,19 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
 void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = &conn->engine->deferral;
-    struct rawe_partial whole;
-    while (conn->reassembly != NULL && rawe_reassembly_ready(conn->reassembly) != NULL) {
+    while (rawe_reassembly_ready(&conn->reassembly) != NULL) {
         if (deferral->first != NULL) {
             /* A callback has deferred some that come before. */
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
-        (void)rawe_reassembly_take(conn->reassembly, &whole);
-        if (whole.kind == RAWE_FRAGMENT_BUNDLE) {
-            rawe_conn_deliver_messages(conn, whole.buffer, whole.buffer + whole.total_bytes);
+        struct rawe_partial *whole = rawe_reassembly_take(&conn->reassembly);
+        if (whole->kind == RAWE_FRAGMENT_BUNDLE) {
+            rawe_conn_deliver_messages(conn, whole->content, whole->content + whole->total_bytes);
         } else {
-            rawe_conn_deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+            rawe_conn_deliver(conn, whole->tag, whole->content, whole->total_bytes);
         }
-        rawe_buffer_give(&conn->engine->reassembly_buffers, whole.buffer);
+        rawe_buffer_give(&conn->engine->reassembly_buffers, whole);
     }
 }
 
@@ -214,10 +205,8 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     } else if (rawe_fragment_is_record(fragment->kind)) {
         perform(conn, arrival, now_ns);
     } else if (engine->deferral.active) {
-        if (conn->reassembly != NULL) {
-            rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
-                                          conn->reassembly);
-        }
+        rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
+                                      &conn->reassembly);
     } else if (rawe_fragment_is_part(fragment->kind)) {
         rawe_conn_deliver_fragmented(conn);
     }
@@ -623,8 +612,8 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
     if (fragment->kind == RAWE_FRAGMENT_REPLY) {
         return rawe_conn_place_reply(conn, fragment);
     }
-    return rawe_fragment_is_part(fragment->kind) && rawe_conn_expect_fragments(conn)
-               ? rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, fragment,
+    return rawe_fragment_is_part(fragment->kind)
+               ? rawe_reassembly_place(&conn->reassembly, &engine->reassembly_buffers, fragment,
                                        fragment->data_bytes)
                : NULL;
 }

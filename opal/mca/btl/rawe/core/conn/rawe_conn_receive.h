@@ -8,8 +8,6 @@
 
 #include "rawe_conn_state.h"
 
-/** Have a reassembly table. False without memory. */
-bool rawe_conn_expect_fragments(struct rawe_conn *conn);
 /** Deliver a message. */
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
 /** Deliver the MESSAGE fragments of a frame or a bundle, one after the other. */

@@ -272,7 +272,7 @@ struct rawe_conn {
     struct rawe_reorder reorder;
     struct rawe_liveness liveness;
     struct rawe_recvwin recvwin;
-    struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
+    struct rawe_reassembly reassembly;
     struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit; /**< its part in what we advertise */
     struct rawe_timer timer;          /**< earliest of the deadlines */

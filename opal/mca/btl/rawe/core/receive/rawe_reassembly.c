@@ -57,33 +57,46 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
+void rawe_reassembly_pool_init(struct rawe_buffer_pool *pool, size_t message_max_bytes,
+                               unsigned limit)
+{
+    rawe_buffer_pool_init(pool, sizeof(struct rawe_partial) + message_max_bytes, limit);
+}
+
 /** The message a fragment belongs to, begun if need be. NULL and the reason when it cannot be. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,
                                          const struct rawe_fragment *fragment,
                                          enum rawe_reassembly_result *why)
 {
-    struct rawe_partial *partial =
-        &reassembly->partial[fragment->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    uint32_t ahead = fragment->id - reassembly->next;
     *why = RAWE_REASSEMBLY_REFUSED;
-    if (fragment->data_bytes == 0 || fragment->total_bytes > pool->buffer_bytes ||
-        fragment->id - reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (fragment->data_bytes == 0 ||
+        sizeof(struct rawe_partial) + fragment->total_bytes > pool->buffer_bytes ||
+        ahead >= RAWE_REASSEMBLY_MESSAGES) {
         return NULL;
     }
-    if (partial->buffer == NULL) {
-        partial->buffer = fragment->id == reassembly->next ? rawe_buffer_take_urgent(pool)
-                                                           : rawe_buffer_take(pool);
-        if (partial->buffer == NULL) {
+    struct rawe_partial **link = &reassembly->first;
+    while (*link != NULL && (*link)->number - reassembly->next < ahead) {
+        link = &(*link)->next;
+    }
+    struct rawe_partial *partial = *link;
+    if (partial == NULL || partial->number != fragment->id) {
+        partial = ahead == 0 ? rawe_buffer_take_urgent(pool) : rawe_buffer_take(pool);
+        if (partial == NULL) {
             *why = RAWE_REASSEMBLY_NO_BUFFER;
             return NULL;
         }
-        partial->number = fragment->id;
-        partial->total_bytes = fragment->total_bytes;
-        partial->received_bytes = 0;
-        partial->tag = fragment->tag;
-        partial->kind = fragment->kind;
-    } else if (partial->number != fragment->id || partial->total_bytes != fragment->total_bytes ||
-               partial->tag != fragment->tag || partial->kind != fragment->kind ||
+        *partial = (struct rawe_partial){
+            .next = *link,
+            .number = fragment->id,
+            .total_bytes = fragment->total_bytes,
+            .tag = fragment->tag,
+            .kind = fragment->kind,
+        };
+        *link = partial;
+    } else if (partial->total_bytes != fragment->total_bytes || partial->tag != fragment->tag ||
+               partial->kind != fragment->kind ||
                fragment->data_bytes > partial->total_bytes - partial->received_bytes) {
         return NULL;
     }
@@ -98,7 +111,7 @@ uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_b
     }
     enum rawe_reassembly_result why;
     struct rawe_partial *partial = find_partial(reassembly, pool, first, &why);
-    return partial == NULL ? NULL : partial->buffer + first->offset;
+    return partial == NULL ? NULL : partial->content + first->offset;
 }
 
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
@@ -110,8 +123,8 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
     if (partial == NULL) {
         return why;
     }
-    if (partial->buffer + fragment->offset != fragment->data) {
-        memmove(partial->buffer + fragment->offset, fragment->data, fragment->data_bytes);
+    if (partial->content + fragment->offset != fragment->data) {
+        memmove(partial->content + fragment->offset, fragment->data, fragment->data_bytes);
     }
     partial->received_bytes += fragment->data_bytes;
     return partial->received_bytes < partial->total_bytes ? RAWE_REASSEMBLY_MORE
@@ -120,56 +133,33 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
 
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly)
 {
-    const struct rawe_partial *partial =
-        &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    return partial->buffer != NULL && partial->received_bytes == partial->total_bytes ? partial
-                                                                                      : NULL;
+    const struct rawe_partial *first = reassembly->first;
+    return first != NULL && first->number == reassembly->next &&
+                   first->received_bytes == first->total_bytes
+               ? first
+               : NULL;
 }
 
-bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole)
+struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly)
 {
-    struct rawe_partial *partial =
-        &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    struct rawe_partial *first = reassembly->first;
     if (rawe_reassembly_ready(reassembly) == NULL) {
-        return false;
+        return NULL;
     }
-    *whole = *partial;
-    partial->buffer = NULL;
+    reassembly->first = first->next;
     reassembly->next++;
-    return true;
+    return first;
 }
 
-void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool)
+void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
+                           uint32_t first)
 {
-    for (unsigned i = 0; i < RAWE_REASSEMBLY_MESSAGES; i++) {
-        if (reassembly->partial[i].buffer != NULL) {
-            rawe_buffer_give(pool, reassembly->partial[i].buffer);
-            reassembly->partial[i].buffer = NULL;
-        }
+    while (reassembly->first != NULL) {
+        struct rawe_partial *partial = reassembly->first;
+        reassembly->first = partial->next;
+        rawe_buffer_give(pool, partial);
     }
-    reassembly->next = 0;
-}
-
-bool rawe_reassembly_allocate(struct rawe_reassembly **reassembly, uint32_t first)
-{
-    if (*reassembly == NULL) {
-        *reassembly = calloc(1, sizeof(**reassembly));
-        if (*reassembly != NULL) {
-            rawe_reassembly_begin(*reassembly, first);
-        }
-    }
-    return *reassembly != NULL;
-}
-
-void rawe_reassembly_begin(struct rawe_reassembly *reassembly, uint32_t first)
-{
     reassembly->next = first;
-}
-
-void rawe_reassembly_free(struct rawe_reassembly **reassembly)
-{
-    free(*reassembly);
-    *reassembly = NULL;
 }
 
 struct rawe_sliced {
@@ -245,7 +235,7 @@ static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_
     entry->conn = conn;
     entry->len_bytes = len_bytes;
     entry->allocated_bytes = sizeof(*entry) + payload_bytes;
-    entry->buffer = NULL;
+    entry->whole = NULL;
     entry->fragmented = false;
     if (deferral->first == NULL) {
         deferral->tail = &deferral->first;
@@ -276,21 +266,20 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_buffer_pool *p
                       struct rawe_conn *conn, struct rawe_reassembly *reassembly)
 {
     const struct rawe_partial *next = rawe_reassembly_ready(reassembly);
-    struct rawe_partial whole;
     bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
     struct rawe_deferred *entry =
         append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
     if (entry == NULL) {
         return false;
     }
-    (void)rawe_reassembly_take(reassembly, &whole);
-    entry->fragmented = whole.kind == RAWE_FRAGMENT_PART;
-    entry->tag = whole.tag;
+    struct rawe_partial *whole = rawe_reassembly_take(reassembly);
+    entry->fragmented = whole->kind == RAWE_FRAGMENT_PART;
+    entry->tag = whole->tag;
     if (copied) {
-        memcpy(entry->payload, whole.buffer, whole.total_bytes);
-        rawe_buffer_give(pool, whole.buffer);
+        memcpy(entry->payload, whole->content, whole->total_bytes);
+        rawe_buffer_give(pool, whole);
     } else {
-        entry->buffer = whole.buffer;
+        entry->whole = whole;
         entry->allocated_bytes += pool->buffer_bytes;
         deferral->bytes += pool->buffer_bytes;
     }
@@ -301,9 +290,9 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_buffer_pool *p
 static void discard_fragmented(const struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                struct rawe_reassembly *reassembly)
 {
-    struct rawe_partial whole;
-    while (deferral->discards && rawe_reassembly_take(reassembly, &whole)) {
-        rawe_buffer_give(pool, whole.buffer);
+    struct rawe_partial *whole;
+    while (deferral->discards && (whole = rawe_reassembly_take(reassembly)) != NULL) {
+        rawe_buffer_give(pool, whole);
     }
 }
 
@@ -365,8 +354,8 @@ void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool 
                         struct rawe_deferred *entry)
 {
     deferral->bytes -= entry->allocated_bytes;
-    if (entry->buffer != NULL) {
-        rawe_buffer_give(pool, entry->buffer);
+    if (entry->whole != NULL) {
+        rawe_buffer_give(pool, entry->whole);
     }
     free(entry);
 }

@@ -33,28 +33,26 @@ void *rawe_buffer_take(struct rawe_buffer_pool *pool);
 void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
+/** A message under way, in a buffer of the pool. */
 struct rawe_partial {
-    uint8_t *buffer; /**< NULL: slot is free */
+    struct rawe_partial *next; /**< the one with the next higher number */
     uint32_t number;
     uint32_t total_bytes;
     uint32_t received_bytes;
     uint8_t tag;
     uint8_t kind; /**< RAWE_FRAGMENT_PART or RAWE_FRAGMENT_BUNDLE */
+    _Alignas(16) uint8_t content[];
 };
 
+/** All zero: nothing is under way, and message 0 is the first. */
 struct rawe_reassembly {
+    struct rawe_partial *first; /**< list of those under way; NULL: none */
     uint32_t next; /**< number of the message to be delivered next: they are, in order */
-    struct rawe_partial partial[RAWE_REASSEMBLY_MESSAGES]; /**< by message number */
 };
 
-/** Allocate a table unless there is one; messages are numbered from `first` on. False without memory. */
-bool rawe_reassembly_allocate(struct rawe_reassembly **reassembly, uint32_t first);
-
-/** Messages are numbered from `first` on. Nothing is under way. */
-void rawe_reassembly_begin(struct rawe_reassembly *reassembly, uint32_t first);
-
-/** Free a table, if there is one. Nothing is under way. */
-void rawe_reassembly_free(struct rawe_reassembly **reassembly);
+/** A pool for messages of `message_max_bytes`. */
+void rawe_reassembly_pool_init(struct rawe_buffer_pool *pool, size_t message_max_bytes,
+                               unsigned limit);
 
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_MORE,      /**< taken, message not whole yet */
@@ -72,10 +70,10 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
 /**
- * Take the next message in order out, when it is whole: its buffer is the caller's then, to
- * rawe_buffer_give back. False when it is not: later ones wait for it.
+ * Take the next message in order out, when it is whole: it is the caller's then, to
+ * rawe_buffer_give back. NULL when it is not: later ones wait for it.
  */
-bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole);
+struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
 /**
  * Where `len_bytes` from the offset of `first` on will be put together, for receiving them there:
@@ -84,8 +82,9 @@ bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partia
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                                const struct rawe_fragment *first, uint64_t len_bytes);
 
-/** Give all buffers back. */
-void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool);
+/** Give all buffers back. Messages are numbered from `first` on. */
+void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
+                           uint32_t first);
 
 /**
  * A frame that travels in slices, as the path carries no longer frames: put together one at a time
@@ -125,10 +124,10 @@ struct rawe_deferred {
     struct rawe_deferred *next;
     struct rawe_conn *conn;
     size_t len_bytes;
-    size_t allocated_bytes; /**< memory it takes, its buffer included */
-    uint8_t *buffer;        /**< of what fills one; NULL: all is in `payload` */
-    uint8_t tag;            /**< of a fragmented message */
-    bool fragmented;        /**< one message; otherwise MESSAGE fragments */
+    size_t allocated_bytes;     /**< memory it takes, its buffer included */
+    struct rawe_partial *whole; /**< what fills a buffer; NULL: all is in `payload` */
+    uint8_t tag;                /**< of a fragmented message */
+    bool fragmented;            /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
 };
 
