@@ -138,6 +138,11 @@ static uint64_t state_of(const struct sim_node *node)
         if (taken != NULL) {
             digest = mix(digest, taken, RAWE_WINDOW_FRAMES_MAX / 8);
         }
+        const struct rawe_liveness_probes *probes = channel->conn->liveness.probes;
+        for (unsigned i = 0; i < channel->conn->liveness.probes_remembered; i++) {
+            digest = mix(digest, &probes->sent_ns[i], sizeof(probes->sent_ns[i]));
+            digest = mix(digest, &probes->numbers[i], sizeof(probes->numbers[i]));
+        }
     }
     return digest;
 }

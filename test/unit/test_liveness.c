@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conn/rawe_liveness.h"
+#include "unit_alloc.h"
 #include "unit_test.h"
 
 #define US 1000ull
@@ -30,6 +31,9 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    unit_allocations_left = -1;
+    rawe_liveness_reset(&liveness);
+    assert_null(liveness.probes);
 }
 
 static uint64_t interval_ns(void)
@@ -270,6 +274,20 @@ TEST(rawe_liveness_probe_sent__numbers_go_round_without_0)
     assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX) == NOW + 2);
     assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX - 1) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + 4);
+}
+
+TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
+{
+    unit_allocations_left = 0;
+    rawe_liveness_probe_sent(&liveness, NOW);
+    unit_allocations_left = 1;
+    rawe_liveness_probe_sent(&liveness, NOW + MS);
+    rawe_liveness_probe_sent(&liveness, NOW + 2 * MS); /* the same memory */
+    assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + MS);
+    assert_non_null(liveness.probes);
+    assert_true(rawe_liveness_probe_answered(&liveness, 3) == NOW + 2 * MS);
+    assert_null(liveness.probes);
 }
 
 TEST(rawe_liveness_asked__plans_the_next_question)

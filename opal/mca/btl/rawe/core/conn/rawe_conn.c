@@ -111,6 +111,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
     rawe_sliced_free(&conn->sliced);
     rawe_recvwin_reset(&conn->recvwin, 0);
+    rawe_liveness_reset(&conn->liveness);
     free(conn);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "rawe_liveness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rawe_wire.h"
@@ -106,17 +107,39 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct r
     return now_ns > liveness->stalled_since_ns ? now_ns - liveness->stalled_since_ns : 0;
 }
 
+/** None is remembered any more. */
+static void forget_probes(struct rawe_liveness *liveness)
+{
+    free(liveness->probes);
+    liveness->probes = NULL;
+    liveness->probes_remembered = 0;
+}
+
+void rawe_liveness_reset(struct rawe_liveness *liveness)
+{
+    liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
+    liveness->stalled_since_ns = 0;
+    forget_probes(liveness);
+    rawe_liveness_heard(liveness);
+}
+
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns)
 {
     uint32_t at = liveness->probes_remembered;
+    liveness->probe_number = rawe_liveness_next_probe(liveness);
+    if (liveness->probes == NULL) {
+        liveness->probes = malloc(sizeof(*liveness->probes));
+        if (liveness->probes == NULL) {
+            return;
+        }
+    }
     if (at == RAWE_LIVENESS_PROBES) {
         at--;
     } else {
         liveness->probes_remembered++;
     }
-    liveness->probe_number = rawe_liveness_next_probe(liveness);
-    liveness->probe_numbers[at] = liveness->probe_number;
-    liveness->probe_sent_ns[at] = now_ns;
+    liveness->probes->numbers[at] = liveness->probe_number;
+    liveness->probes->sent_ns[at] = now_ns;
 }
 
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
@@ -130,19 +153,24 @@ bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *
 
 uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number)
 {
-    uint32_t *numbers = liveness->probe_numbers, count = 0;
+    struct rawe_liveness_probes *probes = liveness->probes;
+    uint32_t count = 0;
     uint64_t sent_ns = 0;
-    if (number == 0 || rawe_sequence_before(liveness->probe_number, number)) {
-        return 0; /* never sent */
+    if (probes == NULL || number == 0 || rawe_sequence_before(liveness->probe_number, number)) {
+        return 0; /* never sent, or answered before */
     }
-    while (count < liveness->probes_remembered && !rawe_sequence_before(number, numbers[count])) {
-        sent_ns = numbers[count] == number ? liveness->probe_sent_ns[count] : 0;
+    while (count < liveness->probes_remembered &&
+           !rawe_sequence_before(number, probes->numbers[count])) {
+        sent_ns = probes->numbers[count] == number ? probes->sent_ns[count] : 0;
         count++;
     }
     uint32_t left = liveness->probes_remembered - count;
-    liveness->probes_remembered = left;
-    memmove(numbers, numbers + count, left * sizeof(*numbers));
-    memmove(liveness->probe_sent_ns, liveness->probe_sent_ns + count,
-            left * sizeof(*liveness->probe_sent_ns));
+    if (left == 0) {
+        forget_probes(liveness);
+        return sent_ns;
+    }
+    liveness->probes_remembered = (uint8_t)left;
+    memmove(probes->numbers, probes->numbers + count, left * sizeof(*probes->numbers));
+    memmove(probes->sent_ns, probes->sent_ns + count, left * sizeof(*probes->sent_ns));
     return sent_ns;
 }

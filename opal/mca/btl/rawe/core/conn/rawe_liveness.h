@@ -21,19 +21,24 @@
  */
 #define RAWE_LIVENESS_PROBES 8u
 
+/** Probes that are remembered, oldest first. */
+struct rawe_liveness_probes {
+    uint64_t sent_ns[RAWE_LIVENESS_PROBES]; /**< when they left */
+    uint32_t numbers[RAWE_LIVENESS_PROBES];
+};
+
 struct rawe_liveness {
     uint64_t
         probe_deadline_ns; /**< ask the peer for an answer then, or see whether one is owed; 0: no */
-    uint64_t waits_since_ns;  /**< an acknowledgement is owed, and nothing came; 0: none is */
-    uint64_t asked_ns;        /**< when we last asked or, with the link full, tried to */
-    uint64_t silent_since_ns; /**< when the first unanswered probe was sent; 0: not silent */
-    uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when those remembered left, oldest first */
+    uint64_t waits_since_ns;   /**< an acknowledgement is owed, and nothing came; 0: none is */
+    uint64_t asked_ns;         /**< when we last asked or, with the link full, tried to */
+    uint64_t silent_since_ns;  /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t stalled_since_ns; /**< since then probes come back but `stalled_una` does not arrive */
-    uint32_t probe_numbers[RAWE_LIVENESS_PROBES]; /**< of those remembered */
-    uint32_t probes_remembered;                   /**< how many */
-    uint32_t stalled_una;                         /**< oldest frame in flight at the probe before */
+    struct rawe_liveness_probes *probes; /**< NULL: none is remembered */
+    uint32_t stalled_una;                /**< oldest frame in flight at the probe before */
     uint32_t probe_number;      /**< of the newest probe; the first one has number 1, none has 0 */
     uint32_t probes_unanswered; /**< since the peer was last heard */
+    uint8_t probes_remembered;  /**< how many */
     bool idle_asked;            /**< asked although it owed nothing: that answer it owes */
 };
 
@@ -120,14 +125,11 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
     liveness->probe_deadline_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
 }
 
-/** Another life of the connection begins: nothing is owed, no probe is under way. */
-static inline void rawe_liveness_reset(struct rawe_liveness *liveness)
-{
-    liveness->probe_deadline_ns = liveness->waits_since_ns = 0;
-    liveness->probes_remembered = 0;
-    liveness->stalled_since_ns = 0;
-    rawe_liveness_heard(liveness);
-}
+/**
+ * Another life of the connection begins, or none does: nothing is owed, no probe is under way, no
+ * memory is taken.
+ */
+void rawe_liveness_reset(struct rawe_liveness *liveness);
 
 /** Was the peer asked, and has not answered? */
 static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
@@ -194,7 +196,7 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
     return liveness->probe_number != UINT32_MAX ? liveness->probe_number + 1 : 1;
 }
 
-/** The next probe has left. */
+/** The next probe has left. Without memory for it, its answer will not be understood. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /**
