@@ -217,19 +217,19 @@ struct rawe_conn {
     uint8_t lane; /**< enum rawe_lane */
 
     /* rawe_conn_path.c: where its frames go */
+    uint8_t
+        peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
     uint32_t payload_max_bytes;           /**< what fits both ends and the path */
+    uint32_t preferred_payload_max_bytes; /**< payload_max_bytes on the preferred route */
     struct rawe_engine *via;              /**< whose port its frames take */
     struct rawe_engine *into;             /**< whose port the peer's frames take */
     struct rawe_engine *predicted;        /**< both, on the preferred route; elsewhere NULL */
-    uint32_t preferred_payload_max_bytes; /**< payload_max_bytes on the preferred route */
     struct rawe_route *preferred;         /**< NULL: there are no others */
     struct rawe_route *route;             /**< the one used */
     struct rawe_route *back;              /**< the one that the peer uses: answers go there */
-    uint8_t
-        peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
     struct rawe_conn *next_pending;
@@ -238,26 +238,26 @@ struct rawe_conn {
     uint8_t credit_refusals; /**< answers that there is none, since something was acknowledged */
     uint32_t peer_credit;    /**< 0: nothing may be sent until the peer says otherwise */
     uint64_t no_credit_ns;   /**< when the peer last said that there is none; 0: it never did */
-    uint32_t ack_requested;  /**< an acknowledgement was asked for with frames before this */
     struct rawe_conn *next_owing;  /**< in the engine's list... */
     struct rawe_conn **owing_link; /**< ... and what points to it there; NULL: it is not in it */
+    uint32_t ack_requested;        /**< an acknowledgement was asked for with frames before this */
 
     /* rawe_conn_batch.c: do batches pass? */
     uint8_t batch;             /**< enum rawe_batch_state */
     uint8_t batch_failures;    /**< how often batches were found not to pass */
-    uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
     uint8_t batches_lost;      /**< in a row, whole, twice */
+    uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
+    uint64_t plain_since_ns;   /**< since then... */
+    uint32_t plain_answers;    /**< ... this many probes in a row had a plain answer only */
     uint32_t validation_begin; /**< first sequence number of the validation frames */
     uint32_t validation_end;   /**< one behind the last */
-    uint32_t plain_answers;    /**< to probes, in a row... */
-    uint64_t plain_since_ns;   /**< ... since then */
+
+    /* rawe_conn_finalize.c: its end */
+    bool data_lost; /**< to be reported when the owner is back */
+    struct rawe_conn_finalize finalize;
 
     /* rawe_conn_connect.c: its life */
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
-
-    /* rawe_conn_finalize.c: its end */
-    struct rawe_conn_finalize finalize;
-    bool data_lost; /**< to be reported when the owner is back */
 
     /* rawe_balance.c */
     /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */

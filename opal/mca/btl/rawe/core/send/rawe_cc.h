@@ -69,7 +69,7 @@ struct rawe_cc {
     uint64_t rate_bytes;   /**< acknowledged since */
     union {
         struct rawe_cubic cubic;
-        uint64_t other[4]; /**< of algorithms that are not listed here */
+        uint64_t other[2]; /**< of algorithms that are not listed here */
     } state;
 };
 

@@ -22,8 +22,8 @@ struct rawe_sendqueue {
     uint32_t count;          /**< sends in the queue */
     uint32_t message_number; /**< of the next fragmented message */
     uint32_t messages_open;  /**< oldest fragmented message that is not complete */
-    struct rawe_send *reports, **reports_tail; /**< transmitted, to be reported as such */
     bool awaited; /**< something in frames is waited for; its acknowledgement not asked for yet */
+    struct rawe_send *reports, **reports_tail; /**< transmitted, to be reported as such */
 };
 
 /** Empty; fragmented messages are numbered from `first_number` on. */

@@ -182,7 +182,6 @@ struct rawe_sendwin {
     struct rawe_txframe *oldest;  /**< NULL: it is empty */
     struct rawe_txframe *newest;  /**< not valid when it is empty */
     struct rawe_txframe *cursor;  /**< has number transmit_from, unless that is outside */
-    uint32_t frames;              /**< most numbers in use */
     uint32_t una;                 /**< oldest sequence number not acknowledged */
     uint32_t next;                /**< next sequence number */
     uint32_t in_flight;           /**< frames SENT */
@@ -190,9 +189,10 @@ struct rawe_sendwin {
     uint32_t transmit_from;       /**< no WAITING or LOST frame is before this number */
     uint32_t sacked;              /**< frames SACKED */
     uint32_t newest_delivered;    /**< sequence number of the newest frame known to have arrived */
+    uint16_t frames;              /**< most numbers in use */
+    bool evidence_is_probe;       /**< newest_delivered was not a frame but a tail-loss probe */
     uint64_t newest_delivered_ns; /**< when that frame was sent */
     uint64_t evidence_ns;         /**< when we learned of it */
-    bool evidence_is_probe;       /**< it was not a frame but a tail-loss probe */
     uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
     struct rawe_txframe *held;    /**< coalesces messages; has no number yet */
     struct rawe_txframe *unstamped; /**< sent just now, at a time that is given next */
