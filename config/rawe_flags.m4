@@ -30,9 +30,10 @@ AC_DEFUN([RAWE_COMPILER_FLAGS], [
     AC_ARG_ENABLE([coverage],
                   [AS_HELP_STRING([--enable-coverage], [count executed lines, for gcov])])
 
+    # A callback has the parameters of its type, needed or not.
     RAWE_CFLAGS=-std=gnu11
     m4_foreach_w([rawe_flag],
-                 [-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
+                 [-Wall -Wextra -Wno-unused-parameter -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
                   -Wpointer-arith -Wvla -Wundef -Wimplicit-fallthrough
                   -fvisibility=hidden -fno-common -pthread],
                  [RAWE_TRY_CFLAG([RAWE_CFLAGS], rawe_flag)])

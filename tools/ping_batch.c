@@ -174,11 +174,6 @@ void ping_batch_close(struct ping_batch_listener *listener)
 static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const uint8_t *head,
                               size_t head_bytes, size_t data_bytes)
 {
-    (void)context;
-    (void)source_mac;
-    (void)head;
-    (void)head_bytes;
-    (void)data_bytes;
     return NULL;
 }
 

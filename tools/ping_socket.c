@@ -23,7 +23,6 @@ volatile sig_atomic_t ping_stopped;
 
 static void stop(int number)
 {
-    (void)number;
     ping_stopped = 1;
 }
 

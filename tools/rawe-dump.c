@@ -184,7 +184,6 @@ static void set_filter(pcap_t *handle, const struct options *options)
 
 static void stop(int number)
 {
-    (void)number;
     pcap_breakloop(capture);
 }
 

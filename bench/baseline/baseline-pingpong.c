@@ -107,8 +107,6 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {
-    (void)type;
-    (void)frame;
     if (done) {
         send_message(answer->link, answer->way, answer->inbox.number, &answer->pieces,
                      answer->message, answer->length);

@@ -167,7 +167,6 @@ static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {
-    (void)done;
     if (answer->quarter == 0) {
         answer->quarter = window_pieces(answer->link, answer->way) / 4;
     }

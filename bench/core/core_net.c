@@ -72,9 +72,6 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct core_node *node = context;
-    (void)conn;
-    (void)tag;
-    (void)data;
     node->delivered++;
     if (node->answers) {
         core_net_send(&node->hub, len_bytes);
@@ -111,7 +108,6 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct core_node *node = context;
-    (void)source_mac;
     return open_conn(node->index == 0 ? &node->net->peer[from->vpid] : &node->hub, from->lane);
 }
 

@@ -6,7 +6,6 @@
 
 static void space_none(struct imb_run *run, size_t *send, size_t *receive)
 {
-    (void)run;
     *send = 0;
     *receive = 0;
 }
@@ -39,12 +38,10 @@ static void space_all(struct imb_run *run, size_t *send, size_t *receive)
 
 static void fill_none(struct imb_run *run)
 {
-    (void)run;
 }
 
 static size_t verify_none(const struct imb_run *run)
 {
-    (void)run;
     return 0;
 }
 

@@ -15,19 +15,14 @@ static void started(struct rawe_cc *cc)
 
 static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
 {
-    (void)cc;
-    (void)ack;
 }
 
 static void ignore(struct rawe_cc *cc)
 {
-    (void)cc;
 }
 
 static void idle(struct rawe_cc *cc, uint64_t periods)
 {
-    (void)cc;
-    (void)periods;
 }
 
 static const struct rawe_cc_type fixed = {

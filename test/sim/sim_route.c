@@ -266,7 +266,6 @@ void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 
 void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 {
-    (void)context;
     ask_peer(conn, stalled_ns);
 }
 
@@ -305,14 +304,12 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
 /** rawe_failover_callbacks.ask */
 static void ask_route(void *context, struct rawe_peer *peer)
 {
-    (void)context;
     ask(sim_route_of(peer), SIM_PING_ROUTE, peer->config.port, peer->config.key);
 }
 
 /** rawe_failover_callbacks.answered_ns */
 static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 {
-    (void)context;
     return sim_route_of(peer)->pong_ns;
 }
 

@@ -315,8 +315,6 @@ void syslog(int priority, const char *format, ...)
 {
     char byte;
 
-    (void)priority;
-    (void)format;
     if (log_gate >= 0) {
         (void)!read(log_gate, &byte, 1);
     }

@@ -157,8 +157,6 @@ static void await_broken(struct process *process)
 
 static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
-    (void)frame;
-    (void)len_bytes;
     ++*(unsigned *)context;
 }
 
@@ -476,7 +474,6 @@ struct counted {
 
 static int count_call(struct rawe_service_source *source, short events)
 {
-    (void)events;
     __atomic_fetch_add(&((struct counted *)source)->calls, 1, __ATOMIC_SEQ_CST);
     return -1;
 }

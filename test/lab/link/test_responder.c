@@ -338,8 +338,6 @@ static int reopen(void *context, bool asked)
 {
     struct rawe_port_error error;
 
-    (void)context;
-    (void)asked;
     if (reopened != NULL) {
         assert_int_equal(rawe_responder_reopen(reopened, net.b.index, &error), 0);
         __atomic_store_n(&reopened, NULL, __ATOMIC_RELEASE);
@@ -368,7 +366,6 @@ static bool in_progress;
 
 static bool serviced(void *context)
 {
-    (void)context;
     return __atomic_load_n(&in_progress, __ATOMIC_RELAXED);
 }
 

@@ -154,13 +154,11 @@ static void fail_with_code(const char *object, int code)
 /* MPI prescribes the variadic form of both handlers. */
 static void on_comm_error(MPI_Comm *comm, int *code, ...)
 {
-    (void)comm;
     fail_with_code("communicator", *code);
 }
 
 static void on_win_error(MPI_Win *window, int *code, ...)
 {
-    (void)window;
     fail_with_code("window", *code);
 }
 

@@ -45,7 +45,6 @@ static bool deadline_passed(void)
 
 static void *watch(void *unused)
 {
-    (void)unused;
     pthread_mutex_lock(&lock);
     while (running) {
         struct timespec until = deadline;

@@ -26,16 +26,12 @@ static int arrived;
 static void arrive(struct mca_btl_base_module_t *btl,
                    const mca_btl_base_receive_descriptor_t *descriptor)
 {
-    (void)btl;
     arrived += MESSAGE_BYTES == descriptor->des_segments[0].seg_len;
 }
 #else
 static void arrive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
                    mca_btl_base_descriptor_t *descriptor, void *context)
 {
-    (void)btl;
-    (void)tag;
-    (void)context;
     arrived += MESSAGE_BYTES == descriptor->des_segments[0].seg_len;
 }
 #endif

@@ -202,7 +202,6 @@ static void *thread_main(void *context)
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t rounds = 0;
 
-    (void)context;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
     while (!over()) {
         bool waits;

@@ -346,11 +346,6 @@ static void process_departed(size_t reference, pmix_status_t status, const pmix_
                              size_t result_count, pmix_event_notification_cbfunc_fn_t done,
                              void *context)
 {
-    (void)reference;
-    (void)status;
-    (void)source;
-    (void)results;
-    (void)result_count;
     for (size_t i = 0; i < info_count; ++i) {
         opal_process_name_t name;
         int converted = OPAL_ERROR;
@@ -406,7 +401,6 @@ void mca_btl_rawe_compat_departures_end(void)
 #else
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify)
 {
-    (void)notify;
 }
 
 void mca_btl_rawe_compat_departures_end(void)

@@ -139,7 +139,6 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
     descriptor.des_cbdata = NULL;
     descriptor.des_context = NULL;
     descriptor.des_flags = 0;
-    (void)endpoint;
     receiver->cbfunc(module, (mca_btl_base_tag_t)tag, &descriptor, receiver->cbdata);
 #endif
     return true;

@@ -240,8 +240,6 @@ static void start_async(void)
 
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
-    (void)progress_threads;
-    (void)mpi_threads;
     *count = 0;
     if (OPAL_SUCCESS != mca_btl_rawe_params_check()) {
         return NULL;

@@ -407,7 +407,6 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
-    (void)context;
     watch(endpoint, conn, !is_served(endpoint, conn));
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!conn->engine->deferral.active) { /* the progress thread calls no Open MPI */
@@ -457,7 +456,6 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
-    (void)context;
     if (conn->engine->now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
         watch(endpoint, conn, true);
     }
@@ -537,7 +535,6 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    (void)context;
     if (endpoint->lost || !endpoint->in_use) {
         return;
     }

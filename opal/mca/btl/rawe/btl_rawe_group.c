@@ -108,7 +108,6 @@ static int broken(void *context)
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool last = ++state->group_attempts == ATTEMPTS_MAX, repaired = true;
 
-    (void)context;
     for (unsigned i = 0; i < state->module_count; ++i) {
         repaired = renew_module(state->modules[i], MEMBERS | (last ? LAST_ATTEMPT : 0)) && repaired;
     }

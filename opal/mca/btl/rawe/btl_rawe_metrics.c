@@ -236,7 +236,6 @@ static char *describe(void *context)
     size_t len_bytes;
     FILE *out = open_memstream(&text, &len_bytes);
 
-    (void)context;
     if (NULL == out) {
         return NULL;
     }
@@ -317,7 +316,6 @@ enum {
 
 static int notify(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
 {
-    (void)object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
         *count =
             ROUND_TRIPS == (uintptr_t)pvar->ctx ? (int)RAWE_HISTOGRAM_BUCKETS : (int)watched_count;
@@ -330,7 +328,6 @@ static int read_pvar(const mca_base_pvar_t *pvar, void *value, void *object)
     uintptr_t index = (uintptr_t)pvar->ctx;
     uint64_t *out = value;
 
-    (void)object;
     pthread_mutex_lock(&watched_lock);
     bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {

@@ -387,8 +387,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
 int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints)
 {
-    (void)btl;
-    (void)procs;
     mca_btl_rawe_async_end();
     /*
      * Connections stay until finalize: a peer may still wait for an acknowledgement, and does not

@@ -68,7 +68,6 @@ struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
     struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
     size_t size, uint32_t flags)
 {
-    (void)endpoint;
     return mca_btl_rawe_registration_new(&((mca_btl_rawe_module_t *)btl)->registrations, base, size,
                                          flags);
 }

@@ -59,7 +59,6 @@ static struct {
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
-    (void)btl;
     rma.error_callback = callback;
     return OPAL_SUCCESS;
 }
@@ -72,7 +71,6 @@ static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoin
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
-    (void)btl;
     memset(endpoints, 0, count * sizeof(endpoints[0]));
     if (!mca_btl_rawe_params.windows && !mca_btl_rawe_params.async_progress &&
         mca_btl_rawe_compat_windows_by_messages()) {
@@ -113,8 +111,6 @@ static void rma_endpoint_free(struct rma_endpoint *endpoint)
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {
-    (void)btl;
-    (void)procs;
     /* Without waiting: see mca_btl_rawe_del_procs. */
     bool inside = mca_btl_rawe_enter();
     for (size_t i = 0; i < count; ++i) {
@@ -333,9 +329,6 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
                mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    (void)btl;
-    (void)flags;
-    (void)order;
     return transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
         RAWE_FRAGMENT_PUT, remote_address, remote_handle, size);
@@ -347,9 +340,6 @@ static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
                mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    (void)btl;
-    (void)flags;
-    (void)order;
     return transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
         RAWE_FRAGMENT_GET, remote_address, remote_handle, size);
@@ -425,8 +415,6 @@ static int atomic_fop(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 {
     enum rawe_atomic atomic = atomic_of(op, flags);
 
-    (void)btl;
-    (void)order;
     return 0 == atomic
                ? OPAL_ERR_NOT_SUPPORTED
                : atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
@@ -449,8 +437,6 @@ static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_e
                         uint64_t value, int flags, int order,
                         mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    (void)btl;
-    (void)order;
     return atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
                          remote_handle, RAWE_ATOMIC_COMPARE_SWAP, value, compare, flags, callback,
                          context, cbdata);
@@ -460,15 +446,12 @@ static struct mca_btl_base_registration_handle_t *register_mem(
     struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
     size_t size, uint32_t flags)
 {
-    (void)btl;
-    (void)endpoint;
     return mca_btl_rawe_registration_new(&rma.registrations, base, size, flags);
 }
 
 static int deregister_mem(struct mca_btl_base_module_t *btl,
                           struct mca_btl_base_registration_handle_t *handle)
 {
-    (void)btl;
     return mca_btl_rawe_registration_free(&rma.registrations, handle);
 }
 
@@ -476,15 +459,11 @@ static int deregister_mem(struct mca_btl_base_module_t *btl,
 static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                  int verbose)
 {
-    (void)btl;
-    (void)endpoint;
-    (void)verbose;
 }
 
 /** btl_finalize: engines may still refer to accesses, until they are freed themselves. */
 static int finalize(struct mca_btl_base_module_t *btl)
 {
-    (void)btl;
     return OPAL_SUCCESS;
 }
 

@@ -55,7 +55,6 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
 /** rawe_failover_callbacks.ask */
 static void ask(void *context, struct rawe_peer *peer)
 {
-    (void)context;
     mca_btl_rawe_endpoint_ping(peer->config.owner);
 }
 
@@ -64,7 +63,6 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 {
     const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
 
-    (void)context;
     return NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
 }
 
@@ -79,7 +77,6 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
     const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
     char text[48];
 
-    (void)context;
     mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
                             mca_btl_rawe_peer_text(endpoint->proc, text), texts[report]);
 }

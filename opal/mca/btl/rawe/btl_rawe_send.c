@@ -62,7 +62,6 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     opal_free_list_t *list;
 
-    (void)order;
     if (must_keep_order(flags)) {
         module = endpoint->in_order->module; /* its engine will hold the fragment */
     }
@@ -89,7 +88,6 @@ int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor
 {
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)descriptor;
 
-    (void)btl;
     mca_btl_rawe_compat_give(fragment->list, (opal_free_list_item_t *)fragment);
     return OPAL_SUCCESS;
 }
@@ -287,7 +285,6 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     struct rawe_send *send = &message->send;
     bool ours = 0 != (descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
-    (void)btl;
     fragment->endpoint = endpoint;
     message->complete = message_complete;
     message->release = message_release;
@@ -474,8 +471,6 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    (void)flags;
-    (void)order;
     if (0 == size) {
         callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;
@@ -491,9 +486,6 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    (void)btl;
-    (void)flags;
-    (void)order;
     return rdma(endpoint, RAWE_FRAGMENT_GET, local_address, remote_address, local_handle,
                 remote_handle, size, callback, context, cbdata);
 }

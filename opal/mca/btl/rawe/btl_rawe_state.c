@@ -19,6 +19,5 @@ uint64_t mca_btl_rawe_now_ns(void)
 
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
-    (void)context;
     return mca_btl_rawe_now_ns();
 }

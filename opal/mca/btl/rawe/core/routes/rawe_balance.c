@@ -258,6 +258,5 @@ bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operati
 
 bool rawe_balance_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
 {
-    (void)context;
     return send_balanced(conn->peer, send);
 }

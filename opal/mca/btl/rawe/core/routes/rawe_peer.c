@@ -82,7 +82,6 @@ static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
 {
     struct rawe_route *best = rawe_route_best(conn->preferred);
     bool stays = !conn->route->down && conn->preferred->down;
-    (void)route;
     if (best != NULL && best != conn->route && !stays) {
         rawe_conn_move(conn, best, now_ns);
     }
@@ -148,7 +147,6 @@ void rawe_peer_close(struct rawe_peer *peer)
 /** The route carries less: this holds where it is preferred, and elsewhere as long as it is used. */
 static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    (void)now_ns;
     rawe_conn_path_shrunk(conn, route);
 }
 

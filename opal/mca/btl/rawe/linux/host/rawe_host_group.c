@@ -458,7 +458,6 @@ static int serve(struct rawe_service_source *source, short events)
 {
     struct rawe_host_group *group = (struct rawe_host_group *)source;
 
-    (void)events;
     pthread_mutex_lock(&group->lock);
     const int rest_ms = proceed(group);
     pthread_mutex_unlock(&group->lock);

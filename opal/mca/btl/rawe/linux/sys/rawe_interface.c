@@ -412,7 +412,6 @@ static int serve(struct rawe_service_source *source, short events)
     struct rawe_carrier *carrier = (struct rawe_carrier *)source;
     bool all = !carrier->listed || carrier->again;
 
-    (void)events;
     carrier->listed = true;
     carrier->again = false;
     for (;;) {

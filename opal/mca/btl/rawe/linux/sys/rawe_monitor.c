@@ -58,7 +58,6 @@ static int serve(struct rawe_service_source *source, short events)
 {
     struct rawe_monitor *monitor = (struct rawe_monitor *)source;
 
-    (void)events;
     source->deaf = false;
     for (unsigned i = 0; i < ANSWERS_MAX; i++) {
         const int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
