@@ -471,8 +471,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
 
     *out = NULL;
     if (group == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        return -1;
+        return rawe_port_failed(error, "malloc", ENOMEM);
     }
     group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);

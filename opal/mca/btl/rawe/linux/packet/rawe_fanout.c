@@ -134,8 +134,7 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
 static int join(int fd, unsigned id_and_type, struct rawe_port_error *error)
 {
     if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &id_and_type, sizeof id_and_type) != 0) {
-        *error = (struct rawe_port_error){"setsockopt(PACKET_FANOUT)", errno};
-        return -1;
+        return rawe_port_failed(error, "setsockopt(PACKET_FANOUT)", errno);
     }
     return 0;
 }
@@ -181,8 +180,7 @@ static int join_all(int founder, const struct rawe_fanout_member *members, unsig
     socklen_t id_bytes = sizeof id;
 
     if (getsockopt(founder, SOL_PACKET, PACKET_FANOUT, &id, &id_bytes) != 0) {
-        *error = (struct rawe_port_error){"getsockopt(PACKET_FANOUT)", errno};
-        return -1;
+        return rawe_port_failed(error, "getsockopt(PACKET_FANOUT)", errno);
     }
     for (unsigned i = 1; i <= count; i++) {
         if (join(members[i % count].fd, (id & 0xFFFF) | PACKET_FANOUT_CBPF << 16, error) != 0) {

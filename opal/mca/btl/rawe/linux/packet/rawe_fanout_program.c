@@ -56,8 +56,7 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
                       const char *step, struct rawe_port_error *error)
 {
     if (setsockopt(fd, level, name, value, value_bytes) != 0) {
-        *error = (struct rawe_port_error){step, errno};
-        return -1;
+        return rawe_port_failed(error, step, errno);
     }
     return 0;
 }

@@ -30,12 +30,10 @@ static int attach(int fd, struct sock_filter *program, unsigned short length,
     const int one = 1;
 
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
-        *error = (struct rawe_port_error){"setsockopt(SO_ATTACH_FILTER)", errno};
-        return -1;
+        return rawe_port_failed(error, "setsockopt(SO_ATTACH_FILTER)", errno);
     }
     if (setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one) != 0) {
-        *error = (struct rawe_port_error){"setsockopt(SO_LOCK_FILTER)", errno};
-        return -1;
+        return rawe_port_failed(error, "setsockopt(SO_LOCK_FILTER)", errno);
     }
     return 0;
 }
@@ -194,8 +192,7 @@ int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_
     };
 
     if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        *error = (struct rawe_port_error){"bind(packet socket)", errno};
-        return -1;
+        return rawe_port_failed(error, "bind(packet socket)", errno);
     }
     return 0;
 }

@@ -201,12 +201,10 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
     int socket_fd;
 
     if (!rawe_descriptor_send(fd, request, sizeof *request, -1)) {
-        *error = (struct rawe_port_error){NO_ANSWER, EPERM};
-        return -1;
+        return rawe_port_failed(error, NO_ANSWER, EPERM);
     }
     if (!await_answer(fd, timeout_ms)) {
-        *error = (struct rawe_port_error){"rawe-socket-helper did not answer in time", EPERM};
-        return -1;
+        return rawe_port_failed(error, "rawe-socket-helper did not answer in time", EPERM);
     }
     if (rawe_descriptor_receive(fd, &answer, sizeof answer, &socket_fd) != sizeof answer) {
         *error = (struct rawe_port_error){NO_ANSWER, EPERM};
@@ -284,8 +282,7 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
     int ends[2];
 
     if (path == NULL || *path == '\0') {
-        *error = (struct rawe_port_error){"btl_rawe_helper is empty", EPERM};
-        return -1;
+        return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
     }
     const int waiting_fd = take_waiting(path);
     if (waiting_fd >= 0) {
@@ -295,8 +292,7 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
         } /* it has no socket left, or ended */
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        *error = (struct rawe_port_error){"socketpair", errno};
-        return -1;
+        return rawe_port_failed(error, "socketpair", errno);
     }
     const int code = start_helper(path, ends[1]);
     close(ends[1]);

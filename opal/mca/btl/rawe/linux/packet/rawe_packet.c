@@ -79,8 +79,7 @@ static int set_option(int fd, int level, int name, int value, const char *step,
                       struct rawe_port_error *error)
 {
     if (setsockopt(fd, level, name, &value, sizeof value) != 0) {
-        *error = (struct rawe_port_error){step, errno};
-        return -1;
+        return rawe_port_failed(error, step, errno);
     }
     return 0;
 }
@@ -238,8 +237,7 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
 
     *out = NULL;
     if (packet == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        return -1;
+        return rawe_port_failed(error, "malloc", ENOMEM);
     }
     packet->config = *config;
     const int fd = open_ring(&packet->ring, config, error);

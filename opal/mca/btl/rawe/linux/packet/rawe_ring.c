@@ -82,8 +82,7 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
     struct rawe_ring_geometry g = rawe_ring_divide(mtu_bytes, ring_bytes);
 
     if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0) {
-        *error = (struct rawe_port_error){"setsockopt(PACKET_VERSION, TPACKET_V2)", errno};
-        return -1;
+        return rawe_port_failed(error, "setsockopt(PACKET_VERSION, TPACKET_V2)", errno);
     }
     for (;; g.block_count /= 2) {
         const struct tpacket_req request = {
@@ -96,8 +95,7 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
             break;
         }
         if (errno != ENOMEM || g.block_count == 1) {
-            *error = (struct rawe_port_error){"setsockopt(PACKET_RX_RING)", errno};
-            return -1;
+            return rawe_port_failed(error, "setsockopt(PACKET_RX_RING)", errno);
         }
     }
 
@@ -105,8 +103,7 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
     const size_t memory_bytes = (size_t)g.block_bytes * g.block_count;
     void *memory = mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        *error = (struct rawe_port_error){"mmap(receive ring)", errno};
-        return -1;
+        return rawe_port_failed(error, "mmap(receive ring)", errno);
     }
     /* A child of the process has no business with the ring; failure costs nothing. */
     (void)madvise(memory, memory_bytes, MADV_DONTFORK);

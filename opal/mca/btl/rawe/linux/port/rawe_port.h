@@ -40,6 +40,13 @@ struct rawe_port_error {
     int code;         /**< errno value */
 };
 
+/** Returns -1, for a function that has failed to return. */
+static inline int rawe_port_failed(struct rawe_port_error *error, const char *step, int code)
+{
+    *error = (struct rawe_port_error){step, code};
+    return -1;
+}
+
 struct rawe_port_kind;
 
 /** The strings stay the caller's, and are used for as long as the port is open. */

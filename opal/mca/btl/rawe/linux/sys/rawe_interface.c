@@ -451,8 +451,7 @@ int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
 
     *out = NULL;
     if (carrier == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        return -1;
+        return rawe_port_failed(error, "malloc", ENOMEM);
     }
     carrier->changed = changed;
     carrier->context = context;

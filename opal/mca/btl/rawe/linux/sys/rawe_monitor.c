@@ -98,8 +98,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
 
     *out = NULL;
     if (monitor == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        return -1;
+        return rawe_port_failed(error, "malloc", ENOMEM);
     }
     monitor->describe = describe;
     monitor->context = context;

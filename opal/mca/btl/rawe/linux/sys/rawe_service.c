@@ -207,8 +207,7 @@ int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
 
     *out = NULL;
     if (service == NULL) {
-        *error = (struct rawe_port_error){"malloc", ENOMEM};
-        return -1;
+        return rawe_port_failed(error, "malloc", ENOMEM);
     }
     (void)pthread_mutex_init(&service->lock, NULL);
     service->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
