@@ -272,7 +272,8 @@ static void check_ranges(size_t first_bytes, size_t second_bytes)
     for (size_t at = 0; at <= total_bytes; at++) {
         for (size_t len_bytes = 0; at + len_bytes <= total_bytes; len_bytes++) {
             struct rawe_bytes pieces[2];
-            unsigned count = rawe_txframe_range(&frame, at, len_bytes, pieces);
+            unsigned count =
+                rawe_bytes_range(frame.external, frame.external_count, at, len_bytes, pieces);
             size_t found_bytes = 0;
             for (unsigned i = 0; i < count; i++) {
                 assert_int_not_equal(pieces[i].len_bytes, 0);
@@ -288,7 +289,7 @@ static void check_ranges(size_t first_bytes, size_t second_bytes)
     }
 }
 
-TEST(rawe_txframe_range__every_range_of_two_pieces)
+TEST(rawe_bytes_range__every_range_of_two_pieces)
 {
     for (size_t first_bytes = 1; first_bytes <= 5; first_bytes++) {
         for (size_t second_bytes = 0; second_bytes <= 5; second_bytes++) {
@@ -297,9 +298,9 @@ TEST(rawe_txframe_range__every_range_of_two_pieces)
     }
 }
 
-TEST(rawe_txframe_range__of_nothing)
+TEST(rawe_bytes_range__of_nothing)
 {
     const struct rawe_txframe frame = {.external_count = 0};
     struct rawe_bytes pieces[2];
-    assert_int_equal(rawe_txframe_range(&frame, 0, 0, pieces), 0);
+    assert_int_equal(rawe_bytes_range(frame.external, frame.external_count, 0, 0, pieces), 0);
 }

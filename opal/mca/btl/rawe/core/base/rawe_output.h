@@ -17,6 +17,28 @@ struct rawe_bytes {
     size_t len_bytes;
 };
 
+/**
+ * Where `len_bytes` of what `count` pieces hold together lie, from `at_bytes` on, all of which is
+ * there: writes the parts of them to `out`, and returns how many.
+ */
+static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigned count,
+                                        uint64_t at_bytes, size_t len_bytes, struct rawe_bytes *out)
+{
+    unsigned parts = 0;
+    for (unsigned i = 0; i < count && len_bytes != 0; i++) {
+        if (at_bytes >= pieces[i].len_bytes) {
+            at_bytes -= pieces[i].len_bytes;
+            continue;
+        }
+        size_t part = pieces[i].len_bytes - at_bytes;
+        part = part < len_bytes ? part : len_bytes;
+        out[parts++] = (struct rawe_bytes){(uint8_t *)pieces[i].base + at_bytes, part};
+        len_bytes -= part;
+        at_bytes = 0;
+    }
+    return parts;
+}
+
 #define RAWE_FRAME_PIECES_MAX 4u
 
 /** A frame, complete from its Ethernet header on. The memory stays the core's. */

@@ -232,23 +232,13 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
 {
     const struct rawe_batch_output *output = &conn->via->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
-    bool again = (frame->sent >> first & 1) != 0;
     struct rawe_batch batch = {
-        .header =
-            {
-                .type = RAWE_FRAME_BULK,
-                .flags = (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0)),
-                .port = conn->peer_port,
-                .key = conn->peer_key,
-                .connection_id = conn->handshake.peer_id,
-                .sequence = frame->sequence,
-                .acknowledgement = rawe_recvwin_next(&conn->recvwin),
-                .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
-            },
+        .header = rawe_conn_header(conn, frame, first, 0),
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,
         .frames = frame->segments,
     };
+    batch.header.sequence = frame->sequence;
     rawe_fragment_reread(&batch.fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
     memcpy(head, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
@@ -260,8 +250,8 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
         .piece_count = 1,
         .len_bytes = (uint32_t)sizeof(head) + bytes,
     };
-    packet.piece_count +=
-        rawe_txframe_range(frame, batch.at_bytes, bytes, &packet.pieces[packet.piece_count]);
+    packet.piece_count += rawe_bytes_range(frame->external, frame->external_count, batch.at_bytes,
+                                           bytes, &packet.pieces[packet.piece_count]);
     return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
 }
 
@@ -344,7 +334,8 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
         fragment.data_bytes = (uint16_t)data_bytes;
         rawe_fragment_encode(out, &fragment);
     }
-    unsigned count = rawe_txframe_range(frame, at_bytes, data_bytes, pieces);
+    unsigned count =
+        rawe_bytes_range(frame->external, frame->external_count, at_bytes, data_bytes, pieces);
     out += head_bytes;
     for (unsigned i = 0; i < count; i++) {
         memcpy(out, pieces[i].base, pieces[i].len_bytes);
@@ -368,18 +359,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
     uint8_t *part = buffer + frame_room_bytes;
     size_t total_bytes = write_payload(payload, frame, index);
     size_t most_bytes = (conn->payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
-    bool again = (frame->sent >> index & 1) != 0;
-    const struct rawe_header header = {
-        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
-        .flags = (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0)),
-        .port = conn->peer_port,
-        .key = conn->peer_key,
-        .connection_id = conn->handshake.peer_id,
-        .sequence = frame->sequence + index,
-        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
-        .payload_bytes = (uint16_t)total_bytes,
-        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
-    };
+    const struct rawe_header header = rawe_conn_header(conn, frame, index, total_bytes);
     struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {
         return transmit(conn, buffer, &changed);

@@ -233,18 +233,8 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
-    struct rawe_header header = {
-        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
-        .flags = (uint8_t)(frame->flags | (frame->sendings != 0 ? RAWE_FLAG_RESENT : 0) |
-                           (config->checksum ? RAWE_FLAG_CHECKSUM : 0)),
-        .port = conn->peer_port,
-        .key = conn->peer_key,
-        .connection_id = conn->handshake.peer_id,
-        .sequence = frame->sequence,
-        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
-        .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
-    };
+    struct rawe_header header = rawe_conn_header(conn, frame, 0, frame->payload_bytes);
+    header.flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
     if (config->checksum) {

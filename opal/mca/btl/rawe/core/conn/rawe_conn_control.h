@@ -66,7 +66,25 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** No connection of a new engine owes any. */
 void rawe_conn_owing_init(struct rawe_engine *engine);
-/** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
+/** The header of a frame of the window as of now, from the one of its segments with this index on. */
+static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
+                                                  const struct rawe_txframe *frame, uint32_t index,
+                                                  size_t payload_bytes)
+{
+    bool again = (frame->sent >> index & 1) != 0;
+    return (struct rawe_header){
+        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
+        .flags = (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0)),
+        .port = conn->peer_port,
+        .key = conn->peer_key,
+        .connection_id = conn->handshake.peer_id,
+        .sequence = frame->sequence + index,
+        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
+        .payload_bytes = (uint16_t)payload_bytes,
+        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
+    };
+}
+/** Fill in the headers of a frame that goes as it is. */
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** A frame as the link wants it. */
 static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,

@@ -199,24 +199,6 @@ static bool coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
  * memory, or, when short, copies of it.
  */
 
-/** Refer to `len_bytes` of the send's memory from where framing stands. */
-static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
-{
-    uint64_t skip = send->framed_bytes;
-    for (unsigned i = 0; i < send->piece_count && len_bytes != 0; i++) {
-        const struct rawe_bytes *piece = &send->pieces[i];
-        if (skip >= piece->len_bytes) {
-            skip -= piece->len_bytes;
-            continue;
-        }
-        size_t part = piece->len_bytes - skip < len_bytes ? piece->len_bytes - skip : len_bytes;
-        frame->external[frame->external_count++] =
-            (struct rawe_bytes){(uint8_t *)piece->base + skip, part};
-        len_bytes -= part;
-        skip = 0;
-    }
-}
-
 /** A frame has taken what it can from the queue: see rawe_sendqueue_asks. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
 {
@@ -342,7 +324,8 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
                        rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment));
         frame->payload_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET + fragment.data_bytes;
     }
-    refer(frame, send, fragment.data_bytes);
+    frame->external_count = rawe_bytes_range(send->pieces, send->piece_count, send->framed_bytes,
+                                             fragment.data_bytes, frame->external);
     frame->send = send;
     send->frames++;
     request_ack(conn, frame,

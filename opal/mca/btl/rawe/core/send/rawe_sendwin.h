@@ -90,29 +90,6 @@ static inline uint64_t rawe_txframe_in_flight(const struct rawe_txframe *frame)
     return frame->sent & ~(frame->arrived | frame->to_send);
 }
 
-/**
- * Where `len_bytes` of the data it refers to lie, from `at_bytes` on, all of which is there: writes
- * the pieces, two at most, and returns how many.
- */
-static inline unsigned rawe_txframe_range(const struct rawe_txframe *frame, size_t at_bytes,
-                                          size_t len_bytes, struct rawe_bytes *pieces)
-{
-    unsigned count = 0;
-    for (uint32_t i = 0; i < frame->external_count && len_bytes != 0; i++) {
-        const struct rawe_bytes *piece = &frame->external[i];
-        if (at_bytes >= piece->len_bytes) {
-            at_bytes -= piece->len_bytes;
-            continue;
-        }
-        size_t part = piece->len_bytes - at_bytes;
-        part = part < len_bytes ? part : len_bytes;
-        pieces[count++] = (struct rawe_bytes){(uint8_t *)piece->base + at_bytes, part};
-        len_bytes -= part;
-        at_bytes = 0;
-    }
-    return count;
-}
-
 /** Data bytes that fit behind the headers in a small buffer. */
 #define RAWE_TXFRAME_SMALL_BYTES 192u
 
