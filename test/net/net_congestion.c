@@ -13,7 +13,7 @@ static void started(struct rawe_cc *cc)
     rawe_cc_set_window(cc, fixed_frames);
 }
 
-static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
 }
 

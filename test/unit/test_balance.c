@@ -175,9 +175,9 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
 static void has_rate(unsigned rail, uint32_t mbps)
 {
     struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->cc;
-    struct rawe_cc_ack ack = {.now_ns = rails.now_ns - 20 * UNIT_MS, .in_flight = 1};
+    struct rawe_ack ack = {.now_ns = rails.now_ns - 20 * UNIT_MS, .in_flight = 1};
     rawe_cc_start(cc, cc->type, cc->most, 0, rails.now_ns);
-    ack.arrived_frames = 1;
+    ack.arrived = 1;
     ack.frame_bytes = mbps * 2500;
     rawe_cc_acknowledged(cc, &ack);
     ack.now_ns = rails.now_ns;

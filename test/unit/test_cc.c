@@ -20,9 +20,9 @@ static uint64_t now_ns;
 /** An acknowledgement of frames; when it comes, others are in flight. */
 static void acked(uint32_t frames, bool limited)
 {
-    rawe_cc_acknowledged(&cc, &(struct rawe_cc_ack){
+    rawe_cc_acknowledged(&cc, &(struct rawe_ack){
                                   .now_ns = now_ns,
-                                  .arrived_frames = frames,
+                                  .arrived = frames,
                                   .frame_bytes = 1448,
                                   .in_flight = 1,
                                   .limited = limited,
@@ -319,10 +319,9 @@ TEST(rawe_cc_validate__slow_start_leads_back)
 /** `bytes` arrived; `in_flight` frames still are. */
 static void arrived(uint64_t at_ns, uint32_t bytes, uint32_t in_flight)
 {
-    rawe_cc_acknowledged(&cc, &(struct rawe_cc_ack){.now_ns = at_ns,
-                                                    .arrived_frames = 1,
-                                                    .frame_bytes = bytes,
-                                                    .in_flight = in_flight});
+    rawe_cc_acknowledged(
+        &cc, &(struct rawe_ack){
+                 .now_ns = at_ns, .arrived = 1, .frame_bytes = bytes, .in_flight = in_flight});
 }
 
 /** The same each millisecond, the first time at `from_ns`. */

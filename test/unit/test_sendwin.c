@@ -24,7 +24,7 @@ TEST(rawe_sendwin_init__is_empty)
 
 TEST(rawe_sendwin_reset__forgets_the_evidence)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     send_frames(1, NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     rawe_sendwin_probe_answered(&window, NOW + US, NOW + 20 * US);
@@ -97,7 +97,7 @@ TEST(rawe_sendwin_next__oldest_first_each_once)
 TEST(rawe_sendwin_next__passes_what_is_sent_or_sacked)
 {
     send_frames(8, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(2, 1, &ack);
     sack(5, 1, &ack);
     sack(7, 1, &ack);
@@ -158,7 +158,7 @@ TEST(rawe_sendwin_rewind__hands_out_again)
 
 TEST(rawe_sendwin_remove__in_each_state)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     send_frames(3, NOW);
     sack(1, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER)); /* the oldest is lost now */
@@ -180,7 +180,7 @@ TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it)
 {
     send_frames(1, NOW);
     send_frames(1, NOW + 3 * US);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     assert_ptr_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack), &frames[0]);
     assert_int_equal(ack.arrived, 1);
     assert_true(ack.rtt_ns == 10 * US);
@@ -193,7 +193,7 @@ TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it)
 TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0)
 {
     send_frames(2, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW);
+    struct rawe_ack ack = ack_at(NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_true(ack.rtt_ns == 1);
     ack = ack_at(NOW - US); /* the clock was read earlier */
@@ -205,7 +205,7 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
 {
     send_frames(2, NOW);
     frames[1].resent = 1;
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_int_equal(ack.arrived, 2);
@@ -220,7 +220,7 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
 TEST(rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time)
 {
     send_frames(2, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(1, 1, &ack);
     assert_int_equal(ack.arrived, 1);
     assert_true(ack.rtt_ns == 0); /* only in-order acknowledgements are measured */
@@ -237,7 +237,7 @@ TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing)
 {
     enter(1);
     frames[0].first.oldest_ns = NOW; /* of its earlier use */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     assert_ptr_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack), &frames[0]);
     assert_true(ack.rtt_ns == 0);
     assert_true(window.newest_delivered_ns == 0);
@@ -248,7 +248,7 @@ TEST(rawe_sendwin_acknowledge__without_evidence_nothing_is_lost)
 {
     send_frames(1, NOW);
     send_frames(1, NOW - 200 * US); /* sent before, as far as the clock says */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     ack.evidence = false;
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_true(ack.rtt_ns == 10 * US);
@@ -263,7 +263,7 @@ TEST(rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence)
         send_frames(2, NOW);
         frames[0].resent = 1;
         frames[0].again.oldest_ns = frames[0].again.newest_ns = NOW + 500 * US;
-        struct rawe_sendwin_ack ack = ack_at(NOW + 510 * US - early);
+        struct rawe_ack ack = ack_at(NOW + 510 * US - early);
         ack.minimum_rtt_ns = 10 * US;
         (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
         assert_int_equal(ack.arrived, 1);
@@ -277,7 +277,7 @@ TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early)
 {
     send_frames(1, NOW + 500 * US);
     send_frames(1, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 501 * US);
+    struct rawe_ack ack = ack_at(NOW + 501 * US);
     ack.minimum_rtt_ns = 10 * US;
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_false(detect(NOW + 501 * US));
@@ -288,7 +288,7 @@ TEST(rawe_sendwin_sack__marks_the_frames_of_the_bitmap)
 {
     send_frames(WINDOW, NOW);
     static const uint8_t bitmap[] = {0x81, 0x02}; /* una + 1, + 8, + 10 */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
     for (unsigned i = 0; i < WINDOW; i++) {
         assert_int_equal(state_of(FIRST + i), i == 1 || i == 8 || i == 10 ? SACKED : SENT);
@@ -305,7 +305,7 @@ TEST(rawe_sendwin_sack__a_repeated_one_counts_once)
 {
     send_frames(10, NOW);
     for (unsigned i = 0; i < 3; i++) {
-        struct rawe_sendwin_ack ack = ack_at(NOW + (10 + i) * US);
+        struct rawe_ack ack = ack_at(NOW + (10 + i) * US);
         sack(4, 2, &ack);
         assert_int_equal(ack.arrived, i == 0 ? 2 : 0);
         assert_counts(8, 0, 2);
@@ -318,7 +318,7 @@ TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used)
     send_frames(5, NOW);
     uint8_t bitmap[136];
     memset(bitmap, 0xFF, sizeof(bitmap)); /* longer than a block can be */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
     assert_int_equal(ack.arrived, 4);
     assert_counts(1, 0, 4);
@@ -329,7 +329,7 @@ TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing)
     send_frames(3, NOW);
     enter(2);
     frames[3].first.oldest_ns = NOW + 5 * US; /* of its earlier use */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(1, 4, &ack);
     assert_int_equal(ack.arrived, 2);
     assert_int_equal(state_of(FIRST + 3), WAITING);
@@ -340,7 +340,7 @@ TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing)
 TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending)
 {
     send_frames(4, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_counts(0, 3, 1);
@@ -366,7 +366,7 @@ TEST(rawe_sendwin__random_operations)
         random = random * 1664525u + 1013904223u;
         uint32_t pick = random >> 8;
         now_ns += pick % 7 * US;
-        struct rawe_sendwin_ack ack = ack_at(now_ns);
+        struct rawe_ack ack = ack_at(now_ns);
         uint32_t used = rawe_sendwin_used(&window);
         switch (pick / 7 % 5) {
         case 0:
@@ -481,7 +481,7 @@ TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence)
 {
     send_frames(1, NOW);
     send_frames(1, NOW + 50 * US);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 60 * US);
+    struct rawe_ack ack = ack_at(NOW + 60 * US);
     sack(1, 1, &ack);
     rawe_sendwin_probe_answered(&window, NOW + 20 * US, NOW + 70 * US);
     assert_false(window.evidence_is_probe);
@@ -505,7 +505,7 @@ TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence)
 TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
 {
     send_frames(3, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(2, 1, &ack);
     assert_true(detect(NOW + 10 * US));
     assert_true(detect(NOW + 10 * US + REORDER - 1));
@@ -525,7 +525,7 @@ TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
     send_frames(1, NOW);
     send_frames(1, NOW + 1);
     send_frames(1, NOW + REORDER);
-    struct rawe_sendwin_ack ack = ack_at(NOW + REORDER + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + REORDER + 10 * US);
     sack(2, 1, &ack);
     assert_true(detect(NOW + REORDER + 10 * US));
     assert_int_equal(lost_count, 1);
@@ -536,7 +536,7 @@ TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
 TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides)
 {
     send_frames(9, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(4, 1, &ack); /* across the wrap: frames before have numbers 2^32 - 3 to 0 */
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 4);
@@ -550,7 +550,7 @@ TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken)
     send_frames(4, NOW);
     frames[1].resent = 1; /* may have left behind frames[3] */
     frames[1].again = frames[1].first;
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 2);
@@ -567,7 +567,7 @@ TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken)
 TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
 {
     send_frames(4, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
     ack = ack_at(NOW + 40 * US);
     sack(2, 1, &ack); /* sent in the same turn, before it */
@@ -579,7 +579,7 @@ TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
 TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten)
 {
     send_frames(3, NOW);
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     sack(2, 1, &ack);
     rawe_sendwin_rewind(&window, &frames[0]); /* nothing is to be transmitted from there */
@@ -594,7 +594,7 @@ TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
     enter(2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[8]);
     rawe_sendwin_rewind(&window, &frames[8]); /* the link is full */
-    struct rawe_sendwin_ack ack = ack_at(NOW + 210 * US);
+    struct rawe_ack ack = ack_at(NOW + 210 * US);
     sack(7, 1, &ack);
     assert_true(detect(NOW + 210 * US));
     assert_int_equal(lost_count, 4);
@@ -679,7 +679,7 @@ static void send_some(uint32_t *seed, uint64_t now_ns)
 
 static void acknowledge_some(uint32_t *seed, uint64_t now_ns)
 {
-    struct rawe_sendwin_ack ack = ack_at(now_ns);
+    struct rawe_ack ack = ack_at(now_ns);
     uint32_t expected = 0;
     uint32_t to = model_una + draw(seed, model_next - model_una + 1);
     for (; model_una != to; model_una++) {
@@ -698,7 +698,7 @@ static void acknowledge_some(uint32_t *seed, uint64_t now_ns)
 static void sack_some(uint32_t *seed, uint64_t now_ns)
 {
     uint8_t bitmap[WINDOW / 8] = {0};
-    struct rawe_sendwin_ack ack = ack_at(now_ns);
+    struct rawe_ack ack = ack_at(now_ns);
     uint32_t expected = 0;
     for (uint32_t i = model_una + 1; i < model_next; i++) {
         bool sent = model[i].state == SENT || model[i].state == LOST;

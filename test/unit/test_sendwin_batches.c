@@ -14,7 +14,7 @@ static struct rawe_txframe *send_batch(unsigned index, unsigned segments, uint64
 }
 
 /** Acknowledge all before FIRST + index; returns the frames that have arrived whole. */
-static unsigned acknowledge(unsigned index, struct rawe_sendwin_ack *ack)
+static unsigned acknowledge(unsigned index, struct rawe_ack *ack)
 {
     unsigned whole = 0;
     while (window.una != FIRST + index) {
@@ -50,7 +50,7 @@ TEST(rawe_sendwin_enter__the_longest_batch)
     assert_true(batch.to_send == UINT64_MAX);
     rawe_sendwin_sent(&wide, &batch, UINT64_MAX, NOW);
     assert_int_equal(wide.in_flight, RAWE_BATCH_FRAMES_MAX);
-    struct rawe_sendwin_ack ack = ack_at(NOW + US);
+    struct rawe_ack ack = ack_at(NOW + US);
     assert_null(rawe_sendwin_acknowledge(&wide, FIRST + RAWE_BATCH_FRAMES_MAX - 1, &ack));
     assert_int_equal(wide.in_flight, 1);
     assert_ptr_equal(rawe_sendwin_acknowledge(&wide, FIRST + RAWE_BATCH_FRAMES_MAX, &ack), &batch);
@@ -90,7 +90,7 @@ TEST(rawe_sendwin_next__hands_out_a_batch_once)
 
 TEST(rawe_sendwin_next__of_a_batch_acknowledged_in_part)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + US);
+    struct rawe_ack ack = ack_at(NOW + US);
     struct rawe_txframe *batch = enter_batch(0, 4);
     rawe_sendwin_sent(&window, batch, 0x3, NOW);
     assert_int_equal(acknowledge(2, &ack), 0);
@@ -102,7 +102,7 @@ TEST(rawe_sendwin_next__of_a_batch_acknowledged_in_part)
 
 TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 6, NOW);
     assert_null(rawe_sendwin_acknowledge(&window, FIRST + 4, &ack));
     assert_int_equal(window.una, FIRST + 4);
@@ -121,7 +121,7 @@ TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
 
 TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, 3, NOW);
     (void)send_batch(1, 1, NOW);
     struct rawe_txframe *third = send_batch(2, 4, NOW);
@@ -136,7 +136,7 @@ TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch)
  */
 TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_numbers)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, WINDOW, NOW);
     assert_int_equal(acknowledge(3, &ack), 0);
     assert_int_equal(rawe_sendwin_free_numbers(&window), 3);
@@ -150,7 +150,7 @@ TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_numbers)
 
 TEST(rawe_sendwin_remove__leaves_the_new_owner_of_its_numbers)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, WINDOW, NOW);
     assert_int_equal(acknowledge(5, &ack), 0);
     struct rawe_txframe *later = enter_batch(1, 5);
@@ -163,7 +163,7 @@ TEST(rawe_sendwin_remove__leaves_the_new_owner_of_its_numbers)
 
 TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 4);
     rawe_sendwin_sent(&window, batch, 0x1, NOW);
     assert_int_equal(acknowledge(3, &ack), 0);
@@ -175,7 +175,7 @@ TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
 
 TEST(rawe_sendwin_sack__inside_a_batch)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *first = send_batch(0, 5, NOW);
     struct rawe_txframe *second = send_batch(1, 5, NOW);
     sack(3, 4, &ack);
@@ -190,7 +190,7 @@ TEST(rawe_sendwin_sack__inside_a_batch)
 
 TEST(rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, 6, NOW);
     sack(2, 3, &ack);
     assert_counts(3, 0, 3);
@@ -204,7 +204,7 @@ TEST(rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch)
 
 TEST(rawe_sendwin_remove__of_a_batch_in_all_states)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 8);
     rawe_sendwin_sent(&window, batch, 0x3F, NOW);
     assert_int_equal(acknowledge(1, &ack), 0);
@@ -220,7 +220,7 @@ TEST(rawe_sendwin_remove__of_a_batch_in_all_states)
 
 TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 6, NOW);
     sack(1, 1, &ack);
     sack(4, 1, &ack);
@@ -238,7 +238,7 @@ TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch)
 
 TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 100 * US);
+    struct rawe_ack ack = ack_at(NOW + 100 * US);
     struct rawe_txframe *first = send_batch(0, 3, NOW);
     struct rawe_txframe *second = send_batch(1, 3, NOW + 2 * REORDER);
     sack(4, 1, &ack);
@@ -253,7 +253,7 @@ TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
 
 TEST(rawe_sendwin_detect_losses__what_waits_is_not_lost)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 6);
     rawe_sendwin_sent(&window, batch, 0x30, NOW); /* as after a resumed transmission */
     sack(5, 1, &ack);
@@ -265,7 +265,7 @@ TEST(rawe_sendwin_detect_losses__what_waits_is_not_lost)
 
 TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(3, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
@@ -287,7 +287,7 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
 /** Only segments sent once give an RTT sample (Karn). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(1, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
@@ -301,7 +301,7 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 
 TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(3, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
@@ -322,7 +322,7 @@ TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn)
 
 TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment)
 {
-    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 3);
     rawe_sendwin_sent(&window, batch, 0x3, NOW);
     sack(1, 1, &ack);

@@ -71,12 +71,12 @@ void send_frames(unsigned count, uint64_t sent_ns)
     transmit_all(sent_ns);
 }
 
-struct rawe_sendwin_ack ack_at(uint64_t now_ns)
+struct rawe_ack ack_at(uint64_t now_ns)
 {
-    return (struct rawe_sendwin_ack){.evidence = true, .now_ns = now_ns};
+    return (struct rawe_ack){.evidence = true, .now_ns = now_ns};
 }
 
-void sack(unsigned index, unsigned count, struct rawe_sendwin_ack *ack)
+void sack(unsigned index, unsigned count, struct rawe_ack *ack)
 {
     uint8_t bitmap[WINDOW / 8] = {0};
     unsigned una = window.una - FIRST;

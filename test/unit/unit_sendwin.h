@@ -43,9 +43,9 @@ void transmit_all(uint64_t sent_ns);
 /** Let `count` frames enter and be sent at `sent_ns`. */
 void send_frames(unsigned count, uint64_t sent_ns);
 /** An acknowledgement that is evidence and comes at `now_ns`. */
-struct rawe_sendwin_ack ack_at(uint64_t now_ns);
+struct rawe_ack ack_at(uint64_t now_ns);
 /** SACK of the `count` frames from frames[index] on, while the oldest is missing. */
-void sack(unsigned index, unsigned count, struct rawe_sendwin_ack *ack);
+void sack(unsigned index, unsigned count, struct rawe_ack *ack);
 /** The window's counts are these, and are those of its frames' states. */
 void assert_counts(unsigned in_flight, unsigned to_transmit, unsigned sacked);
 

@@ -410,13 +410,14 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         }
         return;
     }
-    bool limited = window_limits(conn);
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
-    struct rawe_sendwin_ack ack = {
+    struct rawe_ack ack = {
         /* Other frames carry no SACK: the peer may have frames beyond that it has not told of. */
         .evidence = is_ack,
+        .limited = window_limits(conn),
         .minimum_rtt_ns = conn->rtt.minimum_ns,
+        .frame_bytes = conn->payload_max_bytes,
         .now_ns = now_ns,
     };
     while (window->una != acknowledgement) {
@@ -449,15 +450,8 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         rawe_sendwin_probe_answered(window, probe_ns, now_ns);
         engine->counters.probes_answered++;
     }
-    rawe_cc_acknowledged(&conn->cc, &(struct rawe_cc_ack){
-                                        .now_ns = now_ns,
-                                        .rtt_ns = ack.rtt_ns,
-                                        .rtt = &conn->rtt,
-                                        .arrived_frames = ack.arrived,
-                                        .frame_bytes = conn->payload_max_bytes,
-                                        .in_flight = window->in_flight,
-                                        .limited = limited,
-                                    });
+    ack.in_flight = window->in_flight;
+    rawe_cc_acknowledged(&conn->cc, &ack);
     if (conn->batch == RAWE_BATCH_VALIDATING) {
         rawe_conn_batch_conclude(conn, NULL);
     }

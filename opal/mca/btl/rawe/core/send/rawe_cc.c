@@ -69,14 +69,14 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
  * round trip says less: right behind a pause it is little, and the round trip is that of the queue
  * that was there before.
  */
-void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
     /* It is not known when the first ones left: they begin a measurement, and do not count. */
     if (cc->rate_from_ns == 0) {
         cc->rate_from_ns = ack->now_ns;
         cc->rate_bytes = 0;
     } else {
-        cc->rate_bytes += (uint64_t)ack->arrived_frames * ack->frame_bytes;
+        cc->rate_bytes += (uint64_t)ack->arrived * ack->frame_bytes;
     }
     uint64_t took_ns = ack->now_ns > cc->rate_from_ns ? ack->now_ns - cc->rate_from_ns : 0;
     if (took_ns >= RATE_LEAST_NS && cc->rate_bytes >= RATE_LEAST_BYTES) {

@@ -17,18 +17,6 @@
 
 struct rawe_cc;
 
-/** What an acknowledgement tells. */
-struct rawe_cc_ack {
-    uint64_t now_ns;
-    uint64_t rtt_ns;             /**< its round trip; 0: none was measured */
-    const struct rawe_rtt *rtt;  /**< the estimate, this one included */
-    uint32_t arrived_frames;     /**< newly known to have arrived; 0: only a probe was answered */
-    uint32_t frame_bytes;        /**< payload of a full frame */
-    uint32_t in_flight;          /**< frames still in flight */
-    bool limited;                /**< the window was what held the sender back */
-    bool congestion_experienced; /**< the network has marked a frame (ECN) */
-};
-
 /** An algorithm. It changes the window by rawe_cc_set_window alone. */
 struct rawe_cc_type {
     const char *name; /**< as btl_rawe_congestion has it */
@@ -37,7 +25,7 @@ struct rawe_cc_type {
     /** Frames were transmitted. NULL: the algorithm does not need to know. */
     void (*sent)(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns);
     /** An acknowledgement came. The delivery rate is in cc->rate_mbps. */
-    void (*acknowledged)(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+    void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
     /** Frames were lost, for the first time in this round trip. */
     void (*lost)(struct rawe_cc *cc);
     /** Persistent congestion (RFC 9002 section 7.6): nothing has arrived for several timeouts. */
@@ -140,15 +128,15 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
 }
 
 /** The slow path of the next function. */
-void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_cc_ack *ack);
+void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack);
 
 /** An acknowledgement came. Losses that follow from it are reported afterwards. */
-static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+static inline void rawe_cc_acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
-    if (ack->arrived_frames != 0 && (ack->in_flight != 0 || cc->rate_from_ns != 0)) {
+    if (ack->arrived != 0 && (ack->in_flight != 0 || cc->rate_from_ns != 0)) {
         rawe_cc_measure_rate(cc, ack);
     }
-    if (ack->arrived_frames != 0) {
+    if (ack->arrived != 0) {
         cc->lost_ns = 0;
     }
     cc->type->acknowledged(cc, ack);

@@ -42,17 +42,17 @@ static void end_round(struct rawe_cc *cc)
     rawe_cc_set_window(cc, target > cc->window ? (uint32_t)target : cc->window + 1);
 }
 
-static void acknowledged(struct rawe_cc *cc, const struct rawe_cc_ack *ack)
+static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
     if (!ack->limited || cc->window >= cc->most) {
         return;
     }
     if (cc->window < cubic->threshold) {
-        rawe_cc_set_window(cc, cc->window + ack->arrived_frames);
+        rawe_cc_set_window(cc, cc->window + ack->arrived);
         return;
     }
-    cubic->acked_in_round += ack->arrived_frames;
+    cubic->acked_in_round += ack->arrived;
     if (cubic->acked_in_round >= cc->window) {
         cubic->acked_in_round -= cc->window;
         end_round(cc);

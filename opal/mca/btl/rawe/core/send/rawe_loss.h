@@ -29,6 +29,23 @@ static inline void rawe_rtt_probed(struct rawe_rtt *rtt, uint64_t took_ns)
     rtt->minimum_ns = took_ns < rtt->minimum_ns ? took_ns : rtt->minimum_ns;
 }
 
+/** An acknowledgement. The send window says what it has brought, and congestion control uses it. */
+struct rawe_ack {
+    uint64_t now_ns;
+    /**
+     * The peer has said at the same time what else it has: then what has arrived is evidence
+     * against what was sent before and is missing.
+     */
+    bool evidence;
+    bool limited;            /**< the window was what held the sender back */
+    uint64_t minimum_rtt_ns; /**< what comes back sooner than that answers an earlier sending */
+    uint32_t frame_bytes;    /**< payload of a full frame */
+    /* what it has brought */
+    uint32_t arrived;   /**< frames newly known to have arrived; 0: only a probe was answered */
+    uint32_t in_flight; /**< frames still in flight */
+    uint64_t rtt_ns;    /**< round trip of the newest frame acknowledged in order; 0: none */
+};
+
 /**
  * Silence after which an acknowledgement is overdue: smoothed + 4 x variation, within the bounds
  * given; the upper bound when there is no sample.

@@ -218,7 +218,7 @@ static uint64_t not_acknowledged(const struct rawe_sendwin *window,
  */
 static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
                          uint64_t segments, bool again, uint64_t sent_ns,
-                         const struct rawe_sendwin_ack *ack)
+                         const struct rawe_ack *ack)
 {
     uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
     /*
@@ -236,7 +236,7 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
  * that were sent once, or 0.
  */
 static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t segments,
-                       struct rawe_sendwin_ack *ack)
+                       struct rawe_ack *ack)
 {
     uint64_t once = segments & frame->sent & ~frame->resent;
     uint64_t again = segments & frame->resent;
@@ -276,8 +276,7 @@ struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
 }
 
 struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
-                                                   uint32_t acknowledgement,
-                                                   struct rawe_sendwin_ack *ack)
+                                                   uint32_t acknowledgement, struct rawe_ack *ack)
 {
     struct rawe_txframe *frame = window->oldest;
     uint64_t segments = not_acknowledged(window, frame);
@@ -300,7 +299,7 @@ struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
 }
 
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
-                       size_t bitmap_bytes, struct rawe_sendwin_ack *ack)
+                       size_t bitmap_bytes, struct rawe_ack *ack)
 {
     struct rawe_txframe *frame = window->oldest;
     for (size_t i = 0; i < bitmap_bytes; i++) {

@@ -26,6 +26,7 @@
 
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
+#include "rawe_loss.h"
 
 struct rawe_send;
 
@@ -328,24 +329,9 @@ static inline void rawe_sendwin_hand_out_all(struct rawe_sendwin *window)
 /** Remove the oldest frame, whatever its state, and return it. The window must not be empty. */
 struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window);
 
-/** What an acknowledgement says, for rawe_sendwin_acknowledge and rawe_sendwin_sack. */
-struct rawe_sendwin_ack {
-    /**
-     * The peer has said at the same time what else it has: then what has arrived is evidence
-     * against what was sent before and is missing.
-     */
-    bool evidence;
-    uint64_t minimum_rtt_ns; /**< what comes back sooner than that answers an earlier sending */
-    uint64_t now_ns;
-    /* results */
-    uint32_t arrived; /**< frames newly known to have arrived, counted on */
-    uint64_t rtt_ns;  /**< round trip of the newest frame acknowledged in order; 0: none */
-};
-
 /** rawe_sendwin_acknowledge where the oldest frame is a batch, or was sent more than once. */
 struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
-                                                   uint32_t acknowledgement,
-                                                   struct rawe_sendwin_ack *ack);
+                                                   uint32_t acknowledgement, struct rawe_ack *ack);
 
 /** A frame sent at `sent_ns` has arrived at the peer. Returns true when it is the newest so far. */
 bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
@@ -359,7 +345,7 @@ bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint3
  */
 static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
                                                             uint32_t acknowledgement,
-                                                            struct rawe_sendwin_ack *ack)
+                                                            struct rawe_ack *ack)
 {
     struct rawe_txframe *frame = window->oldest;
     /* Nearly always: one frame, in flight, sent once. */
@@ -386,7 +372,7 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
  * the first bit for a frame that was never sent. Untrusted.
  */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
-                       size_t bitmap_bytes, struct rawe_sendwin_ack *ack);
+                       size_t bitmap_bytes, struct rawe_ack *ack);
 
 /** A tail-loss probe sent at `sent_ns`, behind all that was in flight then, was answered. */
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
