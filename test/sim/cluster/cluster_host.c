@@ -388,8 +388,8 @@ void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint3
     net_engine_start(&host->engine, &host->handles, &config, &callbacks, transmit, host,
                      cluster->now_ns);
     if (!net_engine_use_batches(&host->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||
-        !rawe_handle_register(&host->handles, cluster->sink, CLUSTER_MESSAGE_BYTES_MAX,
-                              &host->sink_index, &host->sink_key, RAWE_ACCESS_WRITE)) {
+        !rawe_handle_register(&host->handles, cluster->payload, CLUSTER_MESSAGE_BYTES_MAX,
+                              &host->payload_index, &host->payload_key, RAWE_ACCESS_READ)) {
         net_fail("engines start", "n%u has no memory", index);
     }
     /* The queue of bulk holds fewer frames than the ring. */
@@ -407,7 +407,7 @@ void cluster_host_close(struct cluster_host *host)
 
 void cluster_host_free(struct cluster_host *host)
 {
-    rawe_handle_deregister(&host->handles, host->sink_index, host->sink_key);
+    rawe_handle_deregister(&host->handles, host->payload_index, host->payload_key);
     net_engine_stop(&host->engine);
     for (uint32_t i = 0; i < host->cluster->plan.hosts; i++) {
         if (host->peers[i] != NULL) {

@@ -30,8 +30,8 @@ struct cluster_host {
     uint32_t index;
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    uint32_t sink_index; /**< handle of the memory that others PUT into */
-    uint64_t sink_key;
+    uint32_t payload_index; /**< handle of the memory that others GET from */
+    uint64_t payload_key;
     struct cluster_peer **peers; /**< by host; NULL: nothing to do with each other yet */
     struct sim_random random;
     uint64_t wake_ns;     /**< UINT64_MAX: not before something arrives */

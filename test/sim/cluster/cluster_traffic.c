@@ -13,11 +13,11 @@
 
 /** btl_eager_limit, in which ob1's header of a message is included. */
 #define EAGER_BYTES_MAX (64u * 1024u - 16u)
-/** ob1's messages that announce, answer and end a transfer. */
+/** ob1's messages that announce and end a transfer. */
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
 
-enum tag { TAG_EAGER = 1, TAG_RTS, TAG_CTS, TAG_FIN, TAG_PING, TAG_PONG };
+enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG };
 
 /* ---- one message ---- */
 
@@ -60,38 +60,42 @@ static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_byt
     }
 }
 
-struct put {
+struct get {
     struct rawe_operation operation; /* first */
-    struct cluster_peer *to;
+    struct cluster_peer *from;
 };
 
-static void put_done(struct rawe_operation *operation, enum rawe_status status)
+static void arrived(struct cluster *cluster, struct cluster_pair pair);
+
+static void get_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    struct put *put = (struct put *)operation;
+    struct get *get = (struct get *)operation;
+    struct cluster_host *host = get->from->host;
 
     if (status == RAWE_STATUS_DONE) {
-        send_message(put->to, TAG_FIN, CONTROL_BYTES);
+        send_message(get->from, TAG_FIN, CONTROL_BYTES);
+        arrived(host->cluster, (struct cluster_pair){get->from->index, host->index});
     }
-    net_delete(put);
+    net_delete(get);
 }
 
-static void put_message(struct cluster_peer *to)
+static void get_message(struct cluster_peer *from)
 {
-    const struct cluster *cluster = to->host->cluster;
-    const struct cluster_host *target = &cluster->hosts[to->index];
-    struct put *put = net_new(sizeof(*put));
+    const struct cluster *cluster = from->host->cluster;
+    const struct cluster_host *source = &cluster->hosts[from->index];
+    struct get *get = net_new(sizeof(*get));
 
-    *put = (struct put){
-        .operation = {.done = put_done,
-                      .kind = RAWE_FRAGMENT_PUT,
-                      .handle_index = target->sink_index,
-                      .handle_key = target->sink_key,
+    *get = (struct get){
+        .operation = {.done = get_done,
+                      .kind = RAWE_FRAGMENT_GET,
+                      .handle_index = source->payload_index,
+                      .handle_key = source->payload_key,
                       .len_bytes = cluster->plan.size_bytes,
-                      .local = cluster->payload},
-        .to = to,
+                      .local = cluster->sink},
+        .from = from,
     };
-    if (!rawe_balance_operate(&to->peer, &put->operation)) {
-        net_fail("messages are taken", "a PUT of n%u to n%u", to->host->index, to->index);
+    if (!rawe_balance_operate(&from->peer, &get->operation)) {
+        net_fail("messages are taken", "a GET of n%u from n%u", from->host->index, from->index);
     }
 }
 
@@ -171,13 +175,11 @@ void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
 
     switch ((enum tag)tag) {
     case TAG_RTS:
-        send_message(from, TAG_CTS, CONTROL_BYTES);
+        get_message(from);
         break;
-    case TAG_CTS:
-        put_message(from);
+    case TAG_FIN:
         break;
     case TAG_EAGER:
-    case TAG_FIN:
         arrived(cluster, (struct cluster_pair){from->index, from->host->index});
         break;
     case TAG_PING:

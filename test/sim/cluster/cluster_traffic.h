@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages as MPI's ob1 sends them: up to the eager limit at once; longer ones are announced (RTS), and
- * when the receiver has answered (CTS), moved by one PUT, whose end the sender reports (FIN). A receive
- * is always posted.
+ * Messages as ob1 sends them over rawe: up to the eager limit at once; longer ones are announced (RTS),
+ * moved by one GET of the receiver, and ended by its word (FIN). A receive is always posted.
  */
 #ifndef CLUSTER_TRAFFIC_H
 #define CLUSTER_TRAFFIC_H
