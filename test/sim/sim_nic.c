@@ -139,6 +139,7 @@ void sim_nic_start(struct sim_nic *nic)
         .liveness.probe_least_ns = plan->probe_least_ns,
         .liveness.probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
+        .inflow_bytes = plan->inflow_bytes,
         .liveness.peer_timeout_ns = plan->peer_timeout_ns,
         .liveness.idle_ns = plan->idle_ns,
         .handles = &node->handles,

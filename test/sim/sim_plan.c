@@ -390,6 +390,15 @@ static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
     }
 }
 
+/** The same: how much GETs of several peers ask for at a time. */
+static void plan_inflow(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 41);
+    uint64_t inflow_bytes = sim_random_scaled(&random, 4096, 200000);
+
+    plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
+}
+
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 0);
@@ -416,4 +425,5 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_idle(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_departure(plan, options->seed);
+    plan_inflow(plan, options->seed);
 }

@@ -385,6 +385,7 @@ void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint3
     }
     net_identify(&config, index);
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
+    config.inflow_bytes = cluster->plan.inflow_bytes;
     net_engine_start(&host->engine, &host->handles, &config, &callbacks, transmit, host,
                      cluster->now_ns);
     if (!net_engine_use_batches(&host->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||

@@ -48,6 +48,7 @@ static void usage(FILE *out)
         "  --host-delay NS       from a frame's arrival to its receipt, on average: each takes\n"
         "                        half of it to one and a half, by the seed (default 5000)\n"
         "  --mtu BYTES           576 to 9000 (default 1500)\n"
+        "  --inflow BYTES        btl_rawe_inflow_bytes (default 0)\n"
         "  --no-merge            receivers do not merge frames of batches\n"
         "  --idle                all pairs have exchanged a message before, and rest\n"
         "  --pings               streams: the last host exchanges messages of 1 KiB with the\n"
@@ -147,6 +148,7 @@ static const struct option options_known[] = {
     {"wire-delay", required_argument, NULL, 'w'},
     {"host-delay", required_argument, NULL, 'd'},
     {"mtu", required_argument, NULL, 'm'},
+    {"inflow", required_argument, NULL, 'I'},
     {"no-merge", no_argument, NULL, 'M'},
     {"idle", no_argument, NULL, 'i'},
     {"pings", no_argument, NULL, 'p'},
@@ -191,6 +193,9 @@ static void parse_option(struct command *command, int option)
         break;
     case 'm':
         plan->mtu_bytes = (uint32_t)parse_one("mtu", optarg, 576, 9000);
+        break;
+    case 'I':
+        plan->inflow_bytes = parse_one("inflow", optarg, 0, 1 << 30);
         break;
     case 'M':
         plan->merges = false;

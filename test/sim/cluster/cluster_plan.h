@@ -37,9 +37,10 @@ struct cluster_plan {
     uint64_t port_bytes; /**< that each port of the switch buffers */
     uint64_t wire_ns;    /**< delay of a link */
     uint64_t host_ns; /**< between a frame's arrival and its receipt by the process, on average */
-    uint64_t duration_ns; /**< STREAMS: for how long they are measured */
-    bool merges;          /**< the receiver merges frames of a batch */
-    bool idle;            /**< all pairs have exchanged a message before, and rest */
+    uint64_t duration_ns;  /**< STREAMS: for how long they are measured */
+    bool merges;           /**< the receiver merges frames of a batch */
+    bool idle;             /**< all pairs have exchanged a message before, and rest */
+    uint64_t inflow_bytes; /**< btl_rawe_inflow_bytes */
     bool pings; /**< STREAMS: the last host exchanges short messages with host 0 instead */
 };
 

@@ -253,6 +253,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_least_ns = params->probe_min_us * 1000,
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
+        .inflow_bytes = params->inflow_bytes,
         .congestion = mca_btl_rawe_params_congestion(),
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,

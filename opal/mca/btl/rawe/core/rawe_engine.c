@@ -18,6 +18,7 @@
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_receive.h"
 #include "conn/rawe_conn_record.h"
+#include "routes/rawe_peer.h"
 
 /*
  * The engine while its owner cannot be called: it goes on acknowledging, probing and sending again.
@@ -572,6 +573,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
         engine->pending = NULL;
     }
     engine->link_full = engine->batches_full = false;
+    rawe_peer_begin_waiting(engine);
     if (engine->table->migrated != 0) {
         begin_elsewhere(engine, now_ns);
     }

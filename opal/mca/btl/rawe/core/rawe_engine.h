@@ -105,7 +105,7 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 /** True when rawe_engine_flush has something to do, or something left in a callback of it. */
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
 {
-    return engine->pending != NULL || engine->flushing != NULL;
+    return engine->pending != NULL || engine->flushing != NULL || engine->waiting.first != NULL;
 }
 
 /** Nothing is in flight, owed or held back: nothing to be kept going. */

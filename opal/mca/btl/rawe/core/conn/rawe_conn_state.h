@@ -108,8 +108,9 @@ struct rawe_engine_config {
     uint32_t frames_limit;    /**< frames kept for resending, over all connections */
     uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
-    struct rawe_liveness_limits liveness;  /**< probe_most_ns is peer_timeout_ns / 4 at most */
-    uint64_t reorder_ns;                   /**< frames may overtake each other by this much */
+    struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
+    uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
+    uint64_t inflow_bytes; /**< asked for by GETs of several peers at a time; 0: any number */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
     /**
      * Memory that peers may write into. It outlives the engine; those of a process share it, as a
@@ -149,6 +150,7 @@ struct rawe_engine {
     struct rawe_buffer_pool bundles;
     struct rawe_deferral deferral;
     struct rawe_operation_table operations; /**< ours under way */
+    struct rawe_operation_queue waiting;    /**< long GETs of ours, see rawe_peer_operate */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */

@@ -28,6 +28,7 @@
 #define RAWE_OPERATION_SHORT_BYTES 64u
 
 struct rawe_operation;
+struct rawe_peer;
 
 /** Something that an operation sends; or its place in a list of what is complete. */
 struct rawe_operation_part {
@@ -52,6 +53,10 @@ struct rawe_operation {
     uint8_t atomic; /**< ATOMIC: enum rawe_atomic */
     uint64_t operand, compare;
     /* the engine's */
+    struct rawe_peer *peer;             /**< it goes to; NULL: not begun by a peer object */
+    struct rawe_operation *next;        /**< of a queue */
+    struct rawe_operation *whole;       /**< it is a piece of that one */
+    uint64_t asked_bytes;               /**< of a GET in pieces: from the beginning on */
     struct rawe_operation_table *table; /**< NULL: it is not in one */
     enum rawe_refusal refusal;
     enum rawe_status status;
@@ -72,6 +77,12 @@ struct rawe_operation_table {
     uint32_t size, in_use;
     uint32_t next;     /**< where to look for a free entry first */
     uint64_t last_key; /**< given to the newest operation */
+};
+
+/** Operations that wait to begin. */
+struct rawe_operation_queue {
+    struct rawe_operation *first;  /**< NULL: it is empty */
+    struct rawe_operation *newest; /**< not valid when it is empty */
 };
 
 void rawe_operation_table_free(struct rawe_operation_table *table);

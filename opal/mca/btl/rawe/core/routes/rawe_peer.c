@@ -10,6 +10,7 @@
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /** What is known of a message while it is being sent. */
@@ -131,8 +132,11 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
     return peer->conn[lane];
 }
 
+static void abandon_waiting(struct rawe_operation_queue *queue, const struct rawe_peer *peer);
+
 void rawe_peer_close(struct rawe_peer *peer)
 {
+    abandon_waiting(&peer->engine->waiting, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         if (peer->conn[lane] != NULL) {
             rawe_conn_close(peer->conn[lane], now_ns(peer));
@@ -348,7 +352,64 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
     return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
 }
 
-bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
+/*
+ * Long GETs, which bring all long messages. What they have asked for and not got yet may meet in the
+ * switch port in front of this host. With `inflow_bytes`, those of several peers ask for no more than
+ * that together, in pieces, by turns: a peer that is busy with others holds up only what was asked of
+ * it. A single peer fills no port, so its GETs ask for all at once.
+ */
+
+/** Shorter GETs do not take turns: it takes many of them to fill a port. */
+#define TURNS_BYTES_MIN 4096u
+/** What a peer is asked for at a time: a part of what a port buffers, but some frames. */
+#define PIECE_BYTES 16384u
+/** What GETs of a single peer may have asked for: those of others wait for it. */
+#define SINGLE_PEER_BYTES 4194304u
+/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
+#define IDLE_NS 300000u
+
+static bool takes_turns(const struct rawe_operation *operation)
+{
+    return operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
+}
+
+/** What long GETs of an engine have asked for. */
+struct asked {
+    uint64_t bytes;
+    uint64_t progress_ns; /**< something was asked for, or came, last */
+    bool single;          /**< of no other peer than one, and none of another waits */
+};
+
+static struct asked sum_asked(const struct rawe_engine *engine, const struct rawe_peer *peer)
+{
+    const struct rawe_operation_table *table = &engine->operations;
+    const struct rawe_operation_queue *queue = &engine->waiting;
+    struct asked asked = {
+        .single =
+            queue->first == NULL || (queue->first->peer == peer && queue->newest->peer == peer),
+    };
+    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
+        const struct rawe_operation *operation = table->entries[i];
+        left -= operation != NULL;
+        if (operation != NULL && takes_turns(operation)) {
+            asked.bytes += operation->left_bytes;
+            asked.single = asked.single && operation->peer == peer;
+            if (operation->progress_ns > asked.progress_ns) {
+                asked.progress_ns = operation->progress_ns;
+            }
+        }
+    }
+    return asked;
+}
+
+static bool may_ask(const struct rawe_engine *engine, const struct asked *asked)
+{
+    return asked->bytes < (asked->single ? SINGLE_PEER_BYTES : engine->config.inflow_bytes) ||
+           engine->now_ns >= asked->progress_ns + IDLE_NS;
+}
+
+/** Begin an operation now. False: not possible at present. */
+static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
     bool put = operation->kind == RAWE_FRAGMENT_PUT;
@@ -359,4 +420,140 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
     return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
+}
+
+/** A GET in pieces has one the less, or asks for no more. */
+static void finish_part(struct rawe_operation *whole)
+{
+    if (--whole->parts == 0) {
+        whole->done(whole, whole->status);
+    }
+}
+
+/** rawe_operation.done of a piece. */
+static void piece_done(struct rawe_operation *piece, enum rawe_status status)
+{
+    struct rawe_operation *whole = piece->whole;
+    if (status != RAWE_STATUS_DONE) {
+        whole->status = status;
+        whole->refusal = piece->refusal;
+    }
+    free(piece);
+    finish_part(whole);
+}
+
+/** Ask for the next `len_bytes` of a GET. False: not possible at present. */
+static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
+{
+    struct rawe_operation *piece = malloc(sizeof(*piece));
+    if (piece == NULL) {
+        return false;
+    }
+    *piece = (struct rawe_operation){
+        .done = piece_done,
+        .kind = RAWE_FRAGMENT_GET,
+        .handle_index = whole->handle_index,
+        .handle_key = whole->handle_key,
+        .offset = whole->offset + whole->asked_bytes,
+        .local = whole->local + whole->asked_bytes,
+        .len_bytes = len_bytes,
+        .peer = whole->peer,
+        .whole = whole,
+    };
+    whole->parts++;
+    if (!operate(whole->peer, piece)) {
+        whole->parts--;
+        free(piece);
+        return false;
+    }
+    whole->asked_bytes += len_bytes;
+    return true;
+}
+
+static void append(struct rawe_operation_queue *queue, struct rawe_operation *operation)
+{
+    *(queue->first == NULL ? &queue->first : &queue->newest->next) = operation;
+    queue->newest = operation;
+    operation->next = NULL;
+}
+
+bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
+{
+    struct rawe_engine *engine = peer->engine;
+    operation->peer = peer;
+    if (!takes_turns(operation) || engine->config.inflow_bytes == 0) {
+        return operate(peer, operation);
+    }
+    const struct asked asked = sum_asked(engine, peer);
+    if (engine->waiting.first == NULL && asked.single && may_ask(engine, &asked)) {
+        return operate(peer, operation);
+    }
+    if (rawe_peer_conn(peer, RAWE_LANE_EXPRESS) == NULL) {
+        return false;
+    }
+    operation->table = NULL;
+    operation->refusal = RAWE_REFUSAL_NONE;
+    operation->status = RAWE_STATUS_DONE;
+    operation->parts = 1; /* it has still to ask */
+    operation->asked_bytes = 0;
+    append(&engine->waiting, operation);
+    rawe_peer_begin_waiting(engine);
+    return true;
+}
+
+/** The first in the queue, taken out of it, has its turn. False: what it asks for is not possible. */
+static bool take_turn(struct rawe_operation *operation, bool single)
+{
+    uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
+    bool last = single || left_bytes < PIECE_BYTES * 3 / 2;
+    if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
+        operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
+    } else if (!ask(operation, last ? left_bytes : PIECE_BYTES)) {
+        return false;
+    } else if (!last) {
+        append(&operation->peer->engine->waiting, operation);
+        return true;
+    }
+    finish_part(operation);
+    return true;
+}
+
+void rawe_peer_begin_waiting(struct rawe_engine *engine)
+{
+    struct rawe_operation_queue *queue = &engine->waiting;
+    struct rawe_operation *first;
+    while ((first = queue->first) != NULL) {
+        const struct asked asked = sum_asked(engine, first->peer);
+        if (!may_ask(engine, &asked)) {
+            return;
+        }
+        queue->first = first->next;
+        if (!take_turn(first, asked.single)) {
+            first->next = queue->first;
+            queue->newest = queue->first == NULL ? first : queue->newest;
+            queue->first = first;
+            return;
+        }
+    }
+}
+
+/** The peer object goes: its GETs ask for no more. */
+static void abandon_waiting(struct rawe_operation_queue *queue, const struct rawe_peer *peer)
+{
+    struct rawe_operation **link = &queue->first, *operation, *abandoned = NULL;
+    while ((operation = *link) != NULL) {
+        if (operation->peer != peer) {
+            queue->newest = operation;
+            link = &operation->next;
+        } else {
+            *link = operation->next;
+            operation->next = abandoned;
+            abandoned = operation;
+        }
+    }
+    while ((operation = abandoned) != NULL) {
+        abandoned = operation->next;
+        operation->status = RAWE_STATUS_FAILED;
+        finish_part(operation);
+    }
 }

@@ -167,8 +167,10 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 
 /**
  * GET, ATOMIC, or a PUT that can be copied into a frame: see rawe_conn_operate. False for a longer
- * PUT, too: rawe_balance_operate takes them all.
+ * PUT, too: rawe_balance_operate takes them all. A long GET may have to wait for others.
  */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
+/** Begin the GETs that have waited for their turn; called in each round. */
+void rawe_peer_begin_waiting(struct rawe_engine *engine);
 
 #endif

@@ -1,0 +1,201 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of a peer's long GETs, which wait for those of other peers. Node 1 answers; the other peer
+ * cannot be reached, so what it is asked for does not come.
+ */
+#include "unit_alloc.h"
+#include "unit_peer.h"
+
+#include <string.h>
+
+#include "routes/rawe_balance.h"
+
+#define GETS 96u
+#define GET_BYTES 50000u
+#define PIECE_BYTES 16384u
+#define INFLOW_BYTES 60000u
+
+static uint8_t source[GET_BYTES], target[GET_BYTES];
+static uint32_t source_index;
+static uint64_t source_key;
+static struct rawe_peer other;
+static struct get {
+    struct rawe_operation operation; /* first */
+    unsigned done;
+    enum rawe_status status;
+} gets[GETS];
+static unsigned get_count;
+
+static void note_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    struct get *get = (struct get *)(void *)operation;
+    get->done++;
+    get->status = status;
+}
+
+static struct get *begin(struct rawe_peer *from, uint64_t len_bytes)
+{
+    struct get *get = &gets[get_count++];
+    *get = (struct get){.operation = {.done = note_done,
+                                      .handle_index = source_index,
+                                      .handle_key = source_key,
+                                      .len_bytes = len_bytes,
+                                      .local = target,
+                                      .kind = RAWE_FRAGMENT_GET}};
+    assert_true(rawe_balance_operate(from, &get->operation));
+    return get;
+}
+
+static unsigned under_way(void)
+{
+    return peer.engine->operations.in_use;
+}
+
+/** Node 0's connections of `peer` are up; others are not to be. */
+static bool drop_connects(struct unit_net *of, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_CONNECT;
+}
+
+static void set_up(void)
+{
+    unit_peer_set_up();
+    unit_peer_connect();
+    net.filter = drop_connects;
+    rawe_peer_init(&other, peer.engine, &peer.config);
+    peer.engine->config.inflow_bytes = INFLOW_BYTES;
+    get_count = 0;
+    unit_fill(source, sizeof(source), 3);
+    memset(target, 0, sizeof(target));
+    assert_true(rawe_handle_register(&net.node[1].handles, source, sizeof(source), &source_index,
+                                     &source_key, RAWE_ACCESS_READ));
+}
+
+static void tear_down(void)
+{
+    rawe_peer_close(&other);
+    unit_run(&net, 2 * UNIT_MS, 10 * UNIT_US);
+    for (unsigned i = 0; i < get_count; i++) {
+        assert_int_equal(gets[i].done, 1);
+    }
+    assert_true(rawe_handle_deregister(&net.node[1].handles, source_index, source_key));
+    unit_peer_tear_down();
+}
+
+FIXTURE(set_up, tear_down);
+
+/** Two of the other peer have asked for more than may be on its way. */
+static struct get *begin_behind_others(void)
+{
+    begin(&other, GET_BYTES);
+    begin(&other, GET_BYTES);
+    assert_int_equal(under_way(), 2);
+    return begin(&peer, GET_BYTES);
+}
+
+TEST(rawe_peer_operate__a_get_waits_for_its_turn)
+{
+    struct get *get = begin_behind_others();
+    assert_int_equal(under_way(), 2);
+    unit_run(&net, 250 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(get->done, 0);
+    assert_int_equal(under_way(), 2);
+}
+
+/** Nothing comes from the other peer, so it has its turn. */
+TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
+{
+    struct get *get = begin_behind_others();
+    unit_run(&net, 350 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
+    assert_memory_equal(target, source, GET_BYTES);
+}
+
+TEST(rawe_peer_operate__several_peers_get_pieces_by_turns)
+{
+    begin(&other, PIECE_BYTES);
+    struct get *one = begin(&peer, GET_BYTES);
+    struct get *two = begin(&peer, GET_BYTES);
+    /* The limit is not reached before the last piece of the first. */
+    assert_int_equal(under_way(), 4);
+    assert_int_equal(one->operation.asked_bytes, GET_BYTES);
+    assert_int_equal(two->operation.asked_bytes, 0);
+}
+
+TEST(rawe_peer_operate__short_ones_take_no_turns)
+{
+    begin_behind_others();
+    begin(&peer, 1000);
+    assert_int_equal(under_way(), 3);
+}
+
+TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
+{
+    for (unsigned i = 0; i < 85; i++) {
+        struct get *get = begin(&peer, GET_BYTES);
+        assert_ptr_equal(get->operation.table, i < 84 ? &peer.engine->operations : NULL);
+    }
+    assert_non_null(peer.engine->waiting.first); /* 4 MiB are under way */
+    unit_peer_finish();
+    assert_null(peer.engine->waiting.first);
+}
+
+TEST(rawe_peer_operate__no_limit)
+{
+    peer.engine->config.inflow_bytes = 0;
+    begin_behind_others();
+    assert_int_equal(under_way(), 3);
+}
+
+TEST(rawe_peer_close__gets_that_wait_fail)
+{
+    struct rawe_peer third;
+    rawe_peer_init(&third, peer.engine, &peer.config);
+    struct get *before = begin_behind_others();
+    struct get *get = begin(&third, GET_BYTES);
+    struct get *behind = begin(&peer, GET_BYTES);
+    rawe_peer_close(&third);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_FAILED);
+    assert_int_equal(before->done + behind->done, 0);
+    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
+    assert_int_equal(behind->status, RAWE_STATUS_DONE);
+}
+
+/** Some of it is on its way when its peer object goes. */
+TEST(rawe_peer_close__a_get_in_pieces_fails_once)
+{
+    begin(&peer, PIECE_BYTES);
+    struct get *get = begin(&other, GET_BYTES);
+    struct get *last = begin(&other, GET_BYTES);
+    assert_int_not_equal(get->operation.asked_bytes, 0);
+    rawe_peer_close(&other);
+    assert_int_equal(get->done + last->done, 2);
+    assert_int_equal(get->status, RAWE_STATUS_FAILED);
+    rawe_peer_init(&other, peer.engine, &peer.config);
+}
+
+/** The memory was deregistered: the first refusal ends it. */
+TEST(rawe_peer_begin_waiting__a_piece_is_refused)
+{
+    begin(&other, GET_BYTES);
+    struct get *get = begin(&peer, GET_BYTES);
+    get->operation.handle_key++;
+    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_FAILED);
+    assert_int_equal(get->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+}
+
+TEST(rawe_peer_begin_waiting__without_memory_for_a_piece_it_waits_on)
+{
+    begin(&other, PIECE_BYTES);
+    unit_allocations_left = 0;
+    struct get *get = begin(&peer, GET_BYTES);
+    unit_allocations_left = -1;
+    assert_int_equal(get->operation.asked_bytes, 0);
+    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
+}
