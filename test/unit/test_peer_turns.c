@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "conn/rawe_conn.h"
 #include "routes/rawe_balance.h"
 
 #define GETS 96u
@@ -162,6 +163,25 @@ TEST(rawe_peer_close__gets_that_wait_fail)
     assert_int_equal(before->done + behind->done, 0);
     unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
     assert_int_equal(behind->status, RAWE_STATUS_DONE);
+}
+
+/** The progress thread finds the connection closed: the caller hears of it when MPI is back. */
+TEST(rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
+{
+    begin(&peer, GET_BYTES);
+    begin(&peer, GET_BYTES);
+    struct get *get = begin(&other, GET_BYTES);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    rawe_engine_defer_begin(peer.engine);
+    rawe_conn_close(other.conn[RAWE_LANE_EXPRESS], net.now_ns);
+    other.conn[RAWE_LANE_EXPRESS] = NULL;
+    net.now_ns += UNIT_MS;
+    rawe_engine_flush(peer.engine, net.now_ns);
+    assert_null(peer.engine->waiting.first);
+    assert_int_equal(get->done, 0);
+    rawe_engine_defer_end(peer.engine);
+    rawe_engine_deliver_deferred(peer.engine);
+    assert_int_equal(get->status, RAWE_STATUS_FAILED);
 }
 
 /** Some of it is on its way when its peer object goes. */

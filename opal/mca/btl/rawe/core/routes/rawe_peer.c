@@ -430,6 +430,23 @@ static void finish_part(struct rawe_operation *whole)
     }
 }
 
+/** rawe_send.done: it asks for no more. */
+static void asking_done(struct rawe_send *send, enum rawe_status status)
+{
+    (void)status; /* the operation has its own */
+    finish_part(((struct rawe_operation_part *)(void *)send)->operation);
+}
+
+/** A GET in pieces asks for no more. Its caller may have to be spared until it is back in MPI. */
+static void end_asking(struct rawe_engine *engine, struct rawe_operation *whole)
+{
+    whole->completion = (struct rawe_operation_part){
+        .send = {.done = asking_done, .kind = RAWE_FRAGMENT_GET},
+        .operation = whole,
+    };
+    rawe_conn_complete(engine, &whole->completion.send, RAWE_STATUS_DONE);
+}
+
 /** rawe_operation.done of a piece. */
 static void piece_done(struct rawe_operation *piece, enum rawe_status status)
 {
@@ -514,7 +531,7 @@ static bool take_turn(struct rawe_operation *operation, bool single)
         append(&operation->peer->engine->waiting, operation);
         return true;
     }
-    finish_part(operation);
+    end_asking(operation->peer->engine, operation);
     return true;
 }
 
@@ -554,6 +571,6 @@ static void abandon_waiting(struct rawe_operation_queue *queue, const struct raw
     while ((operation = abandoned) != NULL) {
         abandoned = operation->next;
         operation->status = RAWE_STATUS_FAILED;
-        finish_part(operation);
+        end_asking(peer->engine, operation);
     }
 }
