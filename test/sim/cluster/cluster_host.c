@@ -11,6 +11,7 @@
 #include "net_engine.h"
 #include "net_harness.h"
 #include "net_packet.h"
+#include "routes/rawe_balance.h"
 
 /** What a NIC and the sockets' send buffers hold before they refuse (SEND_BUFFER_BYTES). */
 #define SEND_BUFFER_BYTES (4u << 20)
@@ -369,6 +370,7 @@ void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint3
         .accept = accept_conn,
         .silent = silent,
         .failed = failed,
+        .long_reply = rawe_balance_reply,
     };
     uint32_t hosts = cluster->plan.hosts;
     struct rawe_engine_config config = defaults;
