@@ -175,7 +175,7 @@ def test_a_rank_that_computes_is_not_dead(make_lab, build, verify, seconds):
 
 
 def test_three_to_one_through_a_small_buffer(make_lab, build, verify):
-    lab = wired(make_lab, "rate=1gbit,buffer=64k")
+    lab = wired(make_lab, "rate=1gbit,buffer=16k")
     assert_verified(start(lab, build, verify, ["--only", "flood", "--scale", "1"]))
     assert lab.wire_total("buffer_full") > 0
 
