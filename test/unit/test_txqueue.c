@@ -32,7 +32,7 @@ static void offer(uint32_t bytes_per_us, uint64_t until_ns)
         queued_bytes -= queued_bytes < bytes_per_us ? queued_bytes : bytes_per_us;
         while (queued_bytes < queue.limit_bytes) {
             const uint32_t bytes = rawe_txqueue_batch_bytes(&queue);
-            (void)rawe_txqueue_taken(&queue, bytes);
+            (void)rawe_txqueue_taken(&queue, bytes, now_ns);
             queued_bytes += bytes;
         }
         (void)rawe_txqueue_full(&queue, now_ns);
@@ -67,7 +67,7 @@ TEST(full__fits_the_rate)
 
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         set_up();
-        offer(table[i].rate_mbit * GBIT / 1000, now_ns + 200 * MS);
+        offer(table[i].rate_mbit * GBIT / 1000, now_ns + 3000 * MS);
         assert_in_range(queue.limit_bytes, table[i].least_bytes, table[i].most_bytes);
         assert_in_range(rawe_txqueue_batch_bytes(&queue), 1, table[i].batch_bytes);
     }
@@ -83,29 +83,44 @@ TEST(full__seen_too_rarely_tells_only_of_a_higher_rate)
 
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         set_up();
-        (void)rawe_txqueue_taken(&queue, 1000);
+        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
         assert_false(rawe_txqueue_full(&queue, now_ns));
-        (void)rawe_txqueue_taken(&queue, table[i].bytes);
+        (void)rawe_txqueue_taken(&queue, table[i].bytes, now_ns);
         assert_int_equal(rawe_txqueue_full(&queue, now_ns + 10 * MS), table[i].higher);
         assert_int_equal(queue.limit_bytes > LONGEST_BYTES, table[i].higher);
     }
 }
 
-TEST(full__one_measurement_halves_at_most)
+TEST(full__falls_slowly)
 {
-    (void)rawe_txqueue_taken(&queue, 1000);
+    (void)rawe_txqueue_taken(&queue, 1000, now_ns);
     assert_false(rawe_txqueue_full(&queue, now_ns));
-    (void)rawe_txqueue_taken(&queue, 1000);
+    (void)rawe_txqueue_taken(&queue, 1000, now_ns);
     assert_true(rawe_txqueue_full(&queue, now_ns + 500 * US));
-    assert_int_equal(queue.limit_bytes, LONGEST_BYTES / 2);
+    assert_int_equal(queue.limit_bytes, LONGEST_BYTES - LONGEST_BYTES / 64);
+}
+
+/** The process that sends runs every other 3 ms: the queue is to last for the time between. */
+TEST(taken__grows_where_it_empties_before_the_caller_is_back)
+{
+    offer(GBIT, now_ns + 100 * MS);
+    assert_in_range(queue.limit_bytes, 30000, 50000);
+    for (unsigned i = 0; i < 20; i++) {
+        now_ns += 3 * MS;
+        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
+        offer(GBIT, now_ns + 3 * MS);
+    }
+    assert_in_range(queue.limit_bytes, 250000, 800000);
+    offer(GBIT, now_ns + 200 * MS);
+    assert_in_range(queue.limit_bytes, 30000, 50000);
 }
 
 TEST(taken__a_queue_that_is_never_full_takes_longer_batches_again)
 {
-    offer(GBIT, now_ns + 20 * MS);
+    offer(GBIT, now_ns + 100 * MS);
     assert_true(queue.limit_bytes < LONGEST_BYTES);
     for (unsigned i = 0; i < 1000; i++) {
-        (void)rawe_txqueue_taken(&queue, 1000);
+        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
     }
     assert_in_range(queue.limit_bytes, LONGEST_BYTES, 2 * LONGEST_BYTES);
     assert_int_equal(rawe_txqueue_batch_bytes(&queue), RAWE_BATCH_BYTES_MAX);

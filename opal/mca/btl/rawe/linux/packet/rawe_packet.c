@@ -696,7 +696,8 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     }
     port->refused_since_ns = 0;
     port->counters.frames_sent += frames;
-    if (rawe_txqueue_taken(&port->txqueue, packet->len_bytes)) {
+    if (rawe_txqueue_taken(&port->txqueue, packet->len_bytes,
+                           port->txqueue.refused ? clock_ns() : 0)) {
         fit_send_buffer(port);
     }
     return true;

@@ -10,6 +10,12 @@
 /** A NIC that waits before it reports what it has sent waits for 20 to 200 us. */
 #define QUEUED_NS 300000u
 
+/** A caller that does not run for some milliseconds, as others have its processor, gets more. */
+#define QUEUED_MAX_NS 8400000u
+
+/** By how much the limit falls at most each time: a hundred times in some 50 ms. */
+#define DECAY_DIVISOR 64u
+
 /** Two batches of two frames each, at an MTU of 1500. */
 #define LIMIT_MIN_BYTES 8192u
 
@@ -35,10 +41,24 @@ static void set_limit(struct rawe_txqueue *queue, uint64_t bytes)
     queue->drained_bytes = 0;
 }
 
-bool rawe_txqueue_taken(struct rawe_txqueue *queue, uint32_t bytes)
+/**
+ * A batch that was refused is taken only now: had the queue emptied meanwhile, as the caller did not
+ * run? Then it needs more to last for.
+ */
+static bool has_starved(const struct rawe_txqueue *queue, uint64_t now_ns)
 {
+    return queue->refused && queue->base_bytes != 0 &&
+           (now_ns - queue->seen_ns) * queue->base_bytes > queue->limit_bytes * (uint64_t)QUEUED_NS;
+}
+
+bool rawe_txqueue_taken(struct rawe_txqueue *queue, uint32_t bytes, uint64_t now_ns)
+{
+    const uint64_t most_bytes = queue->base_bytes * (uint64_t)(QUEUED_MAX_NS / QUEUED_NS);
+    const bool starved = has_starved(queue, now_ns) && queue->limit_bytes < most_bytes;
+
+    queue->refused = false;
     queue->drained_bytes += bytes;
-    if (++queue->taken < TAKEN_MAX || queue->limit_bytes >= LIMIT_LONGEST_BYTES) {
+    if (!starved && (++queue->taken < TAKEN_MAX || queue->limit_bytes >= LIMIT_LONGEST_BYTES)) {
         return false;
     }
     queue->taken = 0;
@@ -55,7 +75,9 @@ static void fit(struct rawe_txqueue *queue, uint64_t elapsed_ns)
         queue->drained_bytes * queue->unseen_ns < queue->limit_bytes * elapsed_ns;
 
     if (bytes > queue->limit_bytes || always_busy) {
-        set_limit(queue, bytes > queue->limit_bytes / 2 ? bytes : queue->limit_bytes / 2);
+        const uint64_t least_bytes = queue->limit_bytes - queue->limit_bytes / DECAY_DIVISOR;
+        queue->base_bytes = (uint32_t)(bytes < LIMIT_MAX_BYTES ? bytes : LIMIT_MAX_BYTES);
+        set_limit(queue, bytes > least_bytes ? bytes : least_bytes);
     } else {
         queue->full_ns = 0;
     }
@@ -68,6 +90,7 @@ bool rawe_txqueue_full(struct rawe_txqueue *queue, uint64_t now_ns)
     const bool filled = queue->taken != 0; /* it holds as much each time */
 
     queue->taken = 0;
+    queue->refused = true;
     queue->seen_ns = now_ns;
     queue->unseen_ns = unseen_ns > queue->unseen_ns ? unseen_ns : queue->unseen_ns;
     if (filled && queue->full_ns != 0 && now_ns - queue->full_ns >= QUEUED_NS) {
