@@ -13,6 +13,9 @@
 
 #define BATCH_DATA_BYTES 300000u
 
+/** More than goes without validation. */
+#define VALIDATING_BYTES 20000u
+
 /** The source, and node 1's memory that PUTs go to. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
 static uint32_t batch_handle_index;
@@ -55,7 +58,7 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 TEST(rawe_conn_batch_transmit__puts_of_every_length)
 {
     batch_connect(16);
-    batch_put(1, 1);
+    batch_put(VALIDATING_BYTES, 1);
     size_t frame = rawe_conn_segment_bytes(end(0)), all = sizeof(batch_data);
     const size_t lengths[] = {
         1,          8,          frame - 1,      frame,      frame + 1,  2 * frame,
@@ -73,7 +76,7 @@ TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
     struct unit_send send = {0};
     unsigned frames[4] = {0};
     batch_connect(16);
-    batch_put(1, 1);
+    batch_put(VALIDATING_BYTES, 1);
     size_t bytes = 33 * (size_t)rawe_conn_segment_bytes(end(0)) - 7;
     unsigned before = net.batch_number;
     batch_begin_put(&send, bytes);
@@ -93,7 +96,7 @@ TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
     struct unit_send sends[40];
     memset(sends, 0, sizeof(sends));
     batch_connect(16);
-    batch_put(1, 1);
+    batch_put(VALIDATING_BYTES, 1);
     unit_fill(batch_data, sizeof(batch_data), 9);
     /* Scattered pieces: a batch over two of them would be placed wrongly. */
     for (unsigned i = 0; i < 40; i++) {
@@ -153,7 +156,7 @@ TEST(rawe_conn_batch_transmit__losses_inside_batches)
 TEST(rawe_conn_batch_transmit__link_full_at_every_place)
 {
     batch_connect(8);
-    batch_put(1, 1);
+    batch_put(VALIDATING_BYTES, 1);
     for (unsigned room = 0; room < 45; room++) {
         struct unit_send send = {0};
         unit_fill(batch_data, 60000, room);
@@ -255,7 +258,7 @@ static void send_and_end(bool plain)
     memset(sends, 0, sizeof(sends));
     sends[1].on_done = close_inside;
     batch_connect(10);
-    batch_put(1, 1);
+    batch_put(VALIDATING_BYTES, 1);
     unit_fill(batch_data, sizeof(batch_data), 4);
     unit_send_message(end(1), &sends[0], 1, batch_data, 3000);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
@@ -306,10 +309,9 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
     struct unit_send send = {0};
     batch_connect(10);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
-    batch_begin_put(&send, 100);
+    batch_begin_put(&send, VALIDATING_BYTES);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
-    unsigned count = unit_wire_count(&net);
-    assert_in_range(count, 2, 10);
+    assert_int_equal(unit_wire_count(&net), 2);
     for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal(frame->batch, 1);
         assert_int_equal(fragment_kind(frame), RAWE_FRAGMENT_VALIDATION);
@@ -320,6 +322,38 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 0); /* a validation frame is no message */
     assert_int_equal(counters(1)->messages_received, 0);
+}
+
+TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
+{
+    struct unit_send sends[9];
+    memset(sends, 0, sizeof(sends));
+    batch_connect(10);
+    unit_fill(batch_data, sizeof(batch_data), 1);
+    for (unsigned i = 0; i < 9; i++) {
+        unit_send_message(end(0), &sends[i], 1, batch_data, rawe_conn_segment_bytes(end(0)));
+        assert_int_equal(end(0)->batch, i < 8 ? RAWE_BATCH_UNVALIDATED : RAWE_BATCH_VALIDATING);
+        unit_settle(&net);
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+}
+
+TEST(rawe_conn_batch_validate__what_follows_a_short_message_waits_for_it)
+{
+    struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    batch_connect(10);
+    unit_fill(batch_data, sizeof(batch_data), 1);
+    unit_send_message(end(0), &sends[0], 1, batch_data, 3000);
+    unsigned count = unit_wire_count(&net);
+    unit_send_message(end(0), &sends[1], 2, batch_data, 40000);
+    assert_int_equal(unit_wire_count(&net), count);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
+    unit_settle(&net);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(counters(0)->validations_passed, 1);
+    assert_int_equal(net.node[1].message_count, 2);
 }
 
 TEST(rawe_conn_batch_validate__not_on_the_express_lane)

@@ -83,7 +83,7 @@ static void connect_good(void)
     unit_fill(data, sizeof(data), 5);
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
-    send(10);
+    send(20000); /* more than goes without validation */
     finish();
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     net_fix_window(end(0), 64);

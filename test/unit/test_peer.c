@@ -189,10 +189,13 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
 
 /* rawe_peer_send: early completion */
 
+/** A first message that is not sent before it is known that batches pass. */
+#define VALIDATING_BYTES 20000u
+
 TEST(rawe_peer_send__early_in_one_piece)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true); /* validates batches */
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     struct sent *one = unit_peer_send(5000, true);
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
@@ -212,7 +215,7 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true);
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     net.filter = drop_some;
     struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 60, true));
@@ -228,7 +231,7 @@ TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true);
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 59, true));
     assert_int_equal(one->result, RAWE_PEER_QUEUED);
@@ -242,7 +245,7 @@ TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true);
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     struct sent *one = unit_peer_make(60, 4000, true);
     one->message.send.ordered = true;
@@ -255,7 +258,7 @@ TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 TEST(rawe_peer_send__not_early_when_another_owns_it)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true);
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     struct sent *one = unit_peer_send(5000, false);
     assert_int_equal(one->result, RAWE_PEER_QUEUED);
@@ -317,7 +320,7 @@ TEST(rawe_peer_send__not_complete_while_the_window_is_full)
 TEST(rawe_peer_send__silence_fails_what_is_not_complete)
 {
     unit_peer_connect();
-    unit_peer_send(5000, true);
+    unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
     net.node[1].paused = true;
     struct sent *early = unit_peer_send(5000, true);

@@ -31,8 +31,14 @@
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull
 
-/** Fewer frames would not show whether packets of several frames pass. */
-#define VALIDATION_LEAST_FRAMES 2u
+/** Fewer frames would not show whether packets of several frames pass, more would tell no more. */
+#define VALIDATION_FRAMES 2u
+
+/**
+ * The first frames of a connection go as they are, before validation: a short message or two would wait
+ * a round trip for no gain.
+ */
+#define UNVALIDATED_FRAMES 8u
 
 /**
  * Where batches do not pass, validation is tried again after this time, as what was in the way may be
@@ -182,19 +188,34 @@ static bool undecided(const struct rawe_conn *conn)
            (conn->batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
 }
 
+/** Has the connection sent so little, what is queued included, that it needs no batches yet? */
+static bool has_sent_little(const struct rawe_conn *conn)
+{
+    uint32_t sent = conn->sendwin.next - conn->engine->config.first_sequence;
+    return sent < UNVALIDATED_FRAMES &&
+           conn->queue.bytes <= (UNVALIDATED_FRAMES - sent) * rawe_conn_segment_bytes(conn);
+}
+
+bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn)
+{
+    bool waits = conn->batch == RAWE_BATCH_MIGRATED || (conn->batch == RAWE_BATCH_UNVALIDATED &&
+                                                        possible(conn) && !has_sent_little(conn));
+    return conn->batch == RAWE_BATCH_VALIDATING || (waits && !rawe_sendwin_empty(&conn->sendwin));
+}
+
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
-        conn->sendwin.held != NULL) { /* it was there before, and needs a number */
+        conn->sendwin.held != NULL || /* it was there before, and needs a number */
+        (conn->batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
         return;
     }
     uint32_t whole = rawe_conn_batch_frames(conn);
-    uint32_t room = rawe_conn_window_room(conn);
-    uint32_t frames = whole < room ? whole : room;
-    bool enough = frames == whole || frames >= VALIDATION_LEAST_FRAMES;
+    uint32_t frames = whole < VALIDATION_FRAMES ? whole : VALIDATION_FRAMES;
+    bool enough = rawe_conn_window_room(conn) >= frames;
     struct rawe_txframe *frame = enough ? rawe_txframe_take(&engine->frames, 0) : NULL;
     if (frame == NULL) {
         return;

@@ -404,11 +404,10 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
     return true;
 }
 
-/** May new frames be made? Not until it is known whether they can be batches. */
+/** May new frames be made? Not while they wait until it is known whether they can be batches. */
 static bool may_frame(const struct rawe_conn *conn)
 {
-    return conn->batch != RAWE_BATCH_VALIDATING &&
-           (conn->batch != RAWE_BATCH_MIGRATED || rawe_sendwin_empty(&conn->sendwin));
+    return conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn);
 }
 
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
