@@ -43,6 +43,7 @@ QUICK = (
     ("memory",),
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
+    ("multicast", "--quick"),
     ("overlap/compare", "--quick"),
     ("thread-rate/compare", "--quick"),
     ("window-rate/compare", "--quick"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the baseline programs share: bare frames over AF_PACKET between two hosts. */
+/* What the baseline programs share: bare frames over AF_PACKET between hosts. */
 #ifndef RAWE_BASELINE_H
 #define RAWE_BASELINE_H
 
@@ -9,7 +9,9 @@
 
 #define BASELINE_ETHERTYPE 0x88B6 /* IEEE local experimental 2; rawe itself uses 0x88B5 */
 #define BASELINE_SIZES_MAX 32
+#define BASELINE_RECEIVERS_MAX 255u
 #define BASELINE_MAC_BYTES 6
+#define BASELINE_ADDRESS 0x00000002u /* IPv4 destination of batches for one host */
 #define BASELINE_HEADER_BYTES 24
 #define BASELINE_FRAME_HEADERS (14 + BASELINE_HEADER_BYTES) /* MAC header and ours */
 
@@ -79,8 +81,9 @@ struct baseline_link {
     int mtu; /* bytes */
     uint8_t mac[BASELINE_MAC_BYTES];
     uint8_t peer[BASELINE_MAC_BYTES];
-    bool initiator;   /* runs the tests and prints; the other end answers */
-    uint8_t *scratch; /* a frame being built */
+    uint32_t peer_address; /* IPv4 destination of batches */
+    bool initiator;        /* runs the tests and prints; the other end answers */
+    uint8_t *scratch;      /* a frame being built */
     struct baseline_way_state ways[BASELINE_WAYS];
     uint64_t ended_bytes; /* payload received in the last test, reported again on request */
     uint32_t ended_wrong; /* bytes of it that differ from what was sent */
@@ -93,6 +96,14 @@ struct baseline_options {
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
     bool ways[BASELINE_WAYS]; /* to measure */
+    unsigned receivers;       /* of baseline-multicast's sender; 0: a receiver */
+};
+
+/* What a program is called with. */
+struct baseline_usage {
+    const char *hosts;   /* where it is started, for --help */
+    const char *purpose; /* for --help */
+    bool has_receivers;  /* knows --receivers instead of --way */
 };
 
 /* A message on its way in. */
@@ -108,7 +119,7 @@ struct baseline_inbox {
 
 /* Reads the command line; false after a message or the help text, *status is the exit code. */
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const char *purpose, int *status);
+                            const struct baseline_usage *usage, int *status);
 /* Seconds on the monotonic clock. */
 double baseline_now(void);
 /* The name of a way in output lines. */

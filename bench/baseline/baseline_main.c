@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both programs do: find the other end, run the tests there are, or answer them. */
+/* What the programs between two hosts do: find the other end, run the tests there are, or answer them. */
 #include "baseline.h"
 
 #include <sched.h>
@@ -89,7 +89,8 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
     struct baseline_options options;
     struct baseline_link link;
     int status;
-    if (!baseline_options_parse(&options, argc, argv, program->purpose, &status)) {
+    const struct baseline_usage usage = {.hosts = "two hosts", .purpose = program->purpose};
+    if (!baseline_options_parse(&options, argc, argv, &usage, &status)) {
         return status;
     }
     baseline_link_open(&link, &options);

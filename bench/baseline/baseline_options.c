@@ -23,21 +23,24 @@ const char *baseline_way_name(enum baseline_way way)
     return names[way];
 }
 
-static void print_help(const char *program, const char *purpose)
+static void print_help(const char *program, const struct baseline_usage *usage)
 {
-    printf("Usage: %s [options], started on two hosts at about the same time\n"
+    printf("Usage: %s [options], started on %s at about the same time\n"
            "%s\n"
            "\n"
            "  --interface NAME  network interface (the first Ethernet one that is up)\n"
-           "  --way WAY         frames, tcp-gso, tcp-ring or all: what to send (all)\n"
+           "%s"
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
-           "  --wait S          how long to wait for the other host (20)\n"
+           "  --wait S          how long to wait for other hosts (20)\n"
            "  --help            this text\n"
            "\n"
            "Needs CAP_NET_RAW. The hosts find each other by a broadcast on the interface; one of\n"
            "them prints a line of name=value pairs for each size and way.\n",
-           program, purpose);
+           program, usage->hosts, usage->purpose,
+           usage->has_receivers
+               ? "  --receivers N     send to N hosts, where it runs without this option\n"
+               : "  --way WAY         frames, tcp-gso, tcp-ring or all: what to send (all)\n");
 }
 
 static bool parse_sizes(struct baseline_options *options, const char *text)
@@ -73,6 +76,14 @@ static bool parse_way(struct baseline_options *options, const char *text)
     return any;
 }
 
+static bool parse_receivers(const char *text, unsigned *receivers)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    *receivers = (unsigned)number;
+    return end != text && *end == '\0' && number >= 1 && number <= BASELINE_RECEIVERS_MAX;
+}
+
 static bool parse_seconds(const char *text, double *seconds)
 {
     char *end;
@@ -81,7 +92,7 @@ static bool parse_seconds(const char *text, double *seconds)
 }
 
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const char *purpose, int *status)
+                            const struct baseline_usage *usage, int *status)
 {
     *options =
         (struct baseline_options){.seconds = 0.1, .wait_seconds = 20, .ways = {true, true, true}};
@@ -91,7 +102,7 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool good = true;
         if (strcmp(name, "--help") == 0) {
-            print_help(argv[0], purpose);
+            print_help(argv[0], usage);
             *status = 0;
             return false;
         }
@@ -99,7 +110,7 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
             good = false;
         } else if (strcmp(name, "--interface") == 0) {
             options->interface = value;
-        } else if (strcmp(name, "--way") == 0) {
+        } else if (!usage->has_receivers && strcmp(name, "--way") == 0) {
             good = parse_way(options, value);
         } else if (strcmp(name, "--sizes") == 0) {
             good = parse_sizes(options, value);
@@ -107,6 +118,8 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
             good = parse_seconds(value, &options->seconds);
         } else if (strcmp(name, "--wait") == 0) {
             good = parse_seconds(value, &options->wait_seconds);
+        } else if (usage->has_receivers && strcmp(name, "--receivers") == 0) {
+            good = parse_receivers(value, &options->receivers);
         } else {
             good = false;
         }
