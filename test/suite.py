@@ -37,6 +37,7 @@ BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
 QUICK = (
     ("imb-runs/compare", "--quick", "--check"),
+    ("imb-runs/compare", "--quick", "--check", "--benchmarks", "Bcast,Barrier", "--hosts", "16"),
     ("nas-runs/compare", "--quick"),
     ("app-runs/compare", "--quick"),
     ("instructions",),

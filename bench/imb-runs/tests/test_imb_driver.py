@@ -43,6 +43,7 @@ def test_parse__defaults():
 
 def test_parse__hosts_give_the_ranks():
     assert parse("--hosts", "4").groups == [(4, 4)]
+    assert parse("--hosts", "16", "--suite", "collectives").groups == [(16, 16)]
     assert parse("--hosts", "4", "--np", "8").groups == [(8, 4)]
     assert parse("--transports", "vader", "--hosts", "1", "--np", "2").groups == [(2, 1)]
 
