@@ -6,7 +6,7 @@
  *
  *   cluster_plan     what a run is, and what it takes at best
  *   cluster_net      links, switch, queues
- *   cluster_host     a process: its engine, how it receives and when it wakes
+ *   cluster_rank     a process: its engine, how it receives and when it wakes
  *   cluster_traffic  messages: who sends them when, as ob1 would
  *   cluster_run      a run from beginning to end, and its result
  *   cluster_report   a line for each run
@@ -14,7 +14,7 @@
 #ifndef CLUSTER_H
 #define CLUSTER_H
 
-#include "cluster_host.h"
+#include "cluster_rank.h"
 #include "cluster_net.h"
 #include "cluster_plan.h"
 #include "cluster_traffic.h"
@@ -26,9 +26,9 @@ struct cluster {
     uint64_t now_ns;
     struct sim_events events;
     struct cluster_net net;
-    struct cluster_host *hosts;
+    struct cluster_rank *ranks;
     struct cluster_traffic traffic;
-    /** All messages are read from one place and written to another, by all hosts. */
+    /** All messages are read from one place and written to another, by all ranks. */
     uint8_t *payload, *sink;
     bool ending; /**< connections are being closed: nothing is transmitted any more */
 };

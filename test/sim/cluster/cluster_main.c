@@ -23,7 +23,7 @@ struct list {
 
 struct command {
     struct cluster_plan plan;
-    struct list hosts, sizes, buffers, rates, seeds;
+    struct list hosts, ranks, sizes, buffers, rates, seeds;
     enum cluster_form form;
 };
 
@@ -39,8 +39,11 @@ static void usage(FILE *out)
         "  --traffic NAME        incast: each host sends a message to the first one (default);\n"
         "                        outcast: the first one sends a message to each host;\n"
         "                        all-to-all: each sends one to each; permutation: each sends\n"
-        "                        and receives one; streams: incast without end\n"
+        "                        and receives one; streams: incast without end. With several\n"
+        "                        ranks, all do so: in incast and outcast to and from the rank\n"
+        "                        of the same number on the first host\n"
         "  --hosts LIST          2 to %u (default 9)\n"
+        "  --ranks LIST          of each host, 1 to %u (default 1): they share its NIC\n"
         "  --size LIST           bytes of a message, 1 to 4MiB (default 64KiB)\n"
         "  --rate LIST           of the links in b/s: 10M to 400G (default 25G)\n"
         "  --port-buffer LIST    bytes that a port of the switch buffers (default 1MB)\n"
@@ -59,7 +62,7 @@ static void usage(FILE *out)
         "\n"
         "Values may have a unit: kB, MB, KiB, MiB for bytes; M, G for rates.\n"
         "Exit code: 0 all messages have arrived, 1 some have not, 2 wrong usage.\n",
-        CLUSTER_HOSTS_MAX);
+        CLUSTER_HOSTS_MAX, CLUSTER_RANKS_MAX);
 }
 
 static _Noreturn void wrong(const char *option, const char *value, const char *want)
@@ -140,6 +143,7 @@ static enum cluster_pattern parse_traffic(const char *value)
 static const struct option options_known[] = {
     {"traffic", required_argument, NULL, 't'},
     {"hosts", required_argument, NULL, 'n'},
+    {"ranks", required_argument, NULL, 'R'},
     {"leaf-hosts", required_argument, NULL, 'l'},
     {"spines", required_argument, NULL, 'P'},
     {"size", required_argument, NULL, 's'},
@@ -169,6 +173,9 @@ static void parse_option(struct command *command, int option)
         break;
     case 'n':
         parse_list(&command->hosts, "hosts", optarg, 2, CLUSTER_HOSTS_MAX);
+        break;
+    case 'R':
+        parse_list(&command->ranks, "ranks", optarg, 1, CLUSTER_RANKS_MAX);
         break;
     case 'l':
         plan->leaf_hosts = (uint32_t)parse_one("leaf-hosts", optarg, 1, CLUSTER_HOSTS_MAX);
@@ -252,8 +259,8 @@ static uint64_t pick(const struct list *list, unsigned *number)
 static unsigned run_all(const struct command *command)
 {
     struct cluster_plan plan = command->plan;
-    unsigned runs = command->hosts.count * command->sizes.count * command->rates.count *
-                    command->buffers.count * command->seeds.count;
+    unsigned runs = command->hosts.count * command->ranks.count * command->sizes.count *
+                    command->rates.count * command->buffers.count * command->seeds.count;
     unsigned incomplete = 0;
 
     for (unsigned i = 0; i < runs; i++) {
@@ -261,6 +268,7 @@ static unsigned run_all(const struct command *command)
         plan.seed = pick(&command->seeds, &number);
         plan.port_bytes = pick(&command->buffers, &number);
         plan.rate_mbps = pick(&command->rates, &number) / 1000000;
+        plan.ranks = (uint32_t)pick(&command->ranks, &number);
         plan.hosts = (uint32_t)pick(&command->hosts, &number);
         plan.size_bytes = (uint32_t)pick(&command->sizes, &number);
         incomplete += !run(command->form, &plan);
@@ -280,6 +288,7 @@ int main(int argc, char **argv)
                  .duration_ns = 100000000,
                  .merges = true},
         .hosts = {{9}, 1},
+        .ranks = {{1}, 1},
         .sizes = {{64 * 1024}, 1},
         .buffers = {{1000000}, 1},
         .rates = {{25000000000}, 1},

@@ -6,6 +6,7 @@
 #include "cluster_net.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "net_harness.h"
 #include "sim_random.h"
@@ -24,14 +25,19 @@ void cluster_frame_free(struct cluster_frame *frame)
     net_delete(frame);
 }
 
+static uint32_t wire_bytes(const struct cluster_frame *frame)
+{
+    return cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
+}
+
 /*
  * Numbers of links: hosts to leaves, leaves to hosts, leaves to spines (by leaf, then spine), spines to
  * leaves (by spine, then leaf).
  */
 
-static uint32_t link_to_host(const struct cluster_plan *plan, uint32_t host)
+static uint32_t link_to_host(const struct cluster_plan *plan, uint32_t rank)
 {
-    return plan->hosts + host;
+    return plan->hosts + rank / plan->ranks;
 }
 
 static uint32_t link_to_spine(const struct cluster_plan *plan, uint32_t leaf, uint32_t spine)
@@ -57,7 +63,8 @@ static uint32_t choose_spine(const struct cluster_plan *plan, const struct clust
 static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_frame *frame,
                           uint32_t at)
 {
-    uint32_t from_leaf = frame->from / plan->leaf_hosts, to_leaf = frame->to / plan->leaf_hosts;
+    uint32_t leaf_ranks = plan->leaf_hosts * plan->ranks;
+    uint32_t from_leaf = frame->from / leaf_ranks, to_leaf = frame->to / leaf_ranks;
 
     if (from_leaf == to_leaf || at >= link_to_leaf(plan, 0, 0)) {
         return link_to_host(plan, frame->to);
@@ -73,7 +80,7 @@ unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32
     const struct cluster_frame frame = {.from = from, .to = to, .batch = batch};
     unsigned count = 1;
 
-    links[0] = from;
+    links[0] = from / plan->ranks;
     while (links[count - 1] != link_to_host(plan, to)) {
         links[count] = next_link(plan, &frame, links[count - 1]);
         count++;
@@ -81,117 +88,129 @@ unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32
     return count;
 }
 
-void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
-                      struct sim_events *events)
+static struct cluster_fifo *fifos_new(uint32_t count)
 {
-    uint32_t count = link_to_leaf(plan, plan->spines, 0);
+    struct cluster_fifo *queues = net_new(count * sizeof(*queues));
 
-    *net = (struct cluster_net){
-        .plan = plan,
-        .events = events,
-        .links = net_new(count * sizeof(*net->links)),
-        .link_count = count,
-    };
     for (uint32_t i = 0; i < count; i++) {
-        net->links[i] = (struct cluster_link){.tail = &net->links[i].first};
+        queues[i] = (struct cluster_fifo){.tail = &queues[i].first};
     }
+    return queues;
 }
 
-static struct cluster_frame *link_take(struct cluster_link *link)
+static void fifo_put(struct cluster_fifo *queue, struct cluster_frame *frame)
 {
-    struct cluster_frame *frame = link->first;
+    frame->next = NULL;
+    *queue->tail = frame;
+    queue->tail = &frame->next;
+}
+
+static struct cluster_frame *fifo_take(struct cluster_fifo *queue)
+{
+    struct cluster_frame *frame = queue->first;
 
     if (frame != NULL) {
-        link->first = frame->next;
-        if (link->first == NULL) {
-            link->tail = &link->first;
+        queue->first = frame->next;
+        if (queue->first == NULL) {
+            queue->tail = &queue->first;
         }
     }
     return frame;
 }
 
-void cluster_net_free(struct cluster_net *net)
+static void fifos_free(struct cluster_fifo *queues, uint32_t count)
 {
     struct cluster_frame *frame;
 
-    for (uint32_t i = 0; i < net->link_count; i++) {
-        while ((frame = link_take(&net->links[i])) != NULL) {
+    for (uint32_t i = 0; i < count; i++) {
+        while ((frame = fifo_take(&queues[i])) != NULL) {
             cluster_frame_free(frame);
         }
     }
-    net_delete(net->links);
+    net_delete(queues);
 }
 
-static uint64_t waiting_bytes(const struct cluster_net *net, const struct cluster_link *link,
-                              uint64_t now_ns)
+void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
+                      struct sim_events *events)
 {
-    uint64_t now_ps = now_ns * 1000;
-    return link->free_ps <= now_ps ? 0 : (link->free_ps - now_ps) * net->plan->rate_mbps / 8000000;
+    uint32_t links = link_to_leaf(plan, plan->spines, 0), ranks = cluster_plan_ranks(plan);
+
+    *net = (struct cluster_net){
+        .plan = plan,
+        .events = events,
+        .link_count = links,
+        .waiting = fifos_new(links),
+        .arriving = fifos_new(ranks),
+        .free_ps = net_new(links * sizeof(*net->free_ps)),
+        .nic_bytes = net_new(ranks * sizeof(*net->nic_bytes)),
+    };
+    memset(net->free_ps, 0, links * sizeof(*net->free_ps));
+    memset(net->nic_bytes, 0, ranks * sizeof(*net->nic_bytes));
 }
 
-/** The first frame on a link will come to the switch at its end, unless that is a host. */
-static void expect_at_switch(struct cluster_net *net, uint32_t number)
+void cluster_net_free(struct cluster_net *net)
 {
-    bool to_host = number >= link_to_host(net->plan, 0) && number < link_to_spine(net->plan, 0, 0);
+    fifos_free(net->waiting, net->link_count);
+    fifos_free(net->arriving, cluster_plan_ranks(net->plan));
+    net_delete(net->free_ps);
+    net_delete(net->nic_bytes);
+}
 
-    if (!to_host) {
-        sim_events_push(net->events, (struct sim_event){.at_ns = net->links[number].first->at_ns,
-                                                        .kind = CLUSTER_EVENT_SWITCH,
-                                                        .node = number});
-    }
+/** The first frame on a link to a switch will come there. */
+static void expect_at_switch(struct cluster_net *net, uint32_t link)
+{
+    sim_events_push(net->events, (struct sim_event){.at_ns = net->waiting[link].first->at_ns,
+                                                    .kind = CLUSTER_EVENT_SWITCH,
+                                                    .node = link});
 }
 
 /** Transmit a frame behind those that wait. */
-static void link_put(struct cluster_net *net, uint32_t number, struct cluster_frame *frame,
+static void link_put(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
                      uint64_t now_ns)
 {
-    struct cluster_link *link = &net->links[number];
-    uint32_t wire_bytes = cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
-    uint64_t begin_ps = link->free_ps > now_ns * 1000 ? link->free_ps : now_ns * 1000;
-    bool first = link->first == NULL;
+    bool last = link == link_to_host(net->plan, frame->to);
+    struct cluster_fifo *queue = last ? &net->arriving[frame->to] : &net->waiting[link];
+    uint64_t *free_ps = &net->free_ps[link];
+    uint64_t begin_ps = *free_ps > now_ns * 1000 ? *free_ps : now_ns * 1000;
+    bool first = queue->first == NULL;
 
-    link->free_ps = begin_ps + cluster_plan_transmit_ps(net->plan, wire_bytes);
-    frame->at_ns = (link->free_ps + 999) / 1000 + net->plan->wire_ns;
-    frame->next = NULL;
-    *link->tail = frame;
-    link->tail = &frame->next;
-    if (first) {
-        expect_at_switch(net, number);
+    *free_ps = begin_ps + cluster_plan_transmit_ps(net->plan, wire_bytes(frame));
+    frame->at_ns = (*free_ps + 999) / 1000 + net->plan->wire_ns;
+    fifo_put(queue, frame);
+    if (first && !last) {
+        expect_at_switch(net, link);
     }
-}
-
-uint64_t cluster_net_waiting_bytes(const struct cluster_net *net, uint32_t host, uint64_t now_ns)
-{
-    return waiting_bytes(net, &net->links[host], now_ns);
 }
 
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns)
 {
-    link_put(net, frame->from, frame, now_ns);
+    net->nic_bytes[frame->from][frame->batch] += wire_bytes(frame);
+    link_put(net, frame->from / net->plan->ranks, frame, now_ns);
 }
 
 /** A frame comes to a port: the length of its queue, in bytes. */
-static uint64_t queue_sample(struct cluster_net *net, const struct cluster_link *port,
-                             uint64_t now_ns)
+static uint64_t queue_sample(struct cluster_net *net, uint32_t port, uint64_t now_ns)
 {
     struct cluster_queues *queues = &net->queues;
-    uint64_t bytes = waiting_bytes(net, port, now_ns);
-    uint64_t bin = bytes * CLUSTER_QUEUE_BINS / (net->plan->port_bytes + 1);
+    uint64_t now_ps = now_ns * 1000, free_ps = net->free_ps[port];
+    uint64_t bytes = free_ps <= now_ps ? 0 : (free_ps - now_ps) * net->plan->rate_mbps / 8000000;
 
     queues->frames++;
-    queues->bins[bin]++;
+    queues->bins[bytes * CLUSTER_QUEUE_BINS / (net->plan->port_bytes + 1)]++;
     return bytes;
 }
 
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns)
 {
-    struct cluster_frame *frame = link_take(&net->links[link]);
+    struct cluster_frame *frame = fifo_take(&net->waiting[link]);
     uint32_t port = next_link(net->plan, frame, link);
-    uint64_t bytes = queue_sample(net, &net->links[port], now_ns) +
-                     cluster_plan_wire_bytes(frame->len_bytes, frame->batch);
+    uint64_t bytes = queue_sample(net, port, now_ns) + wire_bytes(frame);
 
-    if (net->links[link].first != NULL) {
+    if (net->waiting[link].first != NULL) {
         expect_at_switch(net, link);
+    }
+    if (link < net->plan->hosts) {
+        net->nic_bytes[frame->from][frame->batch] -= wire_bytes(frame);
     }
     if (bytes > net->plan->port_bytes) {
         net->queues.dropped++;
@@ -203,17 +222,15 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t no
     return port == link_to_host(net->plan, frame->to) ? frame->to : UINT32_MAX;
 }
 
-uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t host)
+uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank)
 {
-    const struct cluster_link *link = &net->links[link_to_host(net->plan, host)];
-    return link->first != NULL ? link->first->at_ns : UINT64_MAX;
+    const struct cluster_frame *first = net->arriving[rank].first;
+    return first != NULL ? first->at_ns : UINT64_MAX;
 }
 
-struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t host, uint64_t now_ns)
+struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t rank, uint64_t now_ns)
 {
-    return cluster_net_arrival_ns(net, host) <= now_ns
-               ? link_take(&net->links[link_to_host(net->plan, host)])
-               : NULL;
+    return cluster_net_arrival_ns(net, rank) <= now_ns ? fifo_take(&net->arriving[rank]) : NULL;
 }
 
 uint64_t cluster_queues_p999_bytes(const struct cluster_queues *queues,

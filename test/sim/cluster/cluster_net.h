@@ -23,8 +23,8 @@
 /** A frame under way. */
 struct cluster_frame {
     struct cluster_frame *next;
-    uint64_t at_ns; /**< when it comes to the end of the link that it is on */
-    uint32_t from, to;
+    uint64_t at_ns;     /**< when it comes to the end of the link that it is on */
+    uint32_t from, to;  /**< ranks */
     uint32_t len_bytes; /**< Ethernet header included, as core counts */
     bool batch;         /**< it has a batch header */
     const uint8_t
@@ -37,10 +37,8 @@ struct cluster_frame *cluster_frame_new(uint32_t from, uint32_t to, uint32_t len
                                         uint32_t bytes_count);
 void cluster_frame_free(struct cluster_frame *frame);
 
-/** A link, with the queue in front of it. */
-struct cluster_link {
+struct cluster_fifo {
     struct cluster_frame *first, **tail;
-    uint64_t free_ps; /**< when all that was put on it has been transmitted */
 };
 
 /** Lengths of the ports' queues, as the frames see that come to them: bins of equal width. */
@@ -55,8 +53,11 @@ struct cluster_queues {
 struct cluster_net {
     const struct cluster_plan *plan;
     struct sim_events *events;
-    struct cluster_link *links; /**< by number: hosts' NICs first, then ports */
-    uint32_t link_count;
+    uint32_t link_count;           /**< numbers of links: hosts' NICs first, then ports */
+    uint64_t *free_ps;             /**< when all that was put on a link has been transmitted */
+    struct cluster_fifo *waiting;  /**< frames on a link, or in the queue in front, to a switch */
+    struct cluster_fifo *arriving; /**< frames that are on their last link, by rank */
+    uint32_t (*nic_bytes)[2];      /**< what the NIC still has of a rank: frames, and of batches */
     struct cluster_queues queues;
 };
 
@@ -74,19 +75,17 @@ void cluster_net_free(struct cluster_net *net);
 unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
                           uint32_t links[CLUSTER_PATH_LINKS_MAX]);
 
-/** Bytes that wait in a host's NIC. */
-uint64_t cluster_net_waiting_bytes(const struct cluster_net *net, uint32_t host, uint64_t now_ns);
-/** A host sends a frame, which is taken over. */
+/** A rank sends a frame, which is taken over. */
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns);
 /**
  * CLUSTER_EVENT_SWITCH: the first frame on a link goes to the next port, or is dropped. Returns the
- * host that it is on its last link to; UINT32_MAX: it is not.
+ * rank if it is on its last link; UINT32_MAX: it is not.
  */
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
-/** When the next frame arrives at a host, or has arrived; UINT64_MAX: none is under way. */
-uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t host);
+/** When the next frame arrives for a rank, or has arrived; UINT64_MAX: none is under way. */
+uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank);
 /** The next frame, which the caller frees, where it has arrived; or NULL. */
-struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t host, uint64_t now_ns);
+struct cluster_frame *cluster_net_take(struct cluster_net *net, uint32_t rank, uint64_t now_ns);
 
 /** The length that 99.9 % of the frames at most have found, in bytes. */
 uint64_t cluster_queues_p999_bytes(const struct cluster_queues *queues,

@@ -11,14 +11,15 @@
 #include <stdint.h>
 
 #define CLUSTER_HOSTS_MAX 1000u
+#define CLUSTER_RANKS_MAX 16u
 /** Longest message: what ob1 moves with one PUT (btl_rdma_pipeline_frag_size). */
 #define CLUSTER_MESSAGE_BYTES_MAX (4u << 20)
 
 enum cluster_pattern {
-    CLUSTER_INCAST,      /**< each host sends a message to host 0 */
-    CLUSTER_OUTCAST,     /**< host 0 sends a message to each host */
-    CLUSTER_ALL_TO_ALL,  /**< each host sends a message to each other one */
-    CLUSTER_PERMUTATION, /**< each host sends one message and receives one */
+    CLUSTER_INCAST,      /**< each rank sends a message to its like on host 0 */
+    CLUSTER_OUTCAST,     /**< each of host 0 sends a message to its like on each host */
+    CLUSTER_ALL_TO_ALL,  /**< each rank sends a message to each one of other hosts */
+    CLUSTER_PERMUTATION, /**< each rank sends one message to another host, and receives one */
     CLUSTER_STREAMS,     /**< incast without end: each host sends message after message */
     CLUSTER_PATTERNS
 };
@@ -28,7 +29,8 @@ extern const char *const cluster_pattern_names[CLUSTER_PATTERNS];
 struct cluster_plan {
     uint64_t seed;
     enum cluster_pattern pattern;
-    uint32_t hosts;      /**< 2 to CLUSTER_HOSTS_MAX; one process each */
+    uint32_t hosts;      /**< 2 to CLUSTER_HOSTS_MAX */
+    uint32_t ranks;      /**< processes of each, 1 to CLUSTER_RANKS_MAX */
     uint32_t leaf_hosts; /**< on each leaf switch; at least `hosts`: there is one switch */
     uint32_t spines;     /**< that join the leaves, if there are several; at least 1 */
     uint32_t size_bytes; /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
@@ -74,10 +76,16 @@ bool cluster_plan_in_batches(const struct cluster_plan *plan);
 /** Time in which a link transmits that many messages, in nanoseconds. */
 uint64_t cluster_plan_messages_ns(const struct cluster_plan *plan, uint32_t messages);
 
-/** Hosts that send to host 0 (STREAMS, INCAST). */
-static inline uint32_t cluster_plan_senders(const struct cluster_plan *plan)
+/** Ranks of all hosts. Those of host 0 are the first ones. */
+static inline uint32_t cluster_plan_ranks(const struct cluster_plan *plan)
 {
-    return plan->hosts - (plan->pings ? 2 : 1);
+    return plan->hosts * plan->ranks;
+}
+
+/** The rank that pings, without other traffic of its host; UINT32_MAX: there is none. */
+static inline uint32_t cluster_plan_pinger(const struct cluster_plan *plan)
+{
+    return plan->pings ? cluster_plan_ranks(plan) - plan->ranks : UINT32_MAX;
 }
 
 #endif

@@ -18,7 +18,7 @@ struct column {
     const char *text;
 };
 
-#define COLUMNS 26u
+#define COLUMNS 27u
 
 static double micros(uint64_t ns)
 {
@@ -42,6 +42,7 @@ static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan
     /* clang-format off */
     const struct column filled[COLUMNS] = {
         {"hosts", 5, 0, OF_ALL, plan->hosts, "in the network, receiver and pinging host included"},
+        {"ranks", 5, 0, OF_ALL, plan->ranks, "of each host"},
         {"leaves", 6, 0, OF_ALL, cluster_plan_leaf_count(plan),
          "leaf switches; 1: the only one"},
         {"spines", 6, 0, OF_ALL, plan->spines, "that join them"},

@@ -37,11 +37,11 @@ static void advance(struct cluster *cluster, uint64_t end_ns, bool until_done)
         (void)sim_events_pop(&cluster->events, &event);
         cluster->now_ns = event.at_ns;
         if (event.kind == CLUSTER_EVENT_WAKE) {
-            cluster_host_wake(&cluster->hosts[event.node], event.value);
+            cluster_rank_wake(&cluster->ranks[event.node], event.value);
         } else {
             uint32_t to = cluster_net_forward(&cluster->net, event.node, cluster->now_ns);
             if (to != UINT32_MAX) {
-                cluster_host_expect(&cluster->hosts[to]);
+                cluster_rank_expect(&cluster->ranks[to]);
             }
         }
     }
@@ -54,9 +54,9 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
     cluster->sink = net_new(CLUSTER_MESSAGE_BYTES_MAX);
     memset(cluster->payload, 0, CLUSTER_MESSAGE_BYTES_MAX);
     cluster_net_init(&cluster->net, &cluster->plan, &cluster->events);
-    cluster->hosts = net_new(plan->hosts * sizeof(*cluster->hosts));
-    for (uint32_t i = 0; i < plan->hosts; i++) {
-        cluster_host_init(&cluster->hosts[i], cluster, i);
+    cluster->ranks = net_new(cluster_plan_ranks(plan) * sizeof(*cluster->ranks));
+    for (uint32_t i = 0; i < cluster_plan_ranks(plan); i++) {
+        cluster_rank_init(&cluster->ranks[i], cluster, i);
     }
     cluster_traffic_init(cluster);
 }
@@ -65,23 +65,21 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
 static double finish(struct cluster *cluster)
 {
     size_t before = cluster_memory_bytes();
-    unsigned peers = 0;
+    uint32_t ranks = cluster_plan_ranks(&cluster->plan), peers = 0;
 
     cluster->ending = true;
-    for (uint32_t i = 0; i < cluster->plan.hosts; i++) {
-        cluster_host_close(&cluster->hosts[i]);
+    for (uint32_t i = 0; i < ranks; i++) {
+        cluster_rank_close(&cluster->ranks[i]);
     }
     size_t closed_bytes = before - cluster_memory_bytes();
-    for (uint32_t i = 0; i < cluster->plan.hosts; i++) {
-        for (uint32_t j = 0; j < cluster->plan.hosts; j++) {
-            peers += cluster->hosts[i].peers[j] != NULL;
-        }
-        cluster_host_free(&cluster->hosts[i]);
+    for (uint32_t i = 0; i < ranks; i++) {
+        peers += cluster->ranks[i].peer_count;
+        cluster_rank_free(&cluster->ranks[i]);
     }
     cluster_net_free(&cluster->net);
     cluster_traffic_free(cluster);
     sim_events_free(&cluster->events);
-    net_delete(cluster->hosts);
+    net_delete(cluster->ranks);
     net_delete(cluster->payload);
     net_delete(cluster->sink);
     return (double)closed_bytes / peers + (double)sizeof(struct rawe_peer);
@@ -92,8 +90,8 @@ static struct rawe_counters count(const struct cluster *cluster)
 {
     struct rawe_counters sum = {0};
 
-    for (uint32_t i = 0; i < cluster->plan.hosts; i++) {
-        const struct rawe_counters *counters = &cluster->hosts[i].engine.counters;
+    for (uint32_t i = 0; i < cluster_plan_ranks(&cluster->plan); i++) {
+        const struct rawe_counters *counters = &cluster->ranks[i].engine.counters;
 #define X(name, text) sum.name += counters->name;
         RAWE_COUNTER_LIST(X)
 #undef X
@@ -112,13 +110,14 @@ static struct rawe_counters counted_since(const struct cluster *cluster,
     return now;
 }
 
-/** Jain's index of what host 0 has received from each sender since this was called last. */
+/** Jain's index of what has come of each flow since this was called last. */
 static double fairness(struct cluster *cluster, uint64_t *total_bytes)
 {
     double sum = 0, squares = 0;
 
     for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
-        struct cluster_peer *peer = cluster_host_peer(&cluster->hosts[0], i + 1);
+        struct cluster_pair pair = cluster->traffic.pairs[i];
+        struct cluster_peer *peer = cluster_rank_peer(&cluster->ranks[pair.to], pair.from);
         double bytes = (double)peer->received_bytes;
         *total_bytes += peer->received_bytes;
         peer->received_bytes = 0;
@@ -143,7 +142,7 @@ static void stream(struct cluster *cluster, struct cluster_result *result)
     }
     /* What the port would carry: the ideal time of one message of each is that of its wire bytes. */
     double ideal_ns = (double)(result->ideal_ns - cluster_plan_round_trip_ns(plan));
-    double data_bytes = (double)plan->size_bytes * cluster_plan_senders(plan);
+    double data_bytes = (double)plan->size_bytes * cluster->traffic.pair_count;
     result->utilization = (double)bytes / data_bytes * ideal_ns / (double)(slices * FAIRNESS_NS);
     result->complete = true;
 }

@@ -17,6 +17,9 @@
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
 
+/** Streams of chance that are no rank's. */
+enum { CLUSTER_STREAM_BEGIN = CLUSTER_HOSTS_MAX * CLUSTER_RANKS_MAX, CLUSTER_STREAM_PERMUTE };
+
 enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG };
 
 /* ---- one message ---- */
@@ -37,7 +40,7 @@ static void completed(struct rawe_message *message, enum rawe_status status)
 /** As btl_sendi does, and btl_send where that does not take it. */
 static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_bytes)
 {
-    uint8_t *payload = to->host->cluster->payload;
+    uint8_t *payload = to->rank->cluster->payload;
     struct rawe_message *message;
     enum rawe_peer_result result;
 
@@ -56,7 +59,7 @@ static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_byt
     if (result == RAWE_PEER_COMPLETE && !message->completed_early) {
         released(message);
     } else if (result != RAWE_PEER_COMPLETE && result != RAWE_PEER_QUEUED) {
-        net_fail("messages are taken", "n%u to n%u", to->host->index, to->index);
+        net_fail("messages are taken", "n%u to n%u", to->rank->index, to->index);
     }
 }
 
@@ -70,19 +73,19 @@ static void arrived(struct cluster *cluster, struct cluster_pair pair);
 static void get_done(struct rawe_operation *operation, enum rawe_status status)
 {
     struct get *get = (struct get *)operation;
-    struct cluster_host *host = get->from->host;
+    struct cluster_rank *rank = get->from->rank;
 
     if (status == RAWE_STATUS_DONE) {
         send_message(get->from, TAG_FIN, CONTROL_BYTES);
-        arrived(host->cluster, (struct cluster_pair){get->from->index, host->index});
+        arrived(rank->cluster, (struct cluster_pair){get->from->index, rank->index});
     }
     net_delete(get);
 }
 
 static void get_message(struct cluster_peer *from)
 {
-    const struct cluster *cluster = from->host->cluster;
-    const struct cluster_host *source = &cluster->hosts[from->index];
+    const struct cluster *cluster = from->rank->cluster;
+    const struct cluster_rank *source = &cluster->ranks[from->index];
     struct get *get = net_new(sizeof(*get));
 
     *get = (struct get){
@@ -95,29 +98,31 @@ static void get_message(struct cluster_peer *from)
         .from = from,
     };
     if (!rawe_balance_operate(&from->peer, &get->operation)) {
-        net_fail("messages are taken", "a GET of n%u from n%u", from->host->index, from->index);
+        net_fail("messages are taken", "a GET of n%u from n%u", from->rank->index, from->index);
     }
 }
 
 /* ---- who sends when ---- */
 
-/** Host `from` sends a message to `to` as soon as its program comes to it. */
+/** `from` sends a message to `to` as soon as its program comes to it. */
 static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t at_ns)
 {
-    struct cluster_host *host = &cluster->hosts[pair.from];
+    struct cluster_rank *rank = &cluster->ranks[pair.from];
 
-    cluster_host_peer(host, pair.to)->flow.due = true;
-    host->starts = true;
-    cluster_host_wake_by(host, at_ns);
+    struct cluster_peer *peer = cluster_rank_peer(rank, pair.to);
+
+    peer->next_due = NULL;
+    *rank->due_tail = peer;
+    rank->due_tail = &peer->next_due;
+    cluster_rank_wake_by(rank, at_ns);
 }
 
 static void start_message(struct cluster_peer *to)
 {
-    const struct cluster *cluster = to->host->cluster;
+    const struct cluster *cluster = to->rank->cluster;
     uint32_t size_bytes = cluster->plan.size_bytes;
 
-    to->flow.due = false;
-    to->flow.started_ns = cluster->now_ns;
+    to->started_ns = cluster->now_ns;
     if (size_bytes <= EAGER_BYTES_MAX) {
         send_message(to, TAG_EAGER, size_bytes);
     } else {
@@ -125,37 +130,33 @@ static void start_message(struct cluster_peer *to)
     }
 }
 
-static bool pings(const struct cluster_host *host)
+static void send_ping(struct cluster_rank *rank)
 {
-    const struct cluster_plan *plan = &host->cluster->plan;
-    return plan->pings && host->index == plan->hosts - 1;
+    rank->cluster->traffic.ping_ns = rank->cluster->now_ns;
+    send_message(cluster_rank_peer(rank, 0), TAG_PING, PING_BYTES);
 }
 
-static void send_ping(struct cluster_host *host)
+void cluster_traffic_start(struct cluster_rank *rank)
 {
-    host->cluster->traffic.ping_ns = host->cluster->now_ns;
-    send_message(cluster_host_peer(host, 0), TAG_PING, PING_BYTES);
-}
+    struct cluster *cluster = rank->cluster;
+    struct cluster_peer *peer = rank->due;
 
-void cluster_traffic_start(struct cluster_host *host)
-{
-    /* Each begins with its next neighbor, so that not all send to the same one at first. */
-    for (uint32_t i = 1, hosts = host->cluster->plan.hosts; i < hosts; i++) {
-        struct cluster_peer *peer = host->peers[(host->index + i) % hosts];
-        if (peer != NULL && peer->flow.due) {
-            start_message(peer);
-        }
+    rank->due = NULL;
+    rank->due_tail = &rank->due;
+    for (; peer != NULL; peer = peer->next_due) {
+        start_message(peer);
     }
-    if (pings(host) && host->cluster->traffic.ping_ns == 0) {
-        send_ping(host);
+    if (rank->index == cluster->traffic.pinger) {
+        cluster->traffic.pinger = UINT32_MAX;
+        send_ping(rank);
     }
 }
 
-/** A message of a host to another has arrived. */
+/** A message has arrived. */
 static void arrived(struct cluster *cluster, struct cluster_pair pair)
 {
     struct cluster_traffic *traffic = &cluster->traffic;
-    uint64_t began_ns = cluster->hosts[pair.from].peers[pair.to]->flow.started_ns;
+    uint64_t began_ns = cluster_rank_peer(&cluster->ranks[pair.from], pair.to)->started_ns;
 
     traffic->delivered++;
     cluster_samples_add(&traffic->times_ns, cluster->now_ns - began_ns);
@@ -170,7 +171,7 @@ static void arrived(struct cluster *cluster, struct cluster_pair pair)
 
 void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
 {
-    struct cluster *cluster = from->host->cluster;
+    struct cluster *cluster = from->rank->cluster;
     struct cluster_traffic *traffic = &cluster->traffic;
 
     switch ((enum tag)tag) {
@@ -180,14 +181,14 @@ void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
     case TAG_FIN:
         break;
     case TAG_EAGER:
-        arrived(cluster, (struct cluster_pair){from->index, from->host->index});
+        arrived(cluster, (struct cluster_pair){from->index, from->rank->index});
         break;
     case TAG_PING:
         send_message(from, TAG_PONG, PING_BYTES);
         break;
     case TAG_PONG:
         cluster_samples_add(&traffic->ping_half_ns, (cluster->now_ns - traffic->ping_ns) / 2);
-        send_ping(from->host);
+        send_ping(from->rank);
         break;
     }
 }
@@ -204,7 +205,7 @@ void cluster_traffic_warm(struct cluster *cluster)
 void cluster_traffic_begin(struct cluster *cluster)
 {
     struct cluster_traffic *traffic = &cluster->traffic;
-    struct sim_random random = sim_random_stream(cluster->plan.seed, CLUSTER_HOSTS_MAX + 1);
+    struct sim_random random = sim_random_stream(cluster->plan.seed, CLUSTER_STREAM_BEGIN);
 
     traffic->warming = false;
     traffic->started = traffic->pair_count;
@@ -215,8 +216,8 @@ void cluster_traffic_begin(struct cluster *cluster)
         make_due(cluster, traffic->pairs[i], cluster->now_ns + late_ns);
     }
     if (cluster->plan.pings) {
-        cluster->hosts[cluster->plan.hosts - 1].starts = true;
-        cluster_host_wake_by(&cluster->hosts[cluster->plan.hosts - 1], cluster->now_ns);
+        traffic->pinger = cluster_plan_pinger(&cluster->plan);
+        cluster_rank_wake_by(&cluster->ranks[traffic->pinger], cluster->now_ns);
     }
 }
 
@@ -229,16 +230,25 @@ bool cluster_traffic_done(const struct cluster *cluster)
 
 /* ---- who sends to whom ---- */
 
-/** A permutation without fixed points: one cycle (Sattolo's algorithm). */
-static void permute(struct cluster_traffic *traffic, uint64_t seed)
+static void add_pair(struct cluster_traffic *traffic, uint32_t from, uint32_t to)
 {
-    struct sim_random random = sim_random_stream(seed, CLUSTER_HOSTS_MAX);
+    traffic->pairs[traffic->pair_count++] = (struct cluster_pair){from, to};
+}
 
-    for (uint32_t i = traffic->pair_count - 1; i > 0; i--) {
+/** Ranks with the same number on their hosts: a permutation without fixed points (Sattolo). */
+static void permute(struct cluster_traffic *traffic, const struct cluster_plan *plan, uint32_t rank)
+{
+    struct sim_random random = sim_random_stream(plan->seed, CLUSTER_STREAM_PERMUTE + rank);
+    struct cluster_pair *pairs = &traffic->pairs[traffic->pair_count];
+
+    for (uint32_t i = 0; i < plan->hosts; i++) {
+        add_pair(traffic, i * plan->ranks + rank, i * plan->ranks + rank);
+    }
+    for (uint32_t i = plan->hosts - 1; i > 0; i--) {
         uint32_t other = (uint32_t)sim_random_below(&random, i);
-        uint32_t to = traffic->pairs[i].to;
-        traffic->pairs[i].to = traffic->pairs[other].to;
-        traffic->pairs[other].to = to;
+        uint32_t to = pairs[i].to;
+        pairs[i].to = pairs[other].to;
+        pairs[other].to = to;
     }
 }
 
@@ -246,27 +256,31 @@ void cluster_traffic_init(struct cluster *cluster)
 {
     const struct cluster_plan *plan = &cluster->plan;
     struct cluster_traffic *traffic = &cluster->traffic;
-    uint32_t hosts = plan->hosts;
+    uint32_t ranks = cluster_plan_ranks(plan);
     bool all = plan->pattern == CLUSTER_ALL_TO_ALL;
-    size_t room = all ? (size_t)hosts * (hosts - 1) : hosts;
 
-    *traffic = (struct cluster_traffic){.pairs = net_new(room * sizeof(struct cluster_pair))};
-    for (uint32_t i = 0; i < hosts; i++) {
-        for (uint32_t j = 0; all && j < hosts; j++) {
-            if (i != j) {
-                traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, j};
+    *traffic = (struct cluster_traffic){
+        .pairs = net_new((size_t)ranks * (all ? ranks : 1) * sizeof(struct cluster_pair)),
+        .pinger = UINT32_MAX,
+    };
+    if (plan->pattern == CLUSTER_PERMUTATION) {
+        for (uint32_t i = 0; i < plan->ranks; i++) {
+            permute(traffic, plan, i);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < ranks && i < cluster_plan_pinger(plan); i++) {
+        uint32_t like = i % plan->ranks; /* on host 0 */
+        /* Each begins with its next neighbor, so that not all send to the same one first. */
+        for (uint32_t j = 1; all && j < ranks; j++) {
+            if (i / plan->ranks != (i + j) % ranks / plan->ranks) {
+                add_pair(traffic, i, (i + j) % ranks);
             }
         }
-        if (plan->pattern == CLUSTER_PERMUTATION) {
-            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, i};
-        } else if (plan->pattern == CLUSTER_OUTCAST && i != 0) {
-            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){0, i};
-        } else if (!all && i != 0 && i <= cluster_plan_senders(plan)) {
-            traffic->pairs[traffic->pair_count++] = (struct cluster_pair){i, 0};
+        if (!all && i != like) {
+            bool out = plan->pattern == CLUSTER_OUTCAST;
+            add_pair(traffic, out ? like : i, out ? i : like);
         }
-    }
-    if (plan->pattern == CLUSTER_PERMUTATION) {
-        permute(traffic, plan->seed);
     }
 }
 

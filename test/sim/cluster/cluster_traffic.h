@@ -14,25 +14,21 @@
 #include "cluster_samples.h"
 
 struct cluster;
-struct cluster_host;
+struct cluster_rank;
 struct cluster_peer;
 
-/** Messages of a host to another. */
-struct cluster_flow {
-    bool due;            /**< one begins when the host wakes */
-    uint64_t started_ns; /**< the last one */
-};
-
+/** Ranks. */
 struct cluster_pair {
     uint32_t from, to;
 };
 
 struct cluster_traffic {
-    struct cluster_pair *pairs; /**< who sends to whom, ordered by sender */
+    struct cluster_pair *pairs; /**< who sends to whom */
     uint32_t pair_count;
     uint32_t started;   /**< pairs; by cluster_traffic_warm one after the other */
     uint32_t delivered; /**< messages */
     bool warming;
+    uint32_t pinger;                     /**< this rank has yet to begin; UINT32_MAX: none */
     uint64_t ping_ns;                    /**< when the last ping was sent */
     struct cluster_samples times_ns;     /**< of messages */
     struct cluster_samples ping_half_ns; /**< half round trips of pings */
@@ -51,8 +47,8 @@ bool cluster_traffic_done(const struct cluster *cluster);
 /** How many messages the busiest link carries, of one of each pair. */
 uint32_t cluster_traffic_busiest(const struct cluster *cluster);
 
-/** A host with `starts` is awake: start what is due. */
-void cluster_traffic_start(struct cluster_host *host);
+/** A rank is awake: start what is due. */
+void cluster_traffic_start(struct cluster_rank *rank);
 /** A message has come from a peer. */
 void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag);
 

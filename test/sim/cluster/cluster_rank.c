@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Hosts: see cluster_host.h.
+ * Ranks: see cluster_rank.h.
  */
-#include "cluster_host.h"
+#include "cluster_rank.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "net_packet.h"
 #include "routes/rawe_balance.h"
 
-/** What a NIC and the sockets' send buffers hold before they refuse (SEND_BUFFER_BYTES). */
+/** The send buffer of the socket for frames that are in no batch (rawe_packet.c). */
 #define SEND_BUFFER_BYTES (4u << 20)
 
 /** Packets of different senders that GRO merges at a time (GRO_HASH_BUCKETS). */
@@ -41,25 +41,24 @@ static const struct rawe_engine_config defaults = {
 
 /* ---- sending ---- */
 
-/** The NIC's queue is full. */
-static bool is_full(const struct cluster_host *host)
+/** What the NIC still has of a rank: the kernel charges the socket for it. */
+static uint32_t nic_bytes(const struct cluster_rank *rank, bool batches)
 {
-    const struct cluster *cluster = host->cluster;
-    return cluster_net_waiting_bytes(&cluster->net, host->index, cluster->now_ns) >=
-           SEND_BUFFER_BYTES;
+    return rank->cluster->net.nic_bytes[rank->index][batches];
 }
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    struct cluster_host *host = context;
-    struct cluster *cluster = host->cluster;
+    struct cluster_rank *rank = context;
+    struct cluster *cluster = rank->cluster;
     struct rawe_header header;
     unsigned taken = 0;
 
-    for (; taken < count && !cluster->ending && !is_full(host); taken++) {
+    for (; taken < count && !cluster->ending && nic_bytes(rank, false) < SEND_BUFFER_BYTES;
+         taken++) {
         uint32_t len_bytes = frames[taken].len_bytes;
-        struct cluster_frame *frame = cluster_frame_new(host->index, 0, len_bytes, len_bytes);
-        net_frame_linearize(&host->engine, &frames[taken], frame->bytes, &header);
+        struct cluster_frame *frame = cluster_frame_new(rank->index, 0, len_bytes, len_bytes);
+        net_frame_linearize(&rank->engine, &frames[taken], frame->bytes, &header);
         frame->to = net_index_of(frame->bytes);
         cluster_net_send(&cluster->net, frame, cluster->now_ns);
     }
@@ -72,13 +71,13 @@ static bool lies_in(const uint8_t *data, const uint8_t *memory, size_t len_bytes
 }
 
 /** Where the data of a batch lies that no frame need have a copy of; NULL: nowhere. */
-static const uint8_t *constant_data(const struct cluster_host *host,
+static const uint8_t *constant_data(const struct cluster_rank *rank,
                                     const struct rawe_frame *packet)
 {
     const uint8_t *data = packet->piece_count == 2 ? packet->pieces[1].base : NULL;
     bool constant =
-        data != NULL && (lies_in(data, host->cluster->payload, CLUSTER_MESSAGE_BYTES_MAX) ||
-                         lies_in(data, host->engine.batches.pattern, RAWE_BATCH_BYTES_MAX));
+        data != NULL && (lies_in(data, rank->cluster->payload, CLUSTER_MESSAGE_BYTES_MAX) ||
+                         lies_in(data, rank->engine.batches.pattern, RAWE_BATCH_BYTES_MAX));
     return constant ? data : NULL;
 }
 
@@ -106,22 +105,28 @@ static struct cluster_frame *cut_copied(const struct net_batch *batch, uint32_t 
 
 static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    struct cluster_host *host = context;
-    struct cluster *cluster = host->cluster;
-    const uint8_t *data = constant_data(host, packet);
+    struct cluster_rank *rank = context;
+    struct cluster *cluster = rank->cluster;
+    const uint8_t *data = constant_data(rank, packet);
 
-    if (cluster->ending || is_full(host)) {
-        return cluster->ending;
+    if (cluster->ending) {
+        return true;
     }
+    if (nic_bytes(rank, true) >= rank->txqueue.limit_bytes) {
+        (void)rawe_txqueue_full(&rank->txqueue, cluster->now_ns);
+        return false;
+    }
+    (void)rawe_txqueue_taken(&rank->txqueue, packet->len_bytes, cluster->now_ns);
+    rank->batch_bytes = rawe_txqueue_batch_bytes(&rank->txqueue);
     uint8_t *bytes = net_new(data != NULL ? NET_BATCH_HEAD_BYTES : packet->len_bytes);
     struct net_batch batch = data != NULL
-                                 ? net_batch_describe(&host->engine, packet, segment_bytes, bytes)
-                                 : net_batch_linearize(&host->engine, packet, segment_bytes, bytes);
+                                 ? net_batch_describe(&rank->engine, packet, segment_bytes, bytes)
+                                 : net_batch_linearize(&rank->engine, packet, segment_bytes, bytes);
     for (uint32_t i = 0, count = net_batch_frames(&batch); i < count; i++) {
         struct cluster_frame *frame =
             data != NULL ? cut_constant(&batch, i, data) : cut_copied(&batch, i);
         frame->batch = true;
-        frame->from = host->index;
+        frame->from = rank->index;
         frame->to = net_index_of(frame->bytes);
         cluster_net_send(&cluster->net, frame, cluster->now_ns);
     }
@@ -146,10 +151,10 @@ static void receive_batch(struct rawe_engine *engine, const struct cluster_frame
 }
 
 /** So does a frame, or the packet of `len_bytes` that GRO has made of it and others; it is freed. */
-static void receive_packet(struct cluster_host *host, struct cluster_frame *first,
+static void receive_packet(struct cluster_rank *rank, struct cluster_frame *first,
                            uint32_t len_bytes)
 {
-    struct rawe_engine *engine = &host->engine;
+    struct rawe_engine *engine = &rank->engine;
     uint64_t before_bytes = engine->counters.bytes_received;
 
     if (first->batch) {
@@ -157,7 +162,7 @@ static void receive_packet(struct cluster_host *host, struct cluster_frame *firs
     } else {
         rawe_engine_receive(engine, first->bytes, len_bytes, engine->now_ns);
     }
-    cluster_host_peer(host, first->from)->received_bytes +=
+    cluster_rank_peer(rank, first->from)->received_bytes +=
         engine->counters.bytes_received - before_bytes;
     cluster_frame_free(first);
 }
@@ -170,7 +175,7 @@ struct merging {
 };
 
 /** The packet at `at` goes to the engine. */
-static void merging_finish(struct merging *merging, struct cluster_host *host, unsigned at)
+static void merging_finish(struct merging *merging, struct cluster_rank *rank, unsigned at)
 {
     struct cluster_frame *first = merging->first[at];
     uint32_t len_bytes = merging->len_bytes[at];
@@ -180,11 +185,11 @@ static void merging_finish(struct merging *merging, struct cluster_host *host, u
         merging->first[i] = merging->first[i + 1];
         merging->len_bytes[i] = merging->len_bytes[i + 1];
     }
-    receive_packet(host, first, len_bytes);
+    receive_packet(rank, first, len_bytes);
 }
 
 /** A frame of a batch has arrived: merge it to the packet of the same sender, or begin one. */
-static void merging_put(struct merging *merging, struct cluster_host *host,
+static void merging_put(struct merging *merging, struct cluster_rank *rank,
                         struct cluster_frame *frame)
 {
     unsigned at = 0;
@@ -195,63 +200,63 @@ static void merging_put(struct merging *merging, struct cluster_host *host,
     if (at < merging->count) {
         const struct cluster_frame *first = merging->first[at];
         uint32_t data_bytes = merging->len_bytes[at] - NET_BATCH_HEAD_BYTES;
-        if (host->cluster->plan.merges && frame->data == first->data + data_bytes &&
+        if (rank->cluster->plan.merges && frame->data == first->data + data_bytes &&
             net_batch_joins(first->bytes, merging->len_bytes[at], first->len_bytes, frame->bytes,
                             frame->len_bytes)) {
             merging->len_bytes[at] += frame->len_bytes - NET_BATCH_HEAD_BYTES;
             cluster_frame_free(frame);
             return;
         }
-        merging_finish(merging, host, at);
+        merging_finish(merging, rank, at);
     } else if (merging->count == MERGED_AT_A_TIME) {
-        merging_finish(merging, host, 0);
+        merging_finish(merging, rank, 0);
     }
     merging->first[merging->count] = frame;
     merging->len_bytes[merging->count++] = frame->len_bytes;
 }
 
 /** All that has arrived. */
-static void receive(struct cluster_host *host)
+static void receive(struct cluster_rank *rank)
 {
-    struct cluster *cluster = host->cluster;
+    struct cluster *cluster = rank->cluster;
     struct merging merging = {.count = 0};
     struct cluster_frame *frame;
 
-    while ((frame = cluster_net_take(&cluster->net, host->index, cluster->now_ns)) != NULL) {
+    while ((frame = cluster_net_take(&cluster->net, rank->index, cluster->now_ns)) != NULL) {
         if (frame->batch) {
-            merging_put(&merging, host, frame);
+            merging_put(&merging, rank, frame);
         } else {
-            receive_packet(host, frame, frame->len_bytes);
+            receive_packet(rank, frame, frame->len_bytes);
         }
     }
     while (merging.count != 0) {
-        merging_finish(&merging, host, 0);
+        merging_finish(&merging, rank, 0);
     }
 }
 
 /* ---- progress ---- */
 
-void cluster_host_wake_by(struct cluster_host *host, uint64_t at_ns)
+void cluster_rank_wake_by(struct cluster_rank *rank, uint64_t at_ns)
 {
-    if (at_ns < host->wake_ns) {
-        host->wake_ns = at_ns;
-        sim_events_push(&host->cluster->events, (struct sim_event){.at_ns = at_ns,
+    if (at_ns < rank->wake_ns) {
+        rank->wake_ns = at_ns;
+        sim_events_push(&rank->cluster->events, (struct sim_event){.at_ns = at_ns,
                                                                    .kind = CLUSTER_EVENT_WAKE,
-                                                                   .node = host->index,
-                                                                   .value = ++host->wake_number});
+                                                                   .node = rank->index,
+                                                                   .value = ++rank->wake_number});
     }
 }
 
-void cluster_host_expect(struct cluster_host *host)
+void cluster_rank_expect(struct cluster_rank *rank)
 {
-    const struct cluster *cluster = host->cluster;
-    uint64_t at_ns = cluster_net_arrival_ns(&cluster->net, host->index);
+    const struct cluster *cluster = rank->cluster;
+    uint64_t at_ns = cluster_net_arrival_ns(&cluster->net, rank->index);
     uint64_t host_ns = cluster->plan.host_ns;
 
-    if (!host->expects && at_ns != UINT64_MAX) {
-        host->expects = true;
-        cluster_host_wake_by(
-            host, at_ns + sim_random_between(&host->random, host_ns / 2, host_ns + host_ns / 2));
+    if (!rank->expects && at_ns != UINT64_MAX) {
+        rank->expects = true;
+        cluster_rank_wake_by(
+            rank, at_ns + sim_random_between(&rank->random, host_ns / 2, host_ns + host_ns / 2));
     }
 }
 
@@ -269,43 +274,40 @@ static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
     return tick << RAWE_TIMER_TICK_SHIFT;
 }
 
-static void plan_wake(struct cluster_host *host)
+static void plan_wake(struct cluster_rank *rank)
 {
-    const struct cluster *cluster = host->cluster;
-    uint64_t due_ns = timer_ns(&host->engine.timers);
+    const struct cluster *cluster = rank->cluster;
+    uint64_t due_ns = timer_ns(&rank->engine.timers);
 
-    cluster_host_expect(host);
-    if (rawe_engine_pending(&host->engine)) { /* the NIC was full, or a callback has sent */
-        cluster_host_wake_by(host, cluster->now_ns + cluster->plan.host_ns);
+    cluster_rank_expect(rank);
+    if (rawe_engine_pending(&rank->engine)) { /* the NIC was full, or a callback has sent */
+        cluster_rank_wake_by(rank, cluster->now_ns + cluster->plan.host_ns);
     }
     if (due_ns != UINT64_MAX) {
-        cluster_host_wake_by(host, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
+        cluster_rank_wake_by(rank, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
     }
 }
 
-void cluster_host_wake(struct cluster_host *host, uint64_t number)
+void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
 {
-    struct rawe_engine *engine = &host->engine;
-    uint64_t now_ns = host->cluster->now_ns;
+    struct rawe_engine *engine = &rank->engine;
+    uint64_t now_ns = rank->cluster->now_ns;
 
-    if (number != host->wake_number) {
+    if (number != rank->wake_number) {
         return;
     }
-    host->wake_ns = UINT64_MAX;
-    host->expects = false;
+    rank->wake_ns = UINT64_MAX;
+    rank->expects = false;
     engine->now_ns = now_ns;
-    receive(host);
-    if (host->starts) {
-        host->starts = false;
-        cluster_traffic_start(host);
-    }
+    receive(rank);
+    cluster_traffic_start(rank);
     if (rawe_timer_wheel_due(&engine->timers, now_ns)) {
         rawe_engine_advance(engine, now_ns);
     }
     if (rawe_engine_pending(engine)) {
         rawe_engine_flush(engine, now_ns);
     }
-    plan_wake(host);
+    plan_wake(rank);
 }
 
 /* ---- peers ---- */
@@ -315,21 +317,55 @@ static uint64_t now_ns(void *cluster)
     return ((const struct cluster *)cluster)->now_ns;
 }
 
-struct cluster_peer *cluster_host_peer(struct cluster_host *host, uint32_t index)
+/** Where a peer is, or belongs. */
+static struct cluster_peer **find_peer(const struct cluster_rank *rank, uint32_t index)
 {
-    if (host->peers[index] == NULL) {
+    uint32_t at = index * 0x9E3779B1u; /* Fibonacci hashing */
+
+    do {
+        at = (at + 1) & (rank->peer_room - 1);
+    } while (rank->peers[at] != NULL && rank->peers[at]->index != index);
+    return &rank->peers[at];
+}
+
+/** Make the table of peers larger. */
+static void enlarge(struct cluster_rank *rank, uint32_t room)
+{
+    struct cluster_peer **before = rank->peers;
+    uint32_t before_room = rank->peer_room;
+
+    rank->peers = net_new(room * sizeof(struct cluster_peer *));
+    memset(rank->peers, 0, room * sizeof(struct cluster_peer *));
+    rank->peer_room = room;
+    for (uint32_t i = 0; i < before_room; i++) {
+        if (before[i] != NULL) {
+            *find_peer(rank, before[i]->index) = before[i];
+        }
+    }
+    net_delete(before);
+}
+
+struct cluster_peer *cluster_rank_peer(struct cluster_rank *rank, uint32_t index)
+{
+    struct cluster_peer **at = find_peer(rank, index);
+
+    if (*at == NULL) {
         struct cluster_peer *peer = net_new(sizeof(*peer));
         struct rawe_peer_config config = net_peer_config(index);
-        *peer = (struct cluster_peer){.host = host, .index = index};
-        config.payload_max_bytes = host->engine.config.payload_max_bytes;
+        *peer = (struct cluster_peer){.rank = rank, .index = index};
+        config.payload_max_bytes = rank->engine.config.payload_max_bytes;
         config.owner = peer;
         config.streak_ns = STREAK_NS;
         config.now_ns = now_ns;
-        config.context = host->cluster;
-        rawe_peer_init(&peer->peer, &host->engine, &config);
-        host->peers[index] = peer;
+        config.context = rank->cluster;
+        rawe_peer_init(&peer->peer, &rank->engine, &config);
+        *at = peer;
+        if (2 * ++rank->peer_count > rank->peer_room) {
+            enlarge(rank, 2 * rank->peer_room);
+        }
+        return peer;
     }
-    return host->peers[index];
+    return *at;
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
@@ -345,25 +381,25 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     (void)source_mac;
-    return rawe_peer_conn(&cluster_host_peer(context, from->vpid)->peer, from->lane);
+    return rawe_peer_conn(&cluster_rank_peer(context, from->vpid)->peer, from->lane);
 }
 
 /** Its responder answers at once. */
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     (void)silent_ns;
-    rawe_conn_alive(conn, ((const struct cluster_host *)context)->cluster->now_ns);
+    rawe_conn_alive(conn, ((const struct cluster_rank *)context)->cluster->now_ns);
 }
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct cluster_peer *peer = conn->owner;
     (void)context;
-    net_fail("living peers are never given up", "n%u gives n%u up after %llu ns", peer->host->index,
+    net_fail("living peers are never given up", "n%u gives n%u up after %llu ns", peer->rank->index,
              peer->index, (unsigned long long)silent_ns);
 }
 
-void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint32_t index)
+void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint32_t index)
 {
     static const struct rawe_callbacks callbacks = {
         .deliver = deliver,
@@ -372,50 +408,50 @@ void cluster_host_init(struct cluster_host *host, struct cluster *cluster, uint3
         .failed = failed,
         .long_reply = rawe_balance_reply,
     };
-    uint32_t hosts = cluster->plan.hosts;
     struct rawe_engine_config config = defaults;
 
-    *host = (struct cluster_host){
+    *rank = (struct cluster_rank){
         .cluster = cluster,
         .index = index,
         .random = sim_random_stream(cluster->plan.seed, index),
         .wake_ns = UINT64_MAX,
-        .peers = net_new(hosts * sizeof(struct cluster_peer *)),
+        .due_tail = &rank->due,
     };
-    for (uint32_t i = 0; i < hosts; i++) {
-        host->peers[i] = NULL;
-    }
+    enlarge(rank, 4);
+    rawe_txqueue_init(&rank->txqueue);
+    rank->batch_bytes = rawe_txqueue_batch_bytes(&rank->txqueue);
     net_identify(&config, index);
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
     config.inflow_bytes = cluster->plan.inflow_bytes;
-    net_engine_start(&host->engine, &host->handles, &config, &callbacks, transmit, host,
+    net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
                      cluster->now_ns);
-    if (!net_engine_use_batches(&host->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||
-        !rawe_handle_register(&host->handles, cluster->payload, CLUSTER_MESSAGE_BYTES_MAX,
-                              &host->payload_index, &host->payload_key, RAWE_ACCESS_READ)) {
+    if (!net_engine_use_batches(&rank->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||
+        !rawe_handle_register(&rank->handles, cluster->payload, CLUSTER_MESSAGE_BYTES_MAX,
+                              &rank->payload_index, &rank->payload_key, RAWE_ACCESS_READ)) {
         net_fail("engines start", "n%u has no memory", index);
     }
+    rank->engine.batches.output.longest_bytes = &rank->batch_bytes;
     /* The queue of bulk holds fewer frames than the ring. */
-    rawe_credit_use_bulk(&host->engine.credit, BULK_RECEIVE_FRAMES);
+    rawe_credit_use_bulk(&rank->engine.credit, BULK_RECEIVE_FRAMES);
 }
 
-void cluster_host_close(struct cluster_host *host)
+void cluster_rank_close(struct cluster_rank *rank)
 {
-    for (uint32_t i = 0; i < host->cluster->plan.hosts; i++) {
-        if (host->peers[i] != NULL) {
-            rawe_peer_close(&host->peers[i]->peer);
+    for (uint32_t i = 0; i < rank->peer_room; i++) {
+        if (rank->peers[i] != NULL) {
+            rawe_peer_close(&rank->peers[i]->peer);
         }
     }
 }
 
-void cluster_host_free(struct cluster_host *host)
+void cluster_rank_free(struct cluster_rank *rank)
 {
-    rawe_handle_deregister(&host->handles, host->payload_index, host->payload_key);
-    net_engine_stop(&host->engine);
-    for (uint32_t i = 0; i < host->cluster->plan.hosts; i++) {
-        if (host->peers[i] != NULL) {
-            net_delete(host->peers[i]);
+    rawe_handle_deregister(&rank->handles, rank->payload_index, rank->payload_key);
+    net_engine_stop(&rank->engine);
+    for (uint32_t i = 0; i < rank->peer_room; i++) {
+        if (rank->peers[i] != NULL) {
+            net_delete(rank->peers[i]);
         }
     }
-    net_delete(host->peers);
+    net_delete(rank->peers);
 }
