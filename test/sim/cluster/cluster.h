@@ -8,6 +8,8 @@
  *   cluster_net      links, switch, queues
  *   cluster_rank     a process: its engine, how it receives and when it wakes
  *   cluster_traffic  messages: who sends them when, as ob1 would
+ *   cluster_workload how long they are in W3 and W4
+ *   cluster_fair     what the links allow flows
  *   cluster_run      a run from beginning to end, and its result
  *   cluster_report   a line for each run
  */

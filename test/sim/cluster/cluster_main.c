@@ -23,7 +23,7 @@ struct list {
 
 struct command {
     struct cluster_plan plan;
-    struct list hosts, ranks, sizes, buffers, rates, seeds;
+    struct list hosts, ranks, sizes, buffers, rates, busy, loads, seeds;
     enum cluster_form form;
 };
 
@@ -39,12 +39,20 @@ static void usage(FILE *out)
         "  --traffic NAME        incast: each host sends a message to the first one (default);\n"
         "                        outcast: the first one sends a message to each host;\n"
         "                        all-to-all: each sends one to each; permutation: each sends\n"
-        "                        and receives one; streams: incast without end. With several\n"
-        "                        ranks, all do so: in incast and outcast to and from the rank\n"
-        "                        of the same number on the first host\n"
+        "                        and receives one. With several ranks, all do so: in incast\n"
+        "                        and outcast to and from the rank of the same number on the\n"
+        "                        first host. w3, w4: messages to others at random, as long as\n"
+        "                        those of Homa's workloads\n"
+        "  --duration MS         messages without end, measured for that long; w3, w4: always\n"
+        "                        (default 100 for those)\n"
+        "  --load LIST           w3, w4: percent of the hosts' links (default 60)\n"
         "  --hosts LIST          2 to %u (default 9)\n"
         "  --ranks LIST          of each host, 1 to %u (default 1): they share its NIC\n"
         "  --size LIST           bytes of a message, 1 to 4MiB (default 64KiB)\n"
+        "  --leaf-hosts COUNT    hosts of a leaf switch (default: there is one switch)\n"
+        "  --spines COUNT        that join the leaves (default 1)\n"
+        "  --spray               each frame takes a spine at random; else all of a connection\n"
+        "                        take the same\n"
         "  --rate LIST           of the links in b/s: 10M to 400G (default 25G)\n"
         "  --port-buffer LIST    bytes that a port of the switch buffers (default 1MB)\n"
         "  --wire-delay NS       delay of a link (default 500)\n"
@@ -54,13 +62,14 @@ static void usage(FILE *out)
         "  --inflow BYTES        btl_rawe_inflow_bytes (default 0)\n"
         "  --no-merge            receivers do not merge frames of batches\n"
         "  --idle                all pairs have exchanged a message before, and rest\n"
-        "  --pings               streams: the last host exchanges messages of 1 KiB with the\n"
-        "                        first one instead\n"
-        "  --duration MS         streams: time of measuring (default 100)\n"
+        "  --pings               without end: all that the last host does is to exchange\n"
+        "                        messages of 1 KiB with the first one, or all by turns (w3, w4)\n"
+        "  --busy LIST           without end: programs that receive compute for that many ns at a\n"
+        "                        time, and half of all time (default 0)\n"
         "  --seed LIST           default 1\n"
         "  --csv                 commas between the values\n"
         "\n"
-        "Values may have a unit: kB, MB, KiB, MiB for bytes; M, G for rates.\n"
+        "Values may have a unit: kB, MB, KiB, MiB for bytes; M, G for rates; us for ns.\n"
         "Exit code: 0 all messages have arrived, 1 some have not, 2 wrong usage.\n",
         CLUSTER_HOSTS_MAX, CLUSTER_RANKS_MAX);
 }
@@ -80,7 +89,7 @@ static bool read_number(const char **value, uint64_t *number)
         uint64_t times;
     } units[] = {
         {"kB", 1000},   {"MB", 1000000},   {"KiB", 1024}, {"MiB", 1024 * 1024},
-        {"M", 1000000}, {"G", 1000000000}, {"", 1},
+        {"M", 1000000}, {"G", 1000000000}, {"us", 1000},  {"", 1},
     };
     char *end;
 
@@ -137,7 +146,7 @@ static enum cluster_pattern parse_traffic(const char *value)
             return (enum cluster_pattern)i;
         }
     }
-    wrong("traffic", value, "incast, outcast, all-to-all, permutation, or streams");
+    wrong("traffic", value, "incast, outcast, all-to-all, permutation, w3, or w4");
 }
 
 static const struct option options_known[] = {
@@ -146,6 +155,9 @@ static const struct option options_known[] = {
     {"ranks", required_argument, NULL, 'R'},
     {"leaf-hosts", required_argument, NULL, 'l'},
     {"spines", required_argument, NULL, 'P'},
+    {"spray", no_argument, NULL, 'y'},
+    {"busy", required_argument, NULL, 'B'},
+    {"load", required_argument, NULL, 'L'},
     {"size", required_argument, NULL, 's'},
     {"rate", required_argument, NULL, 'r'},
     {"port-buffer", required_argument, NULL, 'b'},
@@ -182,6 +194,15 @@ static void parse_option(struct command *command, int option)
         break;
     case 'P':
         plan->spines = (uint32_t)parse_one("spines", optarg, 1, CLUSTER_HOSTS_MAX);
+        break;
+    case 'y':
+        plan->sprays = true;
+        break;
+    case 'B':
+        parse_list(&command->busy, "busy", optarg, 0, 1000000000);
+        break;
+    case 'L':
+        parse_list(&command->loads, "load", optarg, 1, 200);
         break;
     case 's':
         parse_list(&command->sizes, "size", optarg, 1, CLUSTER_MESSAGE_BYTES_MAX);
@@ -260,13 +281,16 @@ static unsigned run_all(const struct command *command)
 {
     struct cluster_plan plan = command->plan;
     unsigned runs = command->hosts.count * command->ranks.count * command->sizes.count *
-                    command->rates.count * command->buffers.count * command->seeds.count;
+                    command->rates.count * command->buffers.count * command->busy.count *
+                    command->loads.count * command->seeds.count;
     unsigned incomplete = 0;
 
     for (unsigned i = 0; i < runs; i++) {
         unsigned number = i;
         plan.seed = pick(&command->seeds, &number);
         plan.port_bytes = pick(&command->buffers, &number);
+        plan.busy_ns = pick(&command->busy, &number);
+        plan.load_percent = (uint32_t)pick(&command->loads, &number);
         plan.rate_mbps = pick(&command->rates, &number) / 1000000;
         plan.ranks = (uint32_t)pick(&command->ranks, &number);
         plan.hosts = (uint32_t)pick(&command->hosts, &number);
@@ -285,12 +309,13 @@ int main(int argc, char **argv)
                  .mtu_bytes = 1500,
                  .wire_ns = 500,
                  .host_ns = 5000,
-                 .duration_ns = 100000000,
                  .merges = true},
         .hosts = {{9}, 1},
         .ranks = {{1}, 1},
         .sizes = {{64 * 1024}, 1},
         .buffers = {{1000000}, 1},
+        .busy = {{0}, 1},
+        .loads = {{60}, 1},
         .rates = {{25000000000}, 1},
         .seeds = {{1}, 1},
     };
@@ -303,9 +328,12 @@ int main(int argc, char **argv)
     if (optind != argc) {
         wrong("", argv[optind], "options only");
     }
+    if (cluster_plan_is_workload(plan) && plan->duration_ns == 0) {
+        plan->duration_ns = 100000000;
+    }
     for (unsigned i = 0; plan->pings && i < command.hosts.count; i++) {
-        if (plan->pattern != CLUSTER_STREAMS || command.hosts.values[i] < 3) {
-            wrong("pings", "", "--traffic streams, and 3 hosts or more");
+        if (plan->duration_ns == 0 || command.hosts.values[i] < 3) {
+            wrong("pings", "", "--duration, and 3 hosts or more");
         }
     }
     cluster_report_head(command.form, plan);

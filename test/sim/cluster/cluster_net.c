@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "net_harness.h"
-#include "sim_random.h"
 
 struct cluster_frame *cluster_frame_new(uint32_t from, uint32_t to, uint32_t len_bytes,
                                         uint32_t bytes_count)
@@ -52,10 +51,10 @@ static uint32_t link_to_leaf(const struct cluster_plan *plan, uint32_t spine, ui
 }
 
 /** The spine that all frames of a connection take; those with a batch header have other ports. */
-static uint32_t choose_spine(const struct cluster_plan *plan, const struct cluster_frame *frame)
+static uint32_t hash_spine(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch)
 {
-    struct sim_random hash = sim_random_stream(
-        plan->seed, (uint64_t)frame->from << 32 | (uint64_t)frame->to << 1 | frame->batch);
+    struct sim_random hash =
+        sim_random_stream(plan->seed, (uint64_t)from << 32 | (uint64_t)to << 1 | batch);
     return (uint32_t)sim_random_below(&hash, plan->spines);
 }
 
@@ -70,14 +69,23 @@ static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_
         return link_to_host(plan, frame->to);
     }
     return at < plan->hosts
-               ? link_to_spine(plan, from_leaf, choose_spine(plan, frame))
+               ? link_to_spine(plan, from_leaf, frame->spine)
                : link_to_leaf(plan, (at - link_to_spine(plan, 0, 0)) % plan->spines, to_leaf);
+}
+
+double cluster_net_capacity(const struct cluster_plan *plan, uint32_t link)
+{
+    return plan->sprays && link >= link_to_spine(plan, 0, 0) ? plan->spines : 1;
 }
 
 unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
                           uint32_t links[CLUSTER_PATH_LINKS_MAX])
 {
-    const struct cluster_frame frame = {.from = from, .to = to, .batch = batch};
+    const struct cluster_frame frame = {
+        .from = from,
+        .to = to,
+        .spine = plan->sprays ? 0 : hash_spine(plan, from, to, batch),
+    };
     unsigned count = 1;
 
     links[0] = from / plan->ranks;
@@ -143,6 +151,7 @@ void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
         .arriving = fifos_new(ranks),
         .free_ps = net_new(links * sizeof(*net->free_ps)),
         .nic_bytes = net_new(ranks * sizeof(*net->nic_bytes)),
+        .random = sim_random_stream(plan->seed, CLUSTER_STREAM_SPRAY),
     };
     memset(net->free_ps, 0, links * sizeof(*net->free_ps));
     memset(net->nic_bytes, 0, ranks * sizeof(*net->nic_bytes));
@@ -184,8 +193,14 @@ static void link_put(struct cluster_net *net, uint32_t link, struct cluster_fram
 
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns)
 {
+    const struct cluster_plan *plan = net->plan;
+
     net->nic_bytes[frame->from][frame->batch] += wire_bytes(frame);
-    link_put(net, frame->from / net->plan->ranks, frame, now_ns);
+    if (plan->spines > 1) {
+        frame->spine = plan->sprays ? (uint32_t)sim_random_below(&net->random, plan->spines)
+                                    : hash_spine(plan, frame->from, frame->to, frame->batch);
+    }
+    link_put(net, frame->from / plan->ranks, frame, now_ns);
 }
 
 /** A frame comes to a port: the length of its queue, in bytes. */

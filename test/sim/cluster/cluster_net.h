@@ -5,7 +5,8 @@
  * drops what it has no room for. All links have the same rate and delay.
  *
  *   host ---> leaf ---> host                    on the same leaf
- *   host ---> leaf ---> spine ---> leaf ---> host    the spine by a hash of the connection (ECMP)
+ *   host ---> leaf ---> spine ---> leaf ---> host    the spine by a hash of the connection (ECMP),
+ *                                                    or at random
  *
  * A link transmits frames one after the other, in order. So when a frame leaves its queue is known when
  * it enters, and the queue's length is the time until the link is free. One event is needed for each
@@ -19,6 +20,7 @@
 
 #include "cluster_plan.h"
 #include "sim_event.h"
+#include "sim_random.h"
 
 /** A frame under way. */
 struct cluster_frame {
@@ -26,6 +28,7 @@ struct cluster_frame {
     uint64_t at_ns;     /**< when it comes to the end of the link that it is on */
     uint32_t from, to;  /**< ranks */
     uint32_t len_bytes; /**< Ethernet header included, as core counts */
+    uint32_t spine;     /**< that it takes if it has to */
     bool batch;         /**< it has a batch header */
     const uint8_t
         *data;       /**< behind the batch header: in `bytes`, or in memory that does not change */
@@ -58,6 +61,7 @@ struct cluster_net {
     struct cluster_fifo *waiting;  /**< frames on a link, or in the queue in front, to a switch */
     struct cluster_fifo *arriving; /**< frames that are on their last link, by rank */
     uint32_t (*nic_bytes)[2];      /**< what the NIC still has of a rank: frames, and of batches */
+    struct sim_random random;      /**< spines */
     struct cluster_queues queues;
 };
 
@@ -71,6 +75,8 @@ void cluster_net_free(struct cluster_net *net);
 
 #define CLUSTER_PATH_LINKS_MAX 4u
 
+/** What a link carries, where that is 1. Spraying makes one wide link of those to and from spines. */
+double cluster_net_capacity(const struct cluster_plan *plan, uint32_t link);
 /** The links that frames of a connection take, those with a batch header or others; returns how many. */
 unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
                           uint32_t links[CLUSTER_PATH_LINKS_MAX]);

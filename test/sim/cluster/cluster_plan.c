@@ -14,9 +14,12 @@
 #define ETHERNET_AROUND_BYTES (4u + 8u + 12u)
 
 const char *const cluster_pattern_names[CLUSTER_PATTERNS] = {
-    [CLUSTER_INCAST] = "incast",         [CLUSTER_OUTCAST] = "outcast",
-    [CLUSTER_ALL_TO_ALL] = "all-to-all", [CLUSTER_PERMUTATION] = "permutation",
-    [CLUSTER_STREAMS] = "streams",
+    [CLUSTER_INCAST] = "incast",
+    [CLUSTER_OUTCAST] = "outcast",
+    [CLUSTER_ALL_TO_ALL] = "all-to-all",
+    [CLUSTER_PERMUTATION] = "permutation",
+    [CLUSTER_W3] = "w3",
+    [CLUSTER_W4] = "w4",
 };
 
 uint32_t cluster_plan_payload_bytes(const struct cluster_plan *plan)
@@ -31,22 +34,26 @@ uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch)
     return (bytes < ETHERNET_LEAST_BYTES ? ETHERNET_LEAST_BYTES : bytes) + ETHERNET_AROUND_BYTES;
 }
 
-bool cluster_plan_in_batches(const struct cluster_plan *plan)
+static bool in_batches(const struct cluster_plan *plan, uint32_t size_bytes)
 {
-    return plan->size_bytes > cluster_plan_payload_bytes(plan) - RAWE_FRAGMENT_MESSAGE_BYTES;
+    return size_bytes > cluster_plan_payload_bytes(plan) - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
-/** A message, in one frame or in batches. */
-static uint64_t message_wire_bytes(const struct cluster_plan *plan)
+bool cluster_plan_in_batches(const struct cluster_plan *plan)
+{
+    return in_batches(plan, plan->size_bytes);
+}
+
+uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t size_bytes)
 {
     uint32_t payload_bytes = cluster_plan_payload_bytes(plan);
     uint32_t segment_bytes =
         payload_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
-    uint32_t full = plan->size_bytes / segment_bytes, rest = plan->size_bytes % segment_bytes;
+    uint32_t full = size_bytes / segment_bytes, rest = size_bytes % segment_bytes;
 
-    if (!cluster_plan_in_batches(plan)) {
+    if (!in_batches(plan, size_bytes)) {
         return cluster_plan_wire_bytes(
-            RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + plan->size_bytes, false);
+            RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + size_bytes, false);
     }
     return (uint64_t)full * cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + segment_bytes, true) +
            (rest != 0 ? cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + rest, true) : 0);
@@ -62,9 +69,4 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan)
 
     return cluster_plan_transmit_ps(plan, links * bytes) / 1000 + 2 * links * plan->wire_ns +
            2 * plan->host_ns;
-}
-
-uint64_t cluster_plan_messages_ns(const struct cluster_plan *plan, uint32_t messages)
-{
-    return cluster_plan_transmit_ps(plan, messages * message_wire_bytes(plan)) / 1000;
 }

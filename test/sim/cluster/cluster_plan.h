@@ -12,15 +12,23 @@
 
 #define CLUSTER_HOSTS_MAX 1000u
 #define CLUSTER_RANKS_MAX 16u
-/** Longest message: what ob1 moves with one PUT (btl_rdma_pipeline_frag_size). */
-#define CLUSTER_MESSAGE_BYTES_MAX (4u << 20)
+/** Longest message: as that of the workloads, more or less. */
+#define CLUSTER_MESSAGE_BYTES_MAX (16u << 20)
+
+/** Streams of chance that are no rank's. */
+enum {
+    CLUSTER_STREAM_BEGIN = CLUSTER_HOSTS_MAX * CLUSTER_RANKS_MAX,
+    CLUSTER_STREAM_SPRAY,
+    CLUSTER_STREAM_PERMUTE, /**< one for each number of a rank on its host */
+};
 
 enum cluster_pattern {
     CLUSTER_INCAST,      /**< each rank sends a message to its like on host 0 */
     CLUSTER_OUTCAST,     /**< each of host 0 sends a message to its like on each host */
     CLUSTER_ALL_TO_ALL,  /**< each rank sends a message to each one of other hosts */
     CLUSTER_PERMUTATION, /**< each rank sends one message to another host, and receives one */
-    CLUSTER_STREAMS,     /**< incast without end: each host sends message after message */
+    CLUSTER_W3,          /**< messages to others at random: cluster_workload.h */
+    CLUSTER_W4,
     CLUSTER_PATTERNS
 };
 
@@ -39,11 +47,14 @@ struct cluster_plan {
     uint64_t port_bytes; /**< that each port of the switch buffers */
     uint64_t wire_ns;    /**< delay of a link */
     uint64_t host_ns; /**< between a frame's arrival and its receipt by the process, on average */
-    uint64_t duration_ns;  /**< STREAMS: for how long they are measured */
+    uint64_t duration_ns;  /**< messages without end are measured for that long; 0: one a pair */
+    uint64_t busy_ns;      /**< for how long programs that receive compute at a time; 0: never */
+    uint32_t load_percent; /**< W3, W4: of the hosts' links */
+    bool sprays;           /**< each frame takes a spine at random */
     bool merges;           /**< the receiver merges frames of a batch */
     bool idle;             /**< all pairs have exchanged a message before, and rest */
     uint64_t inflow_bytes; /**< btl_rawe_inflow_bytes */
-    bool pings; /**< STREAMS: the last host exchanges short messages with host 0 instead */
+    bool pings; /**< without end: all that the last host does is to exchange short messages */
 };
 
 /** Frame payload that the links carry, as core counts it. */
@@ -73,8 +84,13 @@ uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan);
 /** Is a message longer than a frame? */
 bool cluster_plan_in_batches(const struct cluster_plan *plan);
 
-/** Time in which a link transmits that many messages, in nanoseconds. */
-uint64_t cluster_plan_messages_ns(const struct cluster_plan *plan, uint32_t messages);
+/** What a message of that size takes of a link. */
+uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t size_bytes);
+
+static inline bool cluster_plan_is_workload(const struct cluster_plan *plan)
+{
+    return plan->pattern == CLUSTER_W3 || plan->pattern == CLUSTER_W4;
+}
 
 /** Ranks of all hosts. Those of host 0 are the first ones. */
 static inline uint32_t cluster_plan_ranks(const struct cluster_plan *plan)
@@ -82,10 +98,10 @@ static inline uint32_t cluster_plan_ranks(const struct cluster_plan *plan)
     return plan->hosts * plan->ranks;
 }
 
-/** The rank that pings, without other traffic of its host; UINT32_MAX: there is none. */
-static inline uint32_t cluster_plan_pinger(const struct cluster_plan *plan)
+/** All but the last host's, if that pings: its first rank does. */
+static inline uint32_t cluster_plan_senders(const struct cluster_plan *plan)
 {
-    return plan->pings ? cluster_plan_ranks(plan) - plan->ranks : UINT32_MAX;
+    return cluster_plan_ranks(plan) - (plan->pings ? plan->ranks : 0);
 }
 
 #endif

@@ -136,16 +136,22 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
 
 /* ---- receiving ---- */
 
-/** A packet with a batch header goes to the engine; its data is not copied into place. */
+/**
+ * A packet with a batch header goes to the engine. Data is copied into place only where it came with
+ * the frame: bundles of short messages.
+ */
 static void receive_batch(struct rawe_engine *engine, const struct cluster_frame *first,
                           uint32_t len_bytes)
 {
     const uint8_t *source_mac = first->bytes + RAWE_MAC_BYTES;
     const uint8_t *head = first->bytes + RAWE_ETH_HEADER_BYTES;
     uint32_t data_bytes = len_bytes - NET_BATCH_HEAD_BYTES;
-    const uint8_t *place =
+    uint8_t *place =
         rawe_engine_place(engine, source_mac, head, RAWE_BATCH_HEADER_BYTES, data_bytes);
 
+    if (place != NULL && first->data == first->bytes + NET_BATCH_HEAD_BYTES) {
+        memcpy(place, first->data, data_bytes);
+    }
     rawe_engine_receive_batch(engine, source_mac, head, RAWE_BATCH_HEADER_BYTES,
                               place != NULL ? place : first->data, data_bytes, engine->now_ns);
 }
@@ -283,9 +289,23 @@ static void plan_wake(struct cluster_rank *rank)
     if (rawe_engine_pending(&rank->engine)) { /* the NIC was full, or a callback has sent */
         cluster_rank_wake_by(rank, cluster->now_ns + cluster->plan.host_ns);
     }
+    cluster_rank_wake_by(rank, rank->next_ns);
     if (due_ns != UINT64_MAX) {
         cluster_rank_wake_by(rank, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
     }
+}
+
+/** The program is not in MPI: for `busy_ns` each time, and about half of all time. */
+static bool is_busy(struct cluster_rank *rank, uint64_t now_ns)
+{
+    uint64_t busy_ns = rank->receives ? rank->cluster->plan.busy_ns : 0;
+
+    while (busy_ns != 0 && rank->phase_end_ns <= now_ns) {
+        rank->computes = !rank->computes;
+        rank->phase_end_ns +=
+            rank->computes ? busy_ns : sim_random_between(&rank->random, 1, 2 * busy_ns);
+    }
+    return rank->computes;
 }
 
 void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
@@ -297,6 +317,10 @@ void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
         return;
     }
     rank->wake_ns = UINT64_MAX;
+    if (is_busy(rank, now_ns)) {
+        cluster_rank_wake_by(rank, rank->phase_end_ns);
+        return;
+    }
     rank->expects = false;
     engine->now_ns = now_ns;
     receive(rank);
@@ -353,6 +377,7 @@ struct cluster_peer *cluster_rank_peer(struct cluster_rank *rank, uint32_t index
         struct cluster_peer *peer = net_new(sizeof(*peer));
         struct rawe_peer_config config = net_peer_config(index);
         *peer = (struct cluster_peer){.rank = rank, .index = index};
+        peer->messages_tail = &peer->messages;
         config.payload_max_bytes = rank->engine.config.payload_max_bytes;
         config.owner = peer;
         config.streak_ns = STREAK_NS;
@@ -373,8 +398,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 {
     (void)context;
     (void)data;
-    (void)len_bytes;
-    cluster_traffic_deliver(conn->owner, tag);
+    cluster_traffic_deliver(conn->owner, tag, (uint32_t)len_bytes);
 }
 
 static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
@@ -415,6 +439,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
         .index = index,
         .random = sim_random_stream(cluster->plan.seed, index),
         .wake_ns = UINT64_MAX,
+        .next_ns = UINT64_MAX,
+        .phase_end_ns = cluster->now_ns,
         .due_tail = &rank->due,
     };
     enlarge(rank, 4);
@@ -450,6 +476,7 @@ void cluster_rank_free(struct cluster_rank *rank)
     net_engine_stop(&rank->engine);
     for (uint32_t i = 0; i < rank->peer_room; i++) {
         if (rank->peers[i] != NULL) {
+            cluster_traffic_forget(rank->peers[i]);
             net_delete(rank->peers[i]);
         }
     }

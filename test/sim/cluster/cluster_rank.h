@@ -19,11 +19,12 @@ struct cluster;
 /** Another rank, as one of ours reaches it. Owner of the connections. */
 struct cluster_peer {
     struct rawe_peer peer;
-    struct cluster_rank *rank;     /**< ours */
-    uint32_t index;                /**< the other's */
-    struct cluster_peer *next_due; /**< a message to it is due, too */
-    uint64_t started_ns;           /**< the last message to it */
-    uint64_t received_bytes;       /**< data from it, counted once */
+    struct cluster_rank *rank;                         /**< ours */
+    uint32_t index;                                    /**< the other's */
+    struct cluster_peer *next_due;                     /**< messages to it are due, too */
+    uint32_t due;                                      /**< messages to it that are */
+    struct cluster_message *messages, **messages_tail; /**< to it, that have not arrived */
+    uint64_t received_bytes;                           /**< data from it, counted once */
 };
 
 /** Context of its engine. */
@@ -39,10 +40,13 @@ struct cluster_rank {
     struct cluster_peer **peers; /**< hash table by index; its room is a power of two */
     uint32_t peer_count, peer_room;
     struct sim_random random;
-    uint64_t wake_ns;     /**< UINT64_MAX: not before something arrives */
-    uint64_t wake_number; /**< of the event that counts; earlier ones are void */
-    bool expects;         /**< it wakes for the next frame that arrives, or earlier */
-    struct cluster_peer *due, **due_tail; /**< to which a message starts when it wakes */
+    uint64_t wake_ns;      /**< UINT64_MAX: not before something arrives */
+    uint64_t wake_number;  /**< of the event that counts; earlier ones are void */
+    bool expects;          /**< it wakes for the next frame that arrives, or earlier */
+    uint64_t next_ns;      /**< W3, W4: when the next message begins; UINT64_MAX: none does */
+    uint64_t phase_end_ns; /**< until then the program computes, or serves its engine */
+    bool receives, computes;
+    struct cluster_peer *due, **due_tail; /**< to which messages start when it wakes */
 };
 
 /** The progress loop of rank `node` looks at what there is; `value` is its wake_number. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "cluster_fair.h"
 #include "cluster_memory.h"
 #include "net_harness.h"
 
@@ -18,6 +19,8 @@
 #define REST_NS (100 * MS_NS)
 /** Endless flows have found their rates after that. */
 #define SETTLING_NS (20 * MS_NS)
+/** Of each size, to find the median. */
+#define UNLOADED_MESSAGES 15u
 /** Over which the fairness of flows is looked at. */
 #define FAIRNESS_NS (10 * MS_NS)
 /** A run that takes longer is given up: that many times the ideal, and some probes. */
@@ -110,57 +113,133 @@ static struct rawe_counters counted_since(const struct cluster *cluster,
     return now;
 }
 
-/** Jain's index of what has come of each flow since this was called last. */
-static double fairness(struct cluster *cluster, uint64_t *total_bytes)
+/** The flows of a run without end, one for each pair; values by pair. */
+struct flows {
+    double *fair_bytes; /**< that each gets in FAIRNESS_NS if it has its max-min fair rate */
+    double *bytes;      /**< that have come */
+    double jain_index;  /**< the indices of all slices of time, added up */
+};
+
+static void flows_init(struct flows *flows, struct cluster *cluster)
+{
+    const struct cluster_plan *plan = &cluster->plan;
+    uint32_t count = cluster->traffic.pair_count;
+    uint64_t wire_bytes = cluster_plan_message_bytes(plan, plan->size_bytes);
+    double fits_bytes = (double)FAIRNESS_NS * 1000 /
+                        (double)cluster_plan_transmit_ps(plan, wire_bytes) * plan->size_bytes;
+
+    *flows = (struct flows){.fair_bytes = net_new(count * sizeof(double)),
+                            .bytes = net_new(count * sizeof(double))};
+    cluster_fair_rates(cluster, flows->fair_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        struct cluster_pair pair = cluster->traffic.pairs[i];
+        cluster_rank_peer(&cluster->ranks[pair.to], pair.from)->received_bytes = 0;
+        flows->fair_bytes[i] *= fits_bytes;
+        flows->bytes[i] = 0;
+    }
+}
+
+/** FAIRNESS_NS have gone by: Jain's index of what each flow has got of its share. */
+static void flows_sample(struct flows *flows, struct cluster *cluster)
 {
     double sum = 0, squares = 0;
 
     for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
         struct cluster_pair pair = cluster->traffic.pairs[i];
         struct cluster_peer *peer = cluster_rank_peer(&cluster->ranks[pair.to], pair.from);
-        double bytes = (double)peer->received_bytes;
-        *total_bytes += peer->received_bytes;
+        double part = (double)peer->received_bytes / flows->fair_bytes[i];
+        flows->bytes[i] += (double)peer->received_bytes;
         peer->received_bytes = 0;
-        sum += bytes;
-        squares += bytes * bytes;
+        sum += part;
+        squares += part * part;
     }
-    return squares == 0 ? 0 : sum * sum / (cluster->traffic.pair_count * squares);
+    flows->jain_index += squares == 0 ? 0 : sum * sum / (cluster->traffic.pair_count * squares);
 }
 
-/** Endless flows for as long as planned, 10 ms at a time. */
+/** What `slices` of time have come to. */
+static void flows_finish(struct flows *flows, const struct cluster *cluster, double slices,
+                         struct cluster_result *result)
+{
+    double fair = 0, got = 0, of_fair = 0;
+
+    for (uint32_t i = 0; i < cluster->traffic.pair_count; i++) {
+        double fair_bytes = flows->fair_bytes[i] * slices;
+        fair += fair_bytes;
+        got += flows->bytes[i];
+        of_fair += flows->bytes[i] < fair_bytes ? flows->bytes[i] : fair_bytes;
+    }
+    result->utilization = got / fair;
+    result->fair_part = of_fair / fair;
+    result->jain_index = flows->jain_index / slices;
+    net_delete(flows->fair_bytes);
+    net_delete(flows->bytes);
+}
+
+/** Messages without end for as long as planned. */
 static void stream(struct cluster *cluster, struct cluster_result *result)
 {
-    const struct cluster_plan *plan = &cluster->plan;
-    uint64_t slices = plan->duration_ns / FAIRNESS_NS;
-    uint64_t bytes = 0;
+    uint64_t slices = cluster->plan.duration_ns / FAIRNESS_NS;
+    struct flows flows;
 
-    (void)fairness(cluster, &bytes);
-    bytes = 0;
+    flows_init(&flows, cluster);
     for (uint64_t i = 0; i < slices; i++) {
         advance(cluster, cluster->now_ns + FAIRNESS_NS, false);
-        result->jain_index += fairness(cluster, &bytes) / (double)slices;
+        flows_sample(&flows, cluster);
     }
-    /* What the port would carry: the ideal time of one message of each is that of its wire bytes. */
-    double ideal_ns = (double)(result->ideal_ns - cluster_plan_round_trip_ns(plan));
-    double data_bytes = (double)plan->size_bytes * cluster->traffic.pair_count;
-    result->utilization = (double)bytes / data_bytes * ideal_ns / (double)(slices * FAIRNESS_NS);
+    flows_finish(&flows, cluster, (double)slices, result);
+    if (cluster_plan_is_workload(&cluster->plan)) {
+        const struct cluster_traffic *traffic = &cluster->traffic;
+        result->utilization = (double)traffic->delivered_bytes / (double)traffic->begun_bytes;
+    }
     result->complete = true;
+}
+
+/** How long messages take when there is nothing else: medians. */
+static void measure_unloaded(struct cluster *cluster, struct cluster_result *result)
+{
+    const struct cluster_plan *plan = &cluster->plan;
+    struct cluster_traffic *traffic = &cluster->traffic;
+    const struct cluster_workload_size *sizes;
+    unsigned count =
+        cluster_plan_is_workload(plan) ? cluster_workload_sizes(plan->pattern, &sizes) : 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        cluster_traffic_reset(cluster);
+        for (unsigned j = 0; j < UNLOADED_MESSAGES; j++) {
+            const struct cluster_pair pair = {0, cluster_plan_senders(plan) - 1};
+            cluster_traffic_send(cluster, pair, sizes[i].bytes);
+            advance(cluster, cluster->now_ns + SLACK_NS, true);
+        }
+        traffic->unloaded_ns[i] = cluster_samples_quantile(&traffic->times_ns, 500);
+    }
+    if (plan->pings) {
+        cluster_traffic_ping(cluster);
+        advance(cluster, cluster->now_ns + SETTLING_NS, false);
+        result->ping_unloaded_ns = cluster_samples_quantile(&traffic->ping_half_ns, 500);
+    }
+}
+
+static struct cluster_quantiles quantiles(struct cluster_samples *samples)
+{
+    return (struct cluster_quantiles){
+        .p50 = cluster_samples_quantile(samples, 500),
+        .p99 = cluster_samples_quantile(samples, 990),
+        .p999 = cluster_samples_quantile(samples, 999),
+    };
 }
 
 /** What was counted and timed since `before` and `began_ns`. */
 static void evaluate(struct cluster *cluster, const struct rawe_counters *before, uint64_t began_ns,
                      struct cluster_result *result)
 {
-    struct cluster_samples *times_ns = &cluster->traffic.times_ns;
-    struct cluster_samples *ping_half_ns = &cluster->traffic.ping_half_ns;
     const struct cluster_queues *queues = &cluster->net.queues;
 
     result->completion_ns = cluster->now_ns - began_ns;
-    result->message_p50_ns = cluster_samples_quantile(times_ns, 500);
-    result->message_p99_ns = cluster_samples_quantile(times_ns, 990);
-    result->message_p999_ns = cluster_samples_quantile(times_ns, 999);
-    result->ping_p50_ns = cluster_samples_quantile(ping_half_ns, 500);
-    result->ping_p99_ns = cluster_samples_quantile(ping_half_ns, 990);
+    result->message_ns = quantiles(&cluster->traffic.times_ns);
+    result->ping_ns = quantiles(&cluster->traffic.ping_half_ns);
+    for (unsigned i = 0; i < CLUSTER_CLASSES; i++) {
+        result->slowdown[i] = quantiles(&cluster->traffic.slowdowns[i]);
+    }
     result->queue_most_bytes = queues->most_bytes;
     result->queue_p999_bytes = cluster_queues_p999_bytes(queues, &cluster->plan);
     result->dropped_frames = queues->dropped;
@@ -171,9 +250,12 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
 {
     struct cluster cluster;
     struct cluster_result result = {0};
+    bool endless = plan->duration_ns != 0;
 
     start(&cluster, plan);
-    result.ideal_ns = cluster_plan_messages_ns(plan, cluster_traffic_busiest(&cluster)) +
+    double busiest_bytes =
+        cluster_fair_busiest(&cluster) * (double)cluster_plan_message_bytes(plan, plan->size_bytes);
+    result.ideal_ns = cluster_plan_transmit_ps(plan, (uint64_t)busiest_bytes) / 1000 +
                       cluster_plan_round_trip_ns(plan);
     uint64_t most_ns = TIMES_IDEAL_MAX * result.ideal_ns + SLACK_NS;
     if (plan->idle) {
@@ -181,22 +263,23 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
         advance(&cluster, cluster.now_ns + most_ns, true);
         advance(&cluster, cluster.now_ns + REST_NS, false);
     }
+    measure_unloaded(&cluster, &result);
     cluster_traffic_begin(&cluster);
-    if (plan->pattern == CLUSTER_STREAMS) {
+    if (endless) {
         advance(&cluster, cluster.now_ns + SETTLING_NS, false);
     }
     cluster.net.queues = (struct cluster_queues){0};
-    cluster.traffic.ping_half_ns.count = cluster.traffic.times_ns.count = 0;
+    cluster_traffic_reset(&cluster);
     struct rawe_counters before = count(&cluster);
     uint64_t began_ns = cluster.now_ns;
-    if (plan->pattern == CLUSTER_STREAMS) {
+    if (endless) {
         stream(&cluster, &result);
     } else {
         advance(&cluster, cluster.now_ns + most_ns, true);
         result.complete = cluster_traffic_done(&cluster);
     }
     evaluate(&cluster, &before, began_ns, &result);
-    if (plan->pattern != CLUSTER_STREAMS) {
+    if (!endless) {
         advance(&cluster, cluster.now_ns + REST_NS, false); /* until all is acknowledged */
     }
     result.peer_bytes = finish(&cluster);

@@ -5,7 +5,7 @@
  */
 #include "cluster_traffic.h"
 
-#include <string.h>
+#include <math.h>
 
 #include "cluster.h"
 #include "net_harness.h"
@@ -16,9 +16,8 @@
 /** ob1's messages that announce and end a transfer. */
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
-
-/** Streams of chance that are no rank's. */
-enum { CLUSTER_STREAM_BEGIN = CLUSTER_HOSTS_MAX * CLUSTER_RANKS_MAX, CLUSTER_STREAM_PERMUTE };
+/** That each pair has under way when there is no end. */
+#define ENDLESS_MESSAGES 2u
 
 enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG };
 
@@ -63,21 +62,44 @@ static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_byt
     }
 }
 
+/* ---- from start to arrival ---- */
+
+/** A message that has arrived is no longer in the sender's list. */
+static void arrived(struct cluster_peer *from, struct cluster_message *message);
+
+/** The sender's list of messages to a rank. */
+static struct cluster_peer *sender_of(const struct cluster_peer *from)
+{
+    const struct cluster_rank *rank = from->rank;
+    return cluster_rank_peer(&rank->cluster->ranks[from->index], rank->index);
+}
+
+/** The oldest message that is announced next, or is sent at once and has that size. */
+static struct cluster_message *find_message(const struct cluster_peer *from, bool announced,
+                                            uint32_t size_bytes)
+{
+    struct cluster_message *message = sender_of(from)->messages;
+
+    while (announced ? message->announced || message->size_bytes <= EAGER_BYTES_MAX
+                     : message->size_bytes != size_bytes) {
+        message = message->next;
+    }
+    return message;
+}
+
 struct get {
     struct rawe_operation operation; /* first */
     struct cluster_peer *from;
+    struct cluster_message *message;
 };
-
-static void arrived(struct cluster *cluster, struct cluster_pair pair);
 
 static void get_done(struct rawe_operation *operation, enum rawe_status status)
 {
     struct get *get = (struct get *)operation;
-    struct cluster_rank *rank = get->from->rank;
 
     if (status == RAWE_STATUS_DONE) {
         send_message(get->from, TAG_FIN, CONTROL_BYTES);
-        arrived(rank->cluster, (struct cluster_pair){get->from->index, rank->index});
+        arrived(get->from, get->message);
     }
     net_delete(get);
 }
@@ -87,18 +109,37 @@ static void get_message(struct cluster_peer *from)
     const struct cluster *cluster = from->rank->cluster;
     const struct cluster_rank *source = &cluster->ranks[from->index];
     struct get *get = net_new(sizeof(*get));
+    struct cluster_message *message = find_message(from, true, 0);
 
+    message->announced = true;
     *get = (struct get){
         .operation = {.done = get_done,
                       .kind = RAWE_FRAGMENT_GET,
                       .handle_index = source->payload_index,
                       .handle_key = source->payload_key,
-                      .len_bytes = cluster->plan.size_bytes,
+                      .len_bytes = message->size_bytes,
                       .local = cluster->sink},
         .from = from,
+        .message = message,
     };
     if (!rawe_balance_operate(&from->peer, &get->operation)) {
         net_fail("messages are taken", "a GET of n%u from n%u", from->rank->index, from->index);
+    }
+}
+
+static void start_message(struct cluster_peer *to, uint32_t size_bytes, uint64_t began_ns)
+{
+    struct cluster_traffic *traffic = &to->rank->cluster->traffic;
+    struct cluster_message *message = net_new(sizeof(*message));
+
+    *message = (struct cluster_message){.began_ns = began_ns, .size_bytes = size_bytes};
+    *to->messages_tail = message;
+    to->messages_tail = &message->next;
+    traffic->begun_bytes += size_bytes;
+    if (size_bytes <= EAGER_BYTES_MAX) {
+        send_message(to, TAG_EAGER, size_bytes);
+    } else {
+        send_message(to, TAG_RTS, CONTROL_BYTES);
     }
 }
 
@@ -108,32 +149,44 @@ static void get_message(struct cluster_peer *from)
 static void make_due(struct cluster *cluster, struct cluster_pair pair, uint64_t at_ns)
 {
     struct cluster_rank *rank = &cluster->ranks[pair.from];
-
     struct cluster_peer *peer = cluster_rank_peer(rank, pair.to);
 
-    peer->next_due = NULL;
-    *rank->due_tail = peer;
-    rank->due_tail = &peer->next_due;
+    cluster->traffic.begun++;
+    if (peer->due++ == 0) {
+        peer->next_due = NULL;
+        *rank->due_tail = peer;
+        rank->due_tail = &peer->next_due;
+    }
     cluster_rank_wake_by(rank, at_ns);
 }
 
-static void start_message(struct cluster_peer *to)
-{
-    const struct cluster *cluster = to->rank->cluster;
-    uint32_t size_bytes = cluster->plan.size_bytes;
-
-    to->started_ns = cluster->now_ns;
-    if (size_bytes <= EAGER_BYTES_MAX) {
-        send_message(to, TAG_EAGER, size_bytes);
-    } else {
-        send_message(to, TAG_RTS, CONTROL_BYTES);
-    }
-}
-
+/** To host 0; beside W3 and W4 to all others by turns. */
 static void send_ping(struct cluster_rank *rank)
 {
-    rank->cluster->traffic.ping_ns = rank->cluster->now_ns;
-    send_message(cluster_rank_peer(rank, 0), TAG_PING, PING_BYTES);
+    struct cluster_traffic *traffic = &rank->cluster->traffic;
+    uint32_t to = cluster_plan_is_workload(&rank->cluster->plan)
+                      ? traffic->pings++ % cluster_plan_senders(&rank->cluster->plan)
+                      : 0;
+
+    traffic->ping_ns = rank->cluster->now_ns;
+    send_message(cluster_rank_peer(rank, to), TAG_PING, PING_BYTES);
+}
+
+/** W3, W4: a message to any other host. */
+static void start_random(struct cluster_rank *rank)
+{
+    const struct cluster_plan *plan = &rank->cluster->plan;
+    uint32_t senders = cluster_plan_senders(plan);
+    const struct cluster_workload_size *sizes;
+    uint32_t next_host = plan->ranks - rank->index % plan->ranks;
+    uint32_t to =
+        rank->index + next_host + (uint32_t)sim_random_below(&rank->random, senders - plan->ranks);
+    unsigned size = cluster_workload_draw(plan->pattern, &rank->random);
+    double part = (double)sim_random_between(&rank->random, 1, 1u << 30) / (1u << 30);
+
+    (void)cluster_workload_sizes(plan->pattern, &sizes);
+    start_message(cluster_rank_peer(rank, to % senders), sizes[size].bytes, rank->next_ns);
+    rank->next_ns += (uint64_t)(-log(part) * cluster_workload_interval_ns(plan));
 }
 
 void cluster_traffic_start(struct cluster_rank *rank)
@@ -144,7 +197,12 @@ void cluster_traffic_start(struct cluster_rank *rank)
     rank->due = NULL;
     rank->due_tail = &rank->due;
     for (; peer != NULL; peer = peer->next_due) {
-        start_message(peer);
+        for (; peer->due != 0; peer->due--) {
+            start_message(peer, cluster->traffic.size_bytes, cluster->now_ns);
+        }
+    }
+    while (rank->next_ns <= cluster->now_ns) {
+        start_random(rank);
     }
     if (rank->index == cluster->traffic.pinger) {
         cluster->traffic.pinger = UINT32_MAX;
@@ -152,24 +210,54 @@ void cluster_traffic_start(struct cluster_rank *rank)
     }
 }
 
-/** A message has arrived. */
-static void arrived(struct cluster *cluster, struct cluster_pair pair)
+/** W3, W4. */
+static void sample_slowdown(struct cluster_traffic *traffic, const struct cluster_plan *plan,
+                            uint32_t size_bytes, uint64_t time_ns)
 {
-    struct cluster_traffic *traffic = &cluster->traffic;
-    uint64_t began_ns = cluster_rank_peer(&cluster->ranks[pair.from], pair.to)->started_ns;
+    const struct cluster_workload_size *sizes;
+    enum cluster_class class = size_bytes > EAGER_BYTES_MAX   ? CLUSTER_LONG
+                               : size_bytes > plan->mtu_bytes ? CLUSTER_EAGER
+                                                              : CLUSTER_SHORT;
+    unsigned i = 0;
 
-    traffic->delivered++;
-    cluster_samples_add(&traffic->times_ns, cluster->now_ns - began_ns);
-    if (!traffic->warming) {
-        if (cluster->plan.pattern == CLUSTER_STREAMS) {
-            make_due(cluster, pair, cluster->now_ns);
-        }
-    } else if (traffic->started < traffic->pair_count) {
-        make_due(cluster, traffic->pairs[traffic->started++], cluster->now_ns);
+    (void)cluster_workload_sizes(plan->pattern, &sizes);
+    while (sizes[i].bytes != size_bytes) {
+        i++;
+    }
+    if (traffic->unloaded_ns[i] != 0) {
+        cluster_samples_add(&traffic->slowdowns[class], 1000 * time_ns / traffic->unloaded_ns[i]);
     }
 }
 
-void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
+static void arrived(struct cluster_peer *from, struct cluster_message *message)
+{
+    struct cluster *cluster = from->rank->cluster;
+    struct cluster_traffic *traffic = &cluster->traffic;
+    struct cluster_peer *sender = sender_of(from);
+    struct cluster_message **at = &sender->messages;
+    uint64_t time_ns = cluster->now_ns - message->began_ns;
+
+    while (*at != message) {
+        at = &(*at)->next;
+    }
+    *at = message->next;
+    if (*at == NULL) {
+        sender->messages_tail = at;
+    }
+    traffic->delivered++;
+    traffic->delivered_bytes += message->size_bytes;
+    cluster_samples_add(&traffic->times_ns, time_ns);
+    if (cluster_plan_is_workload(&cluster->plan)) {
+        sample_slowdown(traffic, &cluster->plan, message->size_bytes, time_ns);
+    } else if (traffic->endless) {
+        make_due(cluster, (struct cluster_pair){from->index, from->rank->index}, cluster->now_ns);
+    } else if (traffic->started < traffic->pair_count) {
+        make_due(cluster, traffic->pairs[traffic->started++], cluster->now_ns);
+    }
+    net_delete(message);
+}
+
+void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag, uint32_t len_bytes)
 {
     struct cluster *cluster = from->rank->cluster;
     struct cluster_traffic *traffic = &cluster->traffic;
@@ -181,7 +269,7 @@ void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
     case TAG_FIN:
         break;
     case TAG_EAGER:
-        arrived(cluster, (struct cluster_pair){from->index, from->rank->index});
+        arrived(from, find_message(from, false, len_bytes));
         break;
     case TAG_PING:
         send_message(from, TAG_PONG, PING_BYTES);
@@ -193,39 +281,71 @@ void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag)
     }
 }
 
+void cluster_traffic_forget(struct cluster_peer *to)
+{
+    while (to->messages != NULL) {
+        struct cluster_message *message = to->messages;
+        to->messages = message->next;
+        net_delete(message);
+    }
+}
+
 void cluster_traffic_warm(struct cluster *cluster)
 {
-    struct cluster_traffic *traffic = &cluster->traffic;
+    cluster->traffic.started = 1;
+    make_due(cluster, cluster->traffic.pairs[0], cluster->now_ns);
+}
 
-    traffic->warming = true;
-    traffic->started = 1;
-    make_due(cluster, traffic->pairs[0], cluster->now_ns);
+void cluster_traffic_send(struct cluster *cluster, struct cluster_pair pair, uint32_t size_bytes)
+{
+    cluster->traffic.size_bytes = size_bytes;
+    make_due(cluster, pair, cluster->now_ns);
+}
+
+void cluster_traffic_ping(struct cluster *cluster)
+{
+    cluster->traffic.pinger = cluster_plan_senders(&cluster->plan);
+    cluster_rank_wake_by(&cluster->ranks[cluster->traffic.pinger], cluster->now_ns);
 }
 
 void cluster_traffic_begin(struct cluster *cluster)
 {
+    const struct cluster_plan *plan = &cluster->plan;
     struct cluster_traffic *traffic = &cluster->traffic;
-    struct sim_random random = sim_random_stream(cluster->plan.seed, CLUSTER_STREAM_BEGIN);
+    struct sim_random random = sim_random_stream(plan->seed, CLUSTER_STREAM_BEGIN);
 
-    traffic->warming = false;
     traffic->started = traffic->pair_count;
-    traffic->delivered = 0;
-    traffic->times_ns.count = 0;
+    traffic->endless = plan->duration_ns != 0;
     for (uint32_t i = 0; i < traffic->pair_count; i++) {
-        uint64_t late_ns = sim_random_below(&random, cluster->plan.host_ns + 1);
-        make_due(cluster, traffic->pairs[i], cluster->now_ns + late_ns);
+        uint64_t late_ns = sim_random_below(&random, plan->host_ns + 1);
+        cluster->ranks[traffic->pairs[i].to].receives = true;
+        for (unsigned j = 0; j < (traffic->endless ? ENDLESS_MESSAGES : 1); j++) {
+            make_due(cluster, traffic->pairs[i], cluster->now_ns + late_ns);
+        }
     }
-    if (cluster->plan.pings) {
-        traffic->pinger = cluster_plan_pinger(&cluster->plan);
-        cluster_rank_wake_by(&cluster->ranks[traffic->pinger], cluster->now_ns);
+    for (uint32_t i = 0; cluster_plan_is_workload(plan) && i < cluster_plan_senders(plan); i++) {
+        struct cluster_rank *rank = &cluster->ranks[i];
+        rank->receives = true;
+        rank->next_ns = cluster->now_ns +
+                        sim_random_below(&random, (uint64_t)cluster_workload_interval_ns(plan));
+        cluster_rank_wake_by(rank, rank->next_ns);
     }
 }
 
 bool cluster_traffic_done(const struct cluster *cluster)
 {
-    const struct cluster_traffic *traffic = &cluster->traffic;
-    bool endless = cluster->plan.pattern == CLUSTER_STREAMS && !traffic->warming;
-    return !endless && traffic->delivered == traffic->pair_count;
+    return cluster->traffic.delivered == cluster->traffic.begun;
+}
+
+void cluster_traffic_reset(struct cluster *cluster)
+{
+    struct cluster_traffic *traffic = &cluster->traffic;
+
+    traffic->begun_bytes = traffic->delivered_bytes = 0;
+    traffic->times_ns.count = traffic->ping_half_ns.count = 0;
+    for (unsigned i = 0; i < CLUSTER_CLASSES; i++) {
+        traffic->slowdowns[i].count = 0;
+    }
 }
 
 /* ---- who sends to whom ---- */
@@ -261,15 +381,19 @@ void cluster_traffic_init(struct cluster *cluster)
 
     *traffic = (struct cluster_traffic){
         .pairs = net_new((size_t)ranks * (all ? ranks : 1) * sizeof(struct cluster_pair)),
+        .size_bytes = plan->size_bytes,
         .pinger = UINT32_MAX,
     };
+    if (cluster_plan_is_workload(plan)) {
+        return;
+    }
     if (plan->pattern == CLUSTER_PERMUTATION) {
         for (uint32_t i = 0; i < plan->ranks; i++) {
             permute(traffic, plan, i);
         }
         return;
     }
-    for (uint32_t i = 0; i < ranks && i < cluster_plan_pinger(plan); i++) {
+    for (uint32_t i = 0; i < cluster_plan_senders(plan); i++) {
         uint32_t like = i % plan->ranks; /* on host 0 */
         /* Each begins with its next neighbor, so that not all send to the same one first. */
         for (uint32_t j = 1; all && j < ranks; j++) {
@@ -284,29 +408,12 @@ void cluster_traffic_init(struct cluster *cluster)
     }
 }
 
-uint32_t cluster_traffic_busiest(const struct cluster *cluster)
-{
-    const struct cluster_traffic *traffic = &cluster->traffic;
-    uint32_t *messages = net_new(cluster->net.link_count * sizeof(*messages));
-    uint32_t path[CLUSTER_PATH_LINKS_MAX], most = 0;
-
-    memset(messages, 0, cluster->net.link_count * sizeof(*messages));
-    for (uint32_t i = 0; i < traffic->pair_count; i++) {
-        unsigned links =
-            cluster_net_path(&cluster->plan, traffic->pairs[i].from, traffic->pairs[i].to,
-                             cluster_plan_in_batches(&cluster->plan), path);
-        for (unsigned j = 0; j < links; j++) {
-            messages[path[j]]++;
-            most = messages[path[j]] > most ? messages[path[j]] : most;
-        }
-    }
-    net_delete(messages);
-    return most;
-}
-
 void cluster_traffic_free(struct cluster *cluster)
 {
     net_delete(cluster->traffic.pairs);
     cluster_samples_free(&cluster->traffic.times_ns);
     cluster_samples_free(&cluster->traffic.ping_half_ns);
+    for (unsigned i = 0; i < CLUSTER_CLASSES; i++) {
+        cluster_samples_free(&cluster->traffic.slowdowns[i]);
+    }
 }
