@@ -55,6 +55,8 @@ static void usage(FILE *out)
         "                        take the same\n"
         "  --rate LIST           of the links in b/s: 10M to 400G (default 25G)\n"
         "  --port-buffer LIST    bytes that a port of the switch buffers (default 1MB)\n"
+        "  --shared-buffer BYTES that the ports of a switch share: each takes no more than is\n"
+        "                        free, and than --port-buffer\n"
         "  --wire-delay NS       delay of a link (default 500)\n"
         "  --host-delay NS       from a frame's arrival to its receipt, on average: each takes\n"
         "                        half of it to one and a half, by the seed (default 5000)\n"
@@ -161,6 +163,7 @@ static const struct option options_known[] = {
     {"size", required_argument, NULL, 's'},
     {"rate", required_argument, NULL, 'r'},
     {"port-buffer", required_argument, NULL, 'b'},
+    {"shared-buffer", required_argument, NULL, 'H'},
     {"wire-delay", required_argument, NULL, 'w'},
     {"host-delay", required_argument, NULL, 'd'},
     {"mtu", required_argument, NULL, 'm'},
@@ -212,6 +215,9 @@ static void parse_option(struct command *command, int option)
         break;
     case 'b':
         parse_list(&command->buffers, "port-buffer", optarg, 10000, 1u << 30);
+        break;
+    case 'H':
+        plan->shared_bytes = parse_one("shared-buffer", optarg, 10000, 1u << 30);
         break;
     case 'w':
         plan->wire_ns = parse_one("wire-delay", optarg, 0, 1000000000);

@@ -73,6 +73,18 @@ static uint32_t next_link(const struct cluster_plan *plan, const struct cluster_
                : link_to_leaf(plan, (at - link_to_spine(plan, 0, 0)) % plan->spines, to_leaf);
 }
 
+/** The switch that a port belongs to. */
+static uint32_t switch_of(const struct cluster_plan *plan, uint32_t port)
+{
+    if (port < link_to_spine(plan, 0, 0)) {
+        return (port - plan->hosts) / plan->leaf_hosts;
+    }
+    uint32_t leaf_count = cluster_plan_leaf_count(plan);
+    return port < link_to_leaf(plan, 0, 0)
+               ? (port - link_to_spine(plan, 0, 0)) / plan->spines
+               : leaf_count + (port - link_to_leaf(plan, 0, 0)) / leaf_count;
+}
+
 double cluster_net_capacity(const struct cluster_plan *plan, uint32_t link)
 {
     return plan->sprays && link >= link_to_spine(plan, 0, 0) ? plan->spines : 1;
@@ -142,6 +154,7 @@ void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
                       struct sim_events *events)
 {
     uint32_t links = link_to_leaf(plan, plan->spines, 0), ranks = cluster_plan_ranks(plan);
+    uint32_t switches = cluster_plan_leaf_count(plan) + plan->spines;
 
     *net = (struct cluster_net){
         .plan = plan,
@@ -151,10 +164,12 @@ void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
         .arriving = fifos_new(ranks),
         .free_ps = net_new(links * sizeof(*net->free_ps)),
         .nic_bytes = net_new(ranks * sizeof(*net->nic_bytes)),
+        .shared_bytes = net_new(switches * sizeof(*net->shared_bytes)),
         .random = sim_random_stream(plan->seed, CLUSTER_STREAM_SPRAY),
     };
     memset(net->free_ps, 0, links * sizeof(*net->free_ps));
     memset(net->nic_bytes, 0, ranks * sizeof(*net->nic_bytes));
+    memset(net->shared_bytes, 0, switches * sizeof(*net->shared_bytes));
 }
 
 void cluster_net_free(struct cluster_net *net)
@@ -163,6 +178,7 @@ void cluster_net_free(struct cluster_net *net)
     fifos_free(net->arriving, cluster_plan_ranks(net->plan));
     net_delete(net->free_ps);
     net_delete(net->nic_bytes);
+    net_delete(net->shared_bytes);
 }
 
 /** The first frame on a link to a switch will come there. */
@@ -215,6 +231,36 @@ static uint64_t queue_sample(struct cluster_net *net, uint32_t port, uint64_t no
     return bytes;
 }
 
+/**
+ * Has a port room for a queue of that length? Each has its own buffer, and where the switch's is
+ * shared, too, no more of that than is free (dynamic thresholds, Choudhury and Hahne 1998, alpha 1).
+ */
+static bool has_room(const struct cluster_net *net, uint32_t port, uint64_t bytes)
+{
+    const struct cluster_plan *plan = net->plan;
+    uint64_t used_bytes = net->shared_bytes[switch_of(plan, port)];
+
+    return bytes <= plan->port_bytes &&
+           (plan->shared_bytes == 0 || bytes + used_bytes <= plan->shared_bytes);
+}
+
+/** A frame has been put on a port's link: it is in the shared buffer until it has left. */
+static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
+{
+    uint32_t number = switch_of(net->plan, port);
+
+    net->shared_bytes[number] += bytes;
+    sim_events_push(net->events, (struct sim_event){.at_ns = (net->free_ps[port] + 999) / 1000,
+                                                    .kind = CLUSTER_EVENT_LEFT,
+                                                    .node = number,
+                                                    .value = bytes});
+}
+
+void cluster_net_left(struct cluster_net *net, uint32_t number, uint64_t bytes)
+{
+    net->shared_bytes[number] -= bytes;
+}
+
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns)
 {
     struct cluster_frame *frame = fifo_take(&net->waiting[link]);
@@ -227,13 +273,16 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t no
     if (link < net->plan->hosts) {
         net->nic_bytes[frame->from][frame->batch] -= wire_bytes(frame);
     }
-    if (bytes > net->plan->port_bytes) {
+    if (!has_room(net, port, bytes)) {
         net->queues.dropped++;
         cluster_frame_free(frame);
         return UINT32_MAX;
     }
     net->queues.most_bytes = bytes > net->queues.most_bytes ? bytes : net->queues.most_bytes;
     link_put(net, port, frame, now_ns);
+    if (net->plan->shared_bytes != 0) {
+        share(net, port, wire_bytes(frame));
+    }
     return port == link_to_host(net->plan, frame->to) ? frame->to : UINT32_MAX;
 }
 

@@ -56,9 +56,10 @@ struct cluster_queues {
 struct cluster_net {
     const struct cluster_plan *plan;
     struct sim_events *events;
-    uint32_t link_count;           /**< numbers of links: hosts' NICs first, then ports */
-    uint64_t *free_ps;             /**< when all that was put on a link has been transmitted */
-    struct cluster_fifo *waiting;  /**< frames on a link, or in the queue in front, to a switch */
+    uint32_t link_count;          /**< numbers of links: hosts' NICs first, then ports */
+    uint64_t *free_ps;            /**< when all that was put on a link has been transmitted */
+    struct cluster_fifo *waiting; /**< frames on a link, or in the queue in front, to a switch */
+    uint64_t *shared_bytes; /**< that a switch has of its shared buffer in use; leaves first */
     struct cluster_fifo *arriving; /**< frames that are on their last link, by rank */
     uint32_t (*nic_bytes)[2];      /**< what the NIC still has of a rank: frames, and of batches */
     struct sim_random random;      /**< spines */
@@ -67,6 +68,8 @@ struct cluster_net {
 
 /** A frame has come to the switch at the end of link `node`: see cluster_net_forward. */
 #define CLUSTER_EVENT_SWITCH 0u
+/** `value` bytes have left switch `node`: see cluster_net_left. */
+#define CLUSTER_EVENT_LEFT 2u
 
 void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
                       struct sim_events *events);
@@ -88,6 +91,8 @@ void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint
  * rank if it is on its last link; UINT32_MAX: it is not.
  */
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
+/** CLUSTER_EVENT_LEFT. */
+void cluster_net_left(struct cluster_net *net, uint32_t number, uint64_t bytes);
 /** When the next frame arrives for a rank, or has arrived; UINT64_MAX: none is under way. */
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank);
 /** The next frame, which the caller frees, where it has arrived; or NULL. */

@@ -37,15 +37,16 @@ extern const char *const cluster_pattern_names[CLUSTER_PATTERNS];
 struct cluster_plan {
     uint64_t seed;
     enum cluster_pattern pattern;
-    uint32_t hosts;      /**< 2 to CLUSTER_HOSTS_MAX */
-    uint32_t ranks;      /**< processes of each, 1 to CLUSTER_RANKS_MAX */
-    uint32_t leaf_hosts; /**< on each leaf switch; at least `hosts`: there is one switch */
-    uint32_t spines;     /**< that join the leaves, if there are several; at least 1 */
-    uint32_t size_bytes; /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
-    uint32_t mtu_bytes;  /**< of all links */
-    uint64_t rate_mbps;  /**< of all links */
-    uint64_t port_bytes; /**< that each port of the switch buffers */
-    uint64_t wire_ns;    /**< delay of a link */
+    uint32_t hosts;        /**< 2 to CLUSTER_HOSTS_MAX */
+    uint32_t ranks;        /**< processes of each, 1 to CLUSTER_RANKS_MAX */
+    uint32_t leaf_hosts;   /**< on each leaf switch; at least `hosts`: there is one switch */
+    uint32_t spines;       /**< that join the leaves, if there are several; at least 1 */
+    uint32_t size_bytes;   /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
+    uint32_t mtu_bytes;    /**< of all links */
+    uint64_t rate_mbps;    /**< of all links */
+    uint64_t port_bytes;   /**< that each port of a switch buffers, at most */
+    uint64_t shared_bytes; /**< that the ports of a switch share; 0: they do not */
+    uint64_t wire_ns;      /**< delay of a link */
     uint64_t host_ns; /**< between a frame's arrival and its receipt by the process, on average */
     uint64_t duration_ns;  /**< messages without end are measured for that long; 0: one a pair */
     uint64_t busy_ns;      /**< for how long programs that receive compute at a time; 0: never */
