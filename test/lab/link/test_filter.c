@@ -112,6 +112,22 @@ TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
     }
 }
 
+/** What is sent to a group of hosts belongs to none of these sockets. */
+TEST(attach__refuses_frames_to_groups)
+{
+    static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
+                                              RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
+    static const uint8_t group[6] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
+    uint8_t bad[FRAME_BYTES_MAX];
+
+    fixture_renew(&net, 20000);
+    for (unsigned i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+        make(bad, uses[i]);
+        memcpy(bad, group, sizeof group);
+        check_only_good(uses[i], bad, length_for(uses[i]));
+    }
+}
+
 /** A foreign TCP segment may have the right bytes where a batch has its port, key and type. */
 TEST(attach__bulk_refuses_other_ipv4_packets)
 {
