@@ -796,3 +796,120 @@ TEST(rawe_batch_decode__parts_must_lie_in_their_message)
         assert_refused(&batch, 1000, RAWE_DECODE_LENGTH);
     }
 }
+
+static const struct rawe_group_header sample_group = {.type = RAWE_GROUP_DATA,
+                                                      .flags = RAWE_FLAG_RESENT,
+                                                      .sender = 0x1234,
+                                                      .key = 0x89ABCDEF,
+                                                      .id = 0x1122334455667788,
+                                                      .sequence = 0xFFFFFFFE,
+                                                      .payload_bytes = 0x0203,
+                                                      .acked_root = 0x0405,
+                                                      .acknowledgement = 0x80000001,
+                                                      .total_bytes = 0x00010203};
+
+static enum rawe_decode_result decode_group(const struct rawe_group_header *header,
+                                            size_t len_bytes, struct rawe_group_header *decoded)
+{
+    uint8_t bytes[2048] = {0};
+    rawe_group_header_encode(bytes, header);
+    uint8_t *copy = unit_exactly(bytes, len_bytes);
+    enum rawe_decode_result result = rawe_group_header_decode(decoded, copy, len_bytes);
+    free(copy);
+    return result;
+}
+
+TEST(rawe_group_header_encode__every_byte_in_its_place)
+{
+    static const uint8_t expected[RAWE_GROUP_HEADER_BYTES] = {
+        0x8A, 0x10, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0x11, 0x22, 0x33,
+        0x44, 0x55, 0x66, 0x77, 0x88, 0xFF, 0xFF, 0xFF, 0xFE, 0x02, 0x03,
+        0x04, 0x05, 0x80, 0x00, 0x00, 0x01, 0x00, 0x01, 0x02, 0x03,
+    };
+    uint8_t out[RAWE_GROUP_HEADER_BYTES];
+    rawe_group_header_encode(out, &sample_group);
+    assert_memory_equal(out, expected, sizeof(expected));
+}
+
+TEST(rawe_group_header_decode__gives_back_what_was_encoded)
+{
+    struct rawe_group_header decoded = {0};
+    assert_int_equal(decode_group(&sample_group, RAWE_GROUP_HEADER_BYTES + 0x0203, &decoded),
+                     RAWE_DECODE_OK);
+    assert_memory_equal(&decoded, &sample_group, sizeof(decoded));
+}
+
+TEST(rawe_group_header_decode__lengths)
+{
+    static const struct {
+        uint8_t type;
+        uint16_t payload_bytes;
+        uint32_t total_bytes;
+        bool fits;
+    } cases[] = {
+        {RAWE_GROUP_DATA, 0, 0, true},        {RAWE_GROUP_DATA, 10, 10, true},
+        {RAWE_GROUP_DATA, 10, 11, true},      {RAWE_GROUP_DATA, 10, 9, false},
+        {RAWE_GROUP_DATA, 0, 9, false},       {RAWE_GROUP_HEARTBEAT, 0, 0, true},
+        {RAWE_GROUP_HEARTBEAT, 128, 0, true}, {RAWE_GROUP_HEARTBEAT, 127, 0, false},
+        {RAWE_GROUP_NACK, 0, 0, false},       {RAWE_GROUP_NACK, 1, 0, true},
+        {RAWE_GROUP_NACK, 128, 0, true},      {RAWE_GROUP_NACK, 129, 0, false},
+        {RAWE_GROUP_ACK, 0, 0, true},         {RAWE_GROUP_ACK, 1, 0, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rawe_group_header header = sample_group;
+        struct rawe_group_header decoded;
+        header.type = cases[i].type;
+        header.payload_bytes = cases[i].payload_bytes;
+        header.total_bytes = cases[i].total_bytes;
+        size_t len_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
+        assert_int_equal(decode_group(&header, len_bytes, &decoded),
+                         cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
+        assert_int_equal(decode_group(&header, RAWE_GROUP_HEADER_BYTES - 1, &decoded),
+                         RAWE_DECODE_SHORT);
+        if (cases[i].payload_bytes != 0) {
+            assert_int_equal(decode_group(&header, len_bytes - 1, &decoded), RAWE_DECODE_LENGTH);
+        }
+    }
+}
+
+TEST(rawe_group_header_decode__first_bytes)
+{
+    for (unsigned first = 0; first <= UINT8_MAX; first++) {
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES] = {0};
+        struct rawe_group_header decoded;
+        struct rawe_header other;
+        bytes[0] = (uint8_t)first;
+        bytes[20] = 0;
+        enum rawe_decode_result result = rawe_group_header_decode(&decoded, bytes, sizeof(bytes));
+        if (first >> 4 != RAWE_WIRE_VERSION) {
+            assert_int_equal(result, RAWE_DECODE_VERSION);
+        } else if ((first & 15) < RAWE_GROUP_DATA || (first & 15) > RAWE_GROUP_ACK) {
+            assert_int_equal(result, RAWE_DECODE_TYPE);
+        } else { /* and no connection takes it */
+            assert_int_equal(result,
+                             (first & 15) == RAWE_GROUP_NACK ? RAWE_DECODE_LENGTH : RAWE_DECODE_OK);
+            assert_int_equal(rawe_header_decode(&other, bytes, sizeof(bytes)), RAWE_DECODE_TYPE);
+        }
+    }
+}
+
+TEST(rawe_group_header_decode__unknown_flags)
+{
+    for (unsigned bit = 0; bit < 8; bit++) {
+        struct rawe_group_header header = sample_group;
+        struct rawe_group_header decoded;
+        header.flags = (uint8_t)(1u << bit);
+        assert_int_equal(decode_group(&header, RAWE_GROUP_HEADER_BYTES + 0x0203, &decoded),
+                         (header.flags & RAWE_GROUP_FLAGS_KNOWN) != 0 ? RAWE_DECODE_OK
+                                                                      : RAWE_DECODE_TYPE);
+    }
+}
+
+TEST(rawe_group_member_encode__place_by_index)
+{
+    uint8_t list[6] = {0};
+    rawe_group_member_encode(list, 1, 0x0102);
+    rawe_group_member_encode(list, 2, 0xFFFE);
+    assert_memory_equal(list, "\x00\x00\x01\x02\xFF\xFE", sizeof(list));
+    assert_int_equal(rawe_group_member_decode(list, 2), 0xFFFE);
+}

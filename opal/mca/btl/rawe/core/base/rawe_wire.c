@@ -335,3 +335,74 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
     size_t data_bytes = len_bytes - RAWE_SLICE_BYTES;
     return slice->offset + data_bytes <= slice->total_bytes ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH;
 }
+
+void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
+                              const struct rawe_group_header *header)
+{
+    out[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | header->type);
+    out[1] = header->flags;
+    rawe_put16(out + 2, header->sender);
+    rawe_put32(out + 4, header->key);
+    rawe_put64(out + 8, header->id);
+    rawe_put32(out + 16, header->sequence);
+    rawe_put16(out + 20, header->payload_bytes);
+    rawe_put16(out + 22, header->acked_root);
+    rawe_put32(out + 24, header->acknowledgement);
+    rawe_put32(out + 28, header->total_bytes);
+}
+
+/** Is the payload's length, and what is said of the message, possible for the type? */
+static bool group_lengths_fit(const struct rawe_group_header *header)
+{
+    const uint32_t payload_bytes = header->payload_bytes;
+    switch (header->type) {
+    case RAWE_GROUP_DATA:
+        /* Only an empty message has a frame without data. */
+        return payload_bytes <= header->total_bytes &&
+               (payload_bytes != 0) == (header->total_bytes != 0);
+    case RAWE_GROUP_HEARTBEAT:
+        return payload_bytes % 2 == 0;
+    case RAWE_GROUP_NACK:
+        return payload_bytes != 0 && payload_bytes <= RAWE_GROUP_NACK_BYTES_MAX;
+    default:
+        return payload_bytes == 0;
+    }
+}
+
+enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
+                                                 const uint8_t *in, size_t len_bytes)
+{
+    if (len_bytes < RAWE_GROUP_HEADER_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    if (in[0] >> 4 != RAWE_WIRE_VERSION) {
+        return RAWE_DECODE_VERSION;
+    }
+    header->type = in[0] & 0x0F;
+    header->flags = in[1];
+    if (header->type < RAWE_GROUP_DATA || header->type >= RAWE_GROUP_TYPE_END ||
+        (header->flags & ~RAWE_GROUP_FLAGS_KNOWN) != 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    header->sender = get16(in + 2);
+    header->key = get32(in + 4);
+    header->id = get64(in + 8);
+    header->sequence = get32(in + 16);
+    header->payload_bytes = get16(in + 20);
+    header->acked_root = get16(in + 22);
+    header->acknowledgement = get32(in + 24);
+    header->total_bytes = get32(in + 28);
+    return header->payload_bytes <= len_bytes - RAWE_GROUP_HEADER_BYTES && group_lengths_fit(header)
+               ? RAWE_DECODE_OK
+               : RAWE_DECODE_LENGTH;
+}
+
+void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member)
+{
+    rawe_put16(list + (size_t)index * 2, member);
+}
+
+uint16_t rawe_group_member_decode(const uint8_t *list, unsigned index)
+{
+    return get16(list + (size_t)index * 2);
+}

@@ -486,6 +486,80 @@ void rawe_ping_encode(uint8_t *out, const struct rawe_ping *ping);
 enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *in,
                                          size_t len_bytes);
 
+/*
+ * Frames of a group: messages from one member, the root, to all others by multicast. They have a
+ * header of their own, told from a frame header by the type; connections refuse these types. Sender
+ * and key stand where a filter looks for port and key.
+ *
+ *      0        1        2        3
+ *  0 | version4 | flags  |  member that sends it   |   byte 0: version << 4 | type
+ *    |  type4   |        |                         |
+ *  4 |             key of the group              |
+ *  8 |             group id (64)                 |
+ * 16 |                sequence                   |   DATA: its number; HEARTBEAT: the next one
+ * 20 |  payload bytes      |  root acknowledged  |
+ * 24 |         cumulative acknowledgement        |   next sequence expected from that root
+ * 28 |         length of the message             |   DATA; otherwise 0
+ * 32 | payload ...
+ *
+ * A root numbers its frames consecutively. Each carries the next part of a message; the message
+ * after it begins with the frame after its last.
+ *
+ * Payloads: HEARTBEAT: members that are asked for an acknowledgement, 16 bits each. NACK: a bitmap
+ * of the frames that are missing; bit 0 of byte 0 is frame `acknowledgement`.
+ */
+#define RAWE_GROUP_HEADER_BYTES 32u
+
+enum rawe_group_type {
+    RAWE_GROUP_DATA = 10,      /**< multicast; repairs for one or two members: unicast */
+    RAWE_GROUP_HEARTBEAT = 11, /**< multicast by a root whose frames are not all acknowledged */
+    RAWE_GROUP_NACK = 12,      /**< unicast to the root: frames are missing */
+    RAWE_GROUP_ACK = 13,       /**< unicast to the root, or to the sender's parent in its tree */
+    RAWE_GROUP_TYPE_END
+};
+
+/** On DATA, HEARTBEAT: all members acknowledge by the tree what has a number up to this one. */
+#define RAWE_GROUP_FLAG_ASK 0x01u
+/** On ACK: it is for all members below the sender in the tree of the root, too. */
+#define RAWE_GROUP_FLAG_SUBTREE 0x02u
+/** On HEARTBEAT, unicast: the root has given the receiver up, and repairs nothing for it. */
+#define RAWE_GROUP_FLAG_EXCLUDED 0x04u
+/* Besides these, RAWE_FLAG_CHECKSUM and, on DATA, RAWE_FLAG_RESENT. */
+#define RAWE_GROUP_FLAGS_KNOWN (0x07u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
+
+/** As root acknowledged: none. */
+#define RAWE_GROUP_NO_ROOT UINT16_MAX
+
+/** The bitmap of a NACK covers a window of RAWE_WINDOW_FRAMES_MAX frames. */
+#define RAWE_GROUP_NACK_BYTES_MAX 128u
+
+struct rawe_group_header {
+    uint8_t type;    /**< enum rawe_group_type */
+    uint8_t flags;   /**< RAWE_GROUP_FLAG_*, RAWE_FLAG_CHECKSUM, RAWE_FLAG_RESENT */
+    uint16_t sender; /**< member */
+    uint32_t key;
+    uint64_t id; /**< of the group */
+    uint32_t sequence;
+    uint16_t payload_bytes;
+    uint16_t acked_root; /**< member, or RAWE_GROUP_NO_ROOT */
+    uint32_t acknowledgement;
+    uint32_t total_bytes; /**< DATA: length of the message */
+};
+
+void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
+                              const struct rawe_group_header *header);
+
+/**
+ * Read a header from the `len_bytes` bytes behind the Ethernet header. On RAWE_DECODE_OK the payload
+ * lies wholly inside `len_bytes`, and has a length that the type may have.
+ */
+enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
+                                                 const uint8_t *in, size_t len_bytes);
+
+/** The list of a HEARTBEAT: write, or read, member number `index` of it. */
+void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member);
+uint16_t rawe_group_member_decode(const uint8_t *list, unsigned index);
+
 /** Write a CRC32C behind the payload: network byte order. */
 void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc);
 uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES]);
