@@ -1,0 +1,593 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Group delivery: see rawe_group.h. Frames of this root, and what comes in.
+ */
+#include "rawe_group_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rawe_crc32c.h"
+
+/** Frames that are handed to the link together. */
+#define TRANSMIT_FRAMES 16u
+
+/** Members that a frame is repaired for by unicast, at most. */
+#define NACKS_UNICAST 2u
+
+void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config)
+{
+    assert(config->members != 0 && config->members <= RAWE_GROUP_NO_ROOT &&
+           config->self < config->members);
+    assert(config->window_frames >= 2 && config->window_frames <= RAWE_WINDOW_FRAMES_MAX &&
+           (config->window_frames & (config->window_frames - 1)) == 0);
+    assert(config->payload_bytes >= RAWE_GROUP_NACK_BYTES_MAX &&
+           config->payload_bytes <= UINT16_MAX);
+    *group = (struct rawe_group){.config = *config, .alive = config->members};
+    group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(group);
+}
+
+/** The record of all members, when the first frame comes or goes. False without memory. */
+static bool have_members(struct rawe_group *group)
+{
+    if (group->members == NULL) {
+        group->members = calloc(group->config.members, sizeof(*group->members));
+        for (uint32_t i = 0; group->members != NULL && i < group->config.members; i++) {
+            group->members[i].acked = rawe_group_first_sequence(group);
+        }
+        group->at_base = group->config.members - 1;
+    }
+    return group->members != NULL;
+}
+
+/** Acknowledge one of the streams that have news for their roots, by turns. */
+static void piggyback(struct rawe_group *group, struct rawe_group_header *header)
+{
+    header->acked_root = RAWE_GROUP_NO_ROOT;
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
+        const uint32_t root = group->ack_cursor;
+        struct rawe_group_stream *stream = group->members[root].stream;
+        group->ack_cursor = (root + 1) % group->config.members;
+        if (stream != NULL && stream->acked != stream->next) {
+            stream->acked = stream->next;
+            header->acked_root = (uint16_t)root;
+            header->acknowledgement = stream->next;
+            return;
+        }
+    }
+}
+
+static bool multicast(const struct rawe_group *group, const struct rawe_bytes *frame)
+{
+    return group->config.output.multicast(group->config.output.context, frame, 1) == 1;
+}
+
+static bool unicast(const struct rawe_group *group, uint32_t member, const struct rawe_bytes *frame)
+{
+    return group->config.output.unicast(group->config.output.context, member, frame);
+}
+
+static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_t sequence)
+{
+    return &group->window[sequence & (group->config.window_frames - 1)];
+}
+
+/** All live members have the frames before `base`. */
+static void release(struct rawe_group *group, uint32_t base)
+{
+    for (; group->base != base; group->base++) {
+        struct rawe_group_frame *frame = frame_at(group, group->base);
+        free(frame->bytes);
+        frame->bytes = NULL;
+    }
+    if (group->base == group->next) {
+        free(group->window);
+        group->window = NULL;
+        group->heartbeat_ns = group->repair_ns = 0;
+    }
+}
+
+/** What all live members have acknowledged may be more than before. */
+static void find_base(struct rawe_group *group)
+{
+    uint32_t base = group->next;
+    group->at_base = 0;
+    for (uint32_t i = 0; i < group->config.members; i++) {
+        const struct rawe_group_member *member = &group->members[i];
+        if (i == group->config.self || member->failed ||
+            rawe_sequence_before(base, member->acked)) {
+            continue;
+        }
+        group->at_base = member->acked == base ? group->at_base + 1 : 1;
+        base = member->acked;
+    }
+    if (group->alive == 1) {
+        group->sent = group->next; /* there is no member to send to */
+    }
+    release(group, base);
+}
+
+static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
+{
+    struct rawe_group_member *member = &group->members[index];
+    if (index == group->config.self || member->failed ||
+        !rawe_sequence_before(member->acked, next)) {
+        return;
+    }
+    const bool was_last = member->acked == group->base && --group->at_base == 0;
+    member->acked = next;
+    member->questions = 0;
+    if (group->heartbeats > 2) {
+        group->heartbeats = 2; /* there is progress: ask the others sooner */
+    }
+    if (was_last) {
+        find_base(group);
+    }
+}
+
+/** The same for the member and all below it in our tree. */
+static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32_t next)
+{
+    const uint64_t members = group->config.members;
+    uint64_t low = rawe_group_position(group, index, group->config.self);
+    for (uint64_t high = low; low < members;
+         low = RAWE_GROUP_CHILDREN * low + 1, high = RAWE_GROUP_CHILDREN * (high + 1)) {
+        for (uint64_t p = low; p <= high && p < members; p++) {
+            acknowledge(group, (uint32_t)((group->config.self + p) % members), next);
+        }
+    }
+}
+
+/** Put the next part of a message into the window. False without memory. */
+static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
+{
+    const struct rawe_group_config *config = &group->config;
+    const uint32_t left_bytes = send->len_bytes - send->framed_bytes;
+    const uint32_t part_bytes =
+        left_bytes < config->payload_bytes ? left_bytes : config->payload_bytes;
+    if (group->window == NULL) {
+        group->window = calloc(config->window_frames, sizeof(*group->window));
+    }
+    uint8_t *bytes =
+        group->window == NULL
+            ? NULL
+            : malloc(RAWE_GROUP_HEADER_BYTES + part_bytes + (size_t)RAWE_CHECKSUM_BYTES);
+    if (bytes == NULL) {
+        return false;
+    }
+    if (part_bytes != 0) {
+        memcpy(bytes + RAWE_GROUP_HEADER_BYTES, send->data + send->framed_bytes, part_bytes);
+    }
+    struct rawe_group_frame *frame = frame_at(group, group->next);
+    *frame = (struct rawe_group_frame){.bytes = bytes,
+                                       .header = {.type = RAWE_GROUP_DATA,
+                                                  .sequence = group->next,
+                                                  .payload_bytes = (uint16_t)part_bytes,
+                                                  .total_bytes = send->len_bytes}};
+    group->next++;
+    const uint32_t asked =
+        rawe_sequence_before(group->tree_asked, group->base) ? group->base : group->tree_asked;
+    if (group->next - asked >= config->window_frames / 2 && group->alive == config->members) {
+        frame->header.flags |= RAWE_GROUP_FLAG_ASK;
+        group->tree_asked = group->next;
+    }
+    send->framed_bytes += part_bytes;
+    return true;
+}
+
+/** Messages become frames, as far as the window has room. */
+static void frame_messages(struct rawe_group *group)
+{
+    if (group->framing) {
+        return; /* `done` has sent another message: the call that is under way comes to it */
+    }
+    group->framing = true;
+    while (group->first != NULL) {
+        struct rawe_group_send *send = group->first;
+        const bool to_no_member = group->alive == 1;
+        if (!to_no_member && (group->next - group->base == group->config.window_frames ||
+                              !frame_part(group, send))) {
+            break;
+        }
+        if (to_no_member || send->framed_bytes == send->len_bytes) {
+            group->first = send->next;
+            send->done(send);
+        }
+    }
+    group->framing = false;
+}
+
+static void transmit(struct rawe_group *group, uint64_t now_ns)
+{
+    const uint32_t before = group->sent;
+    while (group->sent != group->next) {
+        struct rawe_bytes frames[TRANSMIT_FRAMES];
+        unsigned count = 0;
+        for (; count < TRANSMIT_FRAMES && group->sent + count != group->next; count++) {
+            struct rawe_group_frame *frame = frame_at(group, group->sent + count);
+            piggyback(group, &frame->header);
+            frames[count] = rawe_group_seal(group, frame->bytes, &frame->header);
+        }
+        const unsigned taken =
+            group->config.output.multicast(group->config.output.context, frames, count);
+        group->sent += taken;
+        group->counters.frames_sent += taken;
+        if (taken < count) {
+            break;
+        }
+    }
+    if (group->sent != before || (group->heartbeat_ns == 0 && group->base != group->next)) {
+        group->heartbeats = 0;
+        group->heartbeat_ns = now_ns + RAWE_GROUP_HEARTBEAT_NS;
+    }
+}
+
+/** The window may have room, or the link. */
+static void pump(struct rawe_group *group, uint64_t now_ns)
+{
+    frame_messages(group);
+    transmit(group, now_ns);
+    if (group->first != NULL && group->heartbeat_ns == 0) {
+        group->heartbeat_ns = now_ns + RAWE_GROUP_HEARTBEAT_NS; /* without memory: try again */
+    }
+}
+
+bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns)
+{
+    if (!have_members(group)) {
+        return false;
+    }
+    send->next = NULL;
+    send->framed_bytes = 0;
+    if (group->first == NULL) {
+        group->first = send;
+    } else {
+        group->last->next = send;
+    }
+    group->last = send;
+    group->counters.messages_sent++;
+    pump(group, now_ns);
+    group->counters.window_stalls += group->first != NULL && group->last == send;
+    return true;
+}
+
+/** A member asks for a frame. */
+static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, uint16_t member,
+                      uint64_t now_ns)
+{
+    const bool held = frame->repaired_ns != 0 && now_ns - frame->repaired_ns < RAWE_GROUP_HOLD_NS;
+    uint8_t known = 0;
+    if (frame->due == 0 && !frame->due_all && !held) {
+        frame->nack_count = 0; /* who asked before has it, or asks again */
+    }
+    while (known < frame->nack_count && known < NACKS_UNICAST &&
+           frame->nack_from[known] != member) {
+        known++;
+    }
+    const bool again = known < frame->nack_count && known < NACKS_UNICAST;
+    if (held && (frame->repaired_all || again)) {
+        group->counters.repairs_suppressed++;
+        return;
+    }
+    if (known == NACKS_UNICAST) {
+        frame->due_all = true;
+    } else {
+        frame->nack_from[known] = member;
+        frame->nack_count = frame->nack_count > known ? frame->nack_count : known + 1;
+        frame->due |= (uint8_t)(1u << known);
+    }
+    if (group->repair_ns == 0) {
+        group->repair_ns = now_ns + RAWE_GROUP_COLLECT_NS;
+    }
+}
+
+static void receive_nack(struct rawe_group *group, const struct rawe_group_header *header,
+                         const uint8_t *bitmap, uint64_t now_ns)
+{
+    group->counters.nacks_received++;
+    for (uint32_t bit = 0; bit < header->payload_bytes * 8u; bit++) {
+        const uint32_t sequence = header->acknowledgement + bit;
+        if ((bitmap[bit / 8] >> bit % 8 & 1) == 0) {
+            continue;
+        }
+        if (!rawe_sequence_before(sequence, group->sent)) {
+            group->counters.dropped_outside++;
+            return;
+        }
+        if (!rawe_sequence_before(sequence, group->base)) {
+            note_nack(group, frame_at(group, sequence), header->sender, now_ns);
+        }
+    }
+}
+
+/** Send a frame again to those that asked for it. False: the link has no room for now. */
+static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *frame, uint64_t now_ns)
+{
+    frame->header.flags |= RAWE_FLAG_RESENT;
+    const struct rawe_bytes bytes = rawe_group_seal(group, frame->bytes, &frame->header);
+    if (frame->due_all) {
+        if (!multicast(group, &bytes)) {
+            return false;
+        }
+        group->counters.repairs_multicast++;
+        frame->nack_count = 0;
+    }
+    for (uint8_t i = 0; i < NACKS_UNICAST && !frame->due_all; i++) {
+        if ((frame->due >> i & 1) == 0) {
+            continue;
+        }
+        if (!unicast(group, frame->nack_from[i], &bytes)) {
+            return false;
+        }
+        frame->due &= (uint8_t) ~(1u << i);
+        group->counters.repairs_unicast++;
+    }
+    frame->repaired_ns = now_ns;
+    frame->repaired_all = frame->due_all;
+    frame->due = 0;
+    frame->due_all = false;
+    return true;
+}
+
+static void repair(struct rawe_group *group, uint64_t now_ns)
+{
+    uint32_t repaired = 0;
+    group->repair_ns = 0;
+    for (uint32_t sequence = group->base; sequence != group->sent; sequence++) {
+        struct rawe_group_frame *frame = frame_at(group, sequence);
+        if (frame->due == 0 && !frame->due_all) {
+            continue;
+        }
+        if (repaired++ == RAWE_GROUP_REPAIR_FRAMES || !repair_frame(group, frame, now_ns)) {
+            group->repair_ns = now_ns + RAWE_GROUP_COLLECT_NS;
+            return;
+        }
+    }
+}
+
+/** Give a member up: the others go on. */
+static void fail(struct rawe_group *group, uint32_t index)
+{
+    struct rawe_group_member *member = &group->members[index];
+    member->failed = true;
+    group->alive--;
+    group->counters.members_failed++;
+    rawe_group_stream_free(group, index);
+    find_base(group);
+    group->config.failed(group->config.context, index);
+}
+
+static bool lags(const struct rawe_group *group, uint32_t index)
+{
+    return index != group->config.self && !group->members[index].failed &&
+           group->members[index].acked != group->sent;
+}
+
+/** Those that have not answered for too long are given up. */
+static void give_up_silent(struct rawe_group *group, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < group->config.members; i++) {
+        const struct rawe_group_member *member = &group->members[i];
+        if (lags(group, i) && member->questions >= RAWE_GROUP_QUESTIONS &&
+            now_ns - member->asked_ns >= group->config.fail_ns) {
+            fail(group, i);
+        }
+    }
+}
+
+/** Write the next members that lag into a heartbeat. Returns the length of the list. */
+static uint16_t ask_members(struct rawe_group *group, uint8_t *list, uint64_t now_ns)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < group->config.members && count < RAWE_GROUP_ASKED_MAX; i++) {
+        const uint32_t index = group->ask_cursor;
+        struct rawe_group_member *member = &group->members[index];
+        group->ask_cursor = (index + 1) % group->config.members;
+        if (!lags(group, index)) {
+            continue;
+        }
+        rawe_group_member_encode(list, count++, (uint16_t)index);
+        if (member->questions == 0) {
+            member->asked_ns = now_ns;
+        }
+        member->questions =
+            (uint8_t)(member->questions + (member->questions < RAWE_GROUP_QUESTIONS));
+    }
+    return (uint16_t)(count * 2);
+}
+
+/**
+ * The root has been silent: say which frames there are. From the second time on, or when messages
+ * wait for the window, ask which of them have come.
+ */
+static void heartbeat(struct rawe_group *group, uint64_t now_ns)
+{
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
+    struct rawe_group_header header = {.type = RAWE_GROUP_HEARTBEAT, .sequence = group->sent};
+    if (group->heartbeats >= 1 || group->first != NULL) {
+        if (group->tree_asked != group->sent && group->alive == group->config.members) {
+            header.flags = RAWE_GROUP_FLAG_ASK;
+            group->tree_asked = group->sent;
+        } else {
+            give_up_silent(group, now_ns);
+            header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
+        }
+    }
+    if (group->base == group->next) {
+        group->heartbeat_ns = 0;
+        return;
+    }
+    const uint64_t pause_ns = (uint64_t)RAWE_GROUP_HEARTBEAT_NS << group->heartbeats;
+    group->heartbeats += pause_ns < RAWE_GROUP_HEARTBEAT_MAX_NS;
+    group->heartbeat_ns = now_ns + pause_ns;
+    piggyback(group, &header);
+    const struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
+    group->counters.heartbeats_sent += multicast(group, &frame);
+}
+
+/** A member that is given up speaks: it has to know. */
+static void exclude(struct rawe_group *group, uint32_t index)
+{
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
+    struct rawe_group_header header = {.type = RAWE_GROUP_HEARTBEAT,
+                                       .flags = RAWE_GROUP_FLAG_EXCLUDED,
+                                       .sequence = group->sent,
+                                       .acked_root = RAWE_GROUP_NO_ROOT};
+    const struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
+    group->counters.heartbeats_sent += unicast(group, index, &frame);
+}
+
+/* What comes in. */
+
+static bool checksum_right(const struct rawe_group *group, const struct rawe_group_header *header,
+                           const uint8_t *bytes, size_t len_bytes)
+{
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
+    if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
+        return !group->config.checksum;
+    }
+    return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
+           rawe_checksum_decode(bytes + covered_bytes) == rawe_crc32c(0, bytes, covered_bytes);
+}
+
+/** Is it a frame of another member of this group? */
+static bool is_ours(struct rawe_group *group, struct rawe_group_header *header,
+                    const uint8_t *bytes, size_t len_bytes)
+{
+    struct rawe_group_counters *counters = &group->counters;
+    uint64_t *reason = NULL;
+    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
+        reason = &counters->dropped_decode;
+    } else if (header->key != group->config.key) {
+        reason = &counters->dropped_key;
+    } else if (header->id != group->config.id) {
+        reason = &counters->dropped_group;
+    } else if (!checksum_right(group, header, bytes, len_bytes)) {
+        reason = &counters->dropped_checksum;
+    } else if (header->sender >= group->config.members || header->sender == group->config.self) {
+        reason = &counters->dropped_member;
+    } else if (!have_members(group)) {
+        reason = &counters->no_buffer;
+    }
+    if (reason != NULL) {
+        ++*reason;
+    }
+    return reason == NULL;
+}
+
+void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
+                        uint64_t now_ns)
+{
+    struct rawe_group_header header;
+    if (!is_ours(group, &header, bytes, len_bytes)) {
+        return;
+    }
+    struct rawe_group_member *member = &group->members[header.sender];
+    const uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
+    const bool about_us = header.acked_root == group->config.self;
+    if (member->failed) {
+        group->counters.dropped_member++;
+        if (about_us) {
+            exclude(group, header.sender);
+        }
+        return;
+    }
+    if (about_us && (rawe_sequence_before(group->sent, header.acknowledgement))) {
+        group->counters.dropped_outside++;
+        return;
+    }
+    member->questions = 0;
+    if (about_us && (header.flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
+        acknowledge_subtree(group, header.sender, header.acknowledgement);
+    } else if (about_us) {
+        acknowledge(group, header.sender, header.acknowledgement);
+    }
+    switch (header.type) {
+    case RAWE_GROUP_ACK:
+        group->counters.acks_received++;
+        if (!about_us) {
+            rawe_group_stream_acked(group, &header, now_ns);
+        }
+        break;
+    case RAWE_GROUP_NACK:
+        if (about_us) {
+            receive_nack(group, &header, payload, now_ns);
+        } else {
+            group->counters.dropped_member++;
+        }
+        break;
+    default:
+        if ((header.flags & RAWE_GROUP_FLAG_EXCLUDED) != 0) {
+            fail(group, header.sender);
+        } else {
+            rawe_group_stream_receive(group, &header, payload, now_ns);
+        }
+        break;
+    }
+    pump(group, now_ns);
+}
+
+void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
+{
+    if (now_ns >= RAWE_GROUP_HEARTBEAT_MAX_NS &&
+        rawe_group_next_ns(group) < now_ns - RAWE_GROUP_HEARTBEAT_MAX_NS) {
+        /* The program was not here: the silence is its own. */
+        for (uint32_t i = 0; i < group->config.members; i++) {
+            rawe_group_alive(group, i, now_ns);
+        }
+    }
+    struct rawe_group_stream *streams = group->waiting;
+    group->waiting = NULL;
+    while (streams != NULL) {
+        struct rawe_group_stream *stream = streams;
+        streams = stream->next_waiting;
+        stream->waiting = false;
+        if (!rawe_group_stream_progress(group, stream, now_ns)) {
+            fail(group, stream->root);
+        }
+    }
+    if (group->repair_ns != 0 && group->repair_ns <= now_ns) {
+        repair(group, now_ns);
+    }
+    if (group->heartbeat_ns != 0 && group->heartbeat_ns <= now_ns) {
+        heartbeat(group, now_ns);
+    }
+    pump(group, now_ns);
+}
+
+uint64_t rawe_group_next_ns(const struct rawe_group *group)
+{
+    uint64_t next_ns =
+        rawe_group_earlier(group->heartbeat_ns, rawe_group_earlier(group->repair_ns, UINT64_MAX));
+    for (const struct rawe_group_stream *stream = group->waiting; stream != NULL;
+         stream = stream->next_waiting) {
+        next_ns = rawe_group_earlier(stream->nack_ns, next_ns);
+    }
+    return next_ns;
+}
+
+void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns)
+{
+    if (group->members == NULL) {
+        return;
+    }
+    group->members[member].questions = 0;
+    if (group->members[member].stream != NULL) {
+        group->members[member].stream->heard_ns = now_ns;
+        group->members[member].stream->tries = 0;
+    }
+}
+
+void rawe_group_free(struct rawe_group *group)
+{
+    for (uint32_t i = 0; group->members != NULL && i < group->config.members; i++) {
+        rawe_group_stream_free(group, i);
+    }
+    if (group->window != NULL) {
+        release(group, group->next);
+    }
+    free(group->members);
+    *group = (struct rawe_group){.config = group->config};
+}
