@@ -31,7 +31,9 @@ enum ping_status {
 struct ping_options {
     bool listen;
     const char *interface; /**< NULL: the only one that is fit */
-    const char *peer;      /**< MAC or IPv4 address */
+    bool multicast;
+    char *const *peers; /**< MAC or IPv4 addresses: one, or of multicast several */
+    unsigned peer_count;
     uint16_t ethertype;
     uint32_t key;
     unsigned count;      /**< pings of each size */
@@ -66,8 +68,8 @@ struct ping_options ping_options(int argc, char **argv);
 void ping_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /** The interface that is meant; ends the program when it is not clear or not usable. */
 struct rawe_interface ping_interface(const struct ping_options *options);
-/** The peer's MAC address; ends the program when it cannot be found out. */
-void ping_peer(const struct ping_options *options, const struct rawe_interface *interface,
+/** The MAC address of a peer, as it was named; ends the program when it cannot be found out. */
+void ping_peer(const char *peer, const struct rawe_interface *interface,
                uint8_t mac[RAWE_MAC_BYTES]);
 const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
 
@@ -80,9 +82,9 @@ void ping_catch_stop(void);
 uint64_t ping_now_ns(void);
 /** Random, not guessable. */
 void ping_random(void *out, size_t len_bytes);
-/** Open for this port and key; ends the program when it cannot. */
+/** Open for this port and key, and a group or NULL; ends the program when it cannot. */
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
-               uint16_t port, uint32_t key);
+               uint16_t port, uint32_t key, const uint8_t *group);
 void ping_close(struct ping_socket *one);
 /** Write the headers of a frame from here, Ethernet first: RAWE_PAYLOAD_OFFSET bytes. */
 void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
@@ -114,22 +116,37 @@ enum ping_batch {
     PING_BATCH_CUT_BY_KERNEL, /**< it passes, but the interface does not cut it */
     PING_BATCH_LOST,
 };
-/** Send a batch to a listener of that key, and wait for its answer. */
+/** A host that is asked. */
+struct ping_host {
+    uint8_t mac[RAWE_MAC_BYTES];
+    bool answers;    /**< a frame of its own */
+    bool gets_frame; /**< to the group */
+    bool gets_batch; /**< the last one that was tried */
+};
+/**
+ * Send a batch to listeners of that key, at the address of one or of a group, until all of these hosts
+ * have answered; sets their `gets_batch`. PASSES when all have.
+ */
 enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
-                               uint32_t key, uint32_t mtu_bytes);
+                               uint32_t key, uint32_t mtu_bytes, struct ping_host *hosts,
+                               unsigned count);
 
 /** The listener's half of it. */
 struct ping_batch_listener;
-/** NULL where batches cannot be received. */
-struct ping_batch_listener *ping_batch_listen(struct ping_socket *one);
+/** Of batches to this host, or to a group (NULL: none). NULL where they cannot be received. */
+struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group);
 /** Take what has come; answer whole batches to the one of the `askers` whose address they have. */
 void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count);
 void ping_batch_close(struct ping_batch_listener *listener);
 
-/* ping_ask.c, ping_listen.c */
+/* ping_ask.c, ping_listen.c, ping_multicast.c */
+
+/** Where multicast is sent: 224.0.0.254, for experiments (RFC 4727), plain frames as well. */
+extern const uint8_t ping_group[RAWE_MAC_BYTES];
 
 enum ping_status ping_ask(const struct ping_options *options);
 enum ping_status ping_listen(const struct ping_options *options);
+enum ping_status ping_multicast(const struct ping_options *options);
 
 #endif

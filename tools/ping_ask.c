@@ -203,7 +203,7 @@ static enum ping_status measure_all(struct ask *ask)
     unsigned lost = 0;
 
     ping_random(&random, sizeof random);
-    ping_open(&one, &ask->interface, ask->options->ethertype, random.port, random.key);
+    ping_open(&one, &ask->interface, ask->options->ethertype, random.port, random.key, NULL);
     lost += measure(ask, &one, "small", RAWE_PING_BYTES);
     if (mtu_bytes > RAWE_HEADER_BYTES + RAWE_PING_BYTES) {
         lost += measure(ask, &one, "large", (uint16_t)(mtu_bytes - RAWE_HEADER_BYTES));
@@ -212,7 +212,9 @@ static enum ping_status measure_all(struct ask *ask)
         tell_loss(ask);
     }
     if (!ping_stopped && mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_PACKET_OVERHEAD_BYTES + 64) {
-        tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes));
+        struct ping_host host = {.gets_batch = false};
+        memcpy(host.mac, ask->to, RAWE_MAC_BYTES);
+        tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes, &host, 1));
     }
     ping_close(&one);
     return lost == 0 && mtu_bytes == ask->path.mtu_bytes ? PING_GOOD : PING_TROUBLE;
@@ -223,7 +225,7 @@ enum ping_status ping_ask(const struct ping_options *options)
     struct ask ask = {.options = options, .interface = ping_interface(options)};
     char mac[18];
 
-    ping_peer(options, &ask.interface, ask.to);
+    ping_peer(options->peers[0], &ask.interface, ask.to);
     ping_mac_text(ask.to, ask.to_text);
     printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
            ping_mac_text(ask.interface.mac, mac), ask.interface.mtu_bytes, ask.to_text,

@@ -77,7 +77,9 @@ static void build_batch(struct batch *batch, const struct ping_socket *one,
 /** What the asker waits for. */
 struct answer {
     uint32_t number;
-    bool came;
+    struct ping_host *hosts;
+    unsigned count;
+    unsigned missing; /**< hosts that have not answered yet */
 };
 
 static void take_answer(void *context, uint8_t *frame, size_t len_bytes)
@@ -89,34 +91,43 @@ static void take_answer(void *context, uint8_t *frame, size_t len_bytes)
         rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
                            len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
         header.type == RAWE_FRAME_ACK && header.connection_id == answer->number) {
-        answer->came = true;
+        for (unsigned i = 0; i < answer->count; i++) {
+            struct ping_host *host = &answer->hosts[i];
+            if (!host->gets_batch &&
+                memcmp(host->mac, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES) == 0) {
+                host->gets_batch = true;
+                answer->missing--;
+            }
+        }
     }
 }
 
 static bool exchange(const struct ping_socket *one, struct rawe_port *bulk, struct rawe_port *link,
-                     const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes)
+                     const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
+                     struct ping_host *hosts, unsigned count)
 {
     static const struct rawe_port_receiver receiver = {.frame = take_answer};
     struct batch *batch = calloc(1, sizeof *batch);
-    struct answer answer = {.came = false};
+    struct answer answer = {.hosts = hosts, .count = count, .missing = count};
 
-    for (unsigned i = 0; i < TRIES && batch != NULL && !answer.came && !ping_stopped; i++) {
+    for (unsigned i = 0; i < TRIES && batch != NULL && answer.missing != 0 && !ping_stopped; i++) {
         ping_random(&answer.number, sizeof answer.number);
         build_batch(batch, one, to, key, mtu_bytes, answer.number);
         (void)rawe_port_transmit_batch(bulk, &batch->packet, batch->segment_bytes);
         const uint64_t until_ns = ping_now_ns() + ANSWER_WAIT_NS;
-        while (!answer.came && ping_now_ns() < until_ns && !ping_stopped) {
+        while (answer.missing != 0 && ping_now_ns() < until_ns && !ping_stopped) {
             if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
                 usleep(LOOK_EVERY_US);
             }
         }
     }
     free(batch);
-    return answer.came;
+    return answer.missing == 0;
 }
 
 enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
-                               uint32_t key, uint32_t mtu_bytes)
+                               uint32_t key, uint32_t mtu_bytes, struct ping_host *hosts,
+                               unsigned count)
 {
     struct rawe_port_error error;
     struct rawe_port_config config = one->config;
@@ -131,7 +142,7 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
     if (rawe_port_open(&link, &config, &error) != 0) {
         ping_open_failed(one->config.interface, &error);
     }
-    if (exchange(one, bulk, link, to, key, mtu_bytes)) {
+    if (exchange(one, bulk, link, to, key, mtu_bytes, hosts, count)) {
         result = bulk->offloaded ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
     }
     rawe_port_close(link);
@@ -148,13 +159,16 @@ struct ping_batch_listener {
     uint32_t arrived; /**< frames of it, as they were sent */
 };
 
-struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
+struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group)
 {
     struct ping_batch_listener *listener = calloc(1, sizeof *listener);
     struct rawe_port_config config = one->config;
     struct rawe_port_error error;
 
     config.use = RAWE_PORT_BULK;
+    if (group != NULL) {
+        memcpy(config.group, group, RAWE_MAC_BYTES);
+    }
     if (listener == NULL || rawe_port_open(&listener->bulk, &config, &error) != 0) {
         free(listener);
         return NULL;

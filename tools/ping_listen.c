@@ -8,7 +8,7 @@
 
 #include "ping.h"
 
-/** How often batches are looked for, which come through another socket. */
+/** How often batches and frames to the group are looked for, which come through other sockets. */
 #define LOOK_EVERY_NS 20000000ull
 
 /** Hosts remembered; of more, the first is forgotten. */
@@ -71,13 +71,15 @@ enum ping_status ping_listen(const struct ping_options *options)
     const uint64_t end_ns =
         options->seconds == 0 ? UINT64_MAX : ping_now_ns() + options->seconds * 1000000000ull;
     struct listener listener = {.answered = 0};
-    struct ping_socket one;
+    struct ping_socket one, group;
     struct ping_frame frame;
     char mac[18];
 
     ping_catch_stop();
-    ping_open(&one, &interface, options->ethertype, PING_PORT, options->key);
-    struct ping_batch_listener *batches = ping_batch_listen(&one);
+    ping_open(&one, &interface, options->ethertype, PING_PORT, options->key, NULL);
+    ping_open(&group, &interface, options->ethertype, PING_PORT, options->key, ping_group);
+    struct ping_batch_listener *batches = ping_batch_listen(&one, NULL);
+    struct ping_batch_listener *group_batches = ping_batch_listen(&one, ping_group);
     printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",
            interface.name, interface.mtu_bytes, options->ethertype,
            ping_mac_text(interface.mac, mac));
@@ -86,10 +88,16 @@ enum ping_status ping_listen(const struct ping_options *options)
         if (ping_receive(&one, &frame, look_ns < end_ns ? look_ns : end_ns, options->poll)) {
             answer(&listener, &one, &frame);
         }
+        while (ping_receive(&group, &frame, 0, false)) {
+            answer(&listener, &one, &frame);
+        }
         ping_batch_answer(batches, listener.askers, listener.known);
+        ping_batch_answer(group_batches, listener.askers, listener.known);
     }
     printf("%lu frames answered, of %u hosts\n", listener.answered, listener.known);
+    ping_batch_close(group_batches);
     ping_batch_close(batches);
+    ping_close(&group);
     ping_close(&one);
     return listener.answered != 0 ? PING_GOOD : PING_TROUBLE;
 }

@@ -17,11 +17,13 @@ static void usage(FILE *out)
 {
     fputs(
         "Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
-        "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other\n"
+        "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other, or\n"
+        "       rawe-ping --multicast [-i INTERFACE] MAC|IPV4...\n"
         "Checks whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
         "they take, which frame size passes, how many get lost, and whether batches pass.\n"
         "\n"
         "  -l, --listen          answer, until Ctrl-C\n"
+        "  -m, --multicast       do frames and batches to a group reach these hosts?\n"
         "  -i, --interface NAME  default: the only one that rawe would use\n"
         "  -c, --count N         frames of each size (default 20)\n"
         "  -w, --wait MS         how long to wait for a first answer (default 5000)\n"
@@ -72,6 +74,9 @@ static void take_option(struct ping_options *options, int option)
     case 'l':
         options->listen = true;
         break;
+    case 'm':
+        options->multicast = true;
+        break;
     case 'i':
         options->interface = optarg;
         break;
@@ -106,6 +111,7 @@ struct ping_options ping_options(int argc, char **argv)
 {
     static const struct option names[] = {
         {"listen", no_argument, NULL, 'l'},
+        {"multicast", no_argument, NULL, 'm'},
         {"interface", required_argument, NULL, 'i'},
         {"count", required_argument, NULL, 'c'},
         {"wait", required_argument, NULL, 'w'},
@@ -124,10 +130,16 @@ struct ping_options ping_options(int argc, char **argv)
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "li:c:w:ps:e:k:h", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "lmi:c:w:ps:e:k:h", names, NULL)) != -1) {
         take_option(&options, option);
     }
-    if (argc - optind != (options.listen ? 0 : 1)) {
+    options.peers = argv + optind;
+    options.peer_count = (unsigned)(argc - optind);
+    if (options.listen && options.multicast) {
+        ping_die("--listen answers multicast, too; leave --multicast to the host that asks");
+    }
+    if (options.multicast ? options.peer_count == 0
+                          : options.peer_count != (options.listen ? 0 : 1)) {
         fputs(options.listen ? "rawe-ping: --listen takes no address\n"
                              : "rawe-ping: whom to ask? Give the address that --listen shows on "
                                "the other host\n",
@@ -135,7 +147,6 @@ struct ping_options ping_options(int argc, char **argv)
         usage(stderr);
         exit(PING_CANNOT);
     }
-    options.peer = options.listen ? NULL : argv[optind];
     return options;
 }
 
@@ -210,28 +221,27 @@ static bool neighbour_mac(const char *address, const char *interface, uint8_t ma
     return found;
 }
 
-void ping_peer(const struct ping_options *options, const struct rawe_interface *interface,
+void ping_peer(const char *peer, const struct rawe_interface *interface,
                uint8_t mac[RAWE_MAC_BYTES])
 {
     struct in_addr address;
     char end;
 
-    if (inet_pton(AF_INET, options->peer, &address) == 1) {
-        if (!neighbour_mac(options->peer, interface->name, mac)) {
+    if (inet_pton(AF_INET, peer, &address) == 1) {
+        if (!neighbour_mac(peer, interface->name, mac)) {
             ping_die("the kernel does not know the MAC address of %s on %s.\n"
                      "`ping -c 1 %s` makes it ask; or use the MAC address that --listen shows.",
-                     options->peer, interface->name, options->peer);
+                     peer, interface->name, peer);
         }
-    } else if (sscanf(options->peer, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%c", &mac[0], &mac[1],
-                      &mac[2], &mac[3], &mac[4], &mac[5], &end) != 6) {
-        ping_die("%s is neither a MAC address (02:00:00:00:00:01) nor an IPv4 address.",
-                 options->peer);
+    } else if (sscanf(peer, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%c", &mac[0], &mac[1], &mac[2],
+                      &mac[3], &mac[4], &mac[5], &end) != 6) {
+        ping_die("%s is neither a MAC address (02:00:00:00:00:01) nor an IPv4 address.", peer);
     }
     if ((mac[0] & 1) != 0) {
-        ping_die("%s is a group address; frames of rawe go to one host.", options->peer);
+        ping_die("%s is a group address; frames of rawe go to one host.", peer);
     }
     if (memcmp(mac, interface->mac, RAWE_MAC_BYTES) == 0) {
-        ping_die("%s is this host's own interface %s: frames to itself do not come back.",
-                 options->peer, interface->name);
+        ping_die("%s is this host's own interface %s: frames to itself do not come back.", peer,
+                 interface->name);
     }
 }

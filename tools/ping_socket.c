@@ -59,7 +59,7 @@ void ping_open_failed(const char *interface, const struct rawe_port_error *error
 }
 
 void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
-               uint16_t port, uint32_t key)
+               uint16_t port, uint32_t key, const uint8_t *group)
 {
     struct rawe_port_error error;
 
@@ -77,6 +77,9 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface, 
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
+    if (group != NULL) {
+        memcpy(one->config.group, group, RAWE_MAC_BYTES);
+    }
     memcpy(one->mac, interface->mac, RAWE_MAC_BYTES);
     one->fd =
         rawe_packet_open_socket(&one->ring, &one->config, interface->mtu_bytes, RING_BYTES, &error);

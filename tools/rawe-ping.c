@@ -13,5 +13,8 @@ int main(int argc, char **argv)
     const struct ping_options options = ping_options(argc, argv);
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (options.multicast) {
+        return ping_multicast(&options);
+    }
     return options.listen ? ping_listen(&options) : ping_ask(&options);
 }

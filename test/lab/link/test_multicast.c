@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the kernel does with frames to a group of hosts, plain ones and batches: which sockets get
- * them, what a membership needs and how long it lasts, which bridges pass them. Over a veth pair, and
- * over a bridge between two of them, in a network namespace of their own.
+ * them, what a membership needs and how long it lasts, which bridges pass them; and ports of a group.
+ * Over a veth pair, and over a bridge between two of them, in a network namespace of their own.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -342,6 +342,73 @@ TEST(membership__lasts_as_long_as_the_interface)
     fixture_renew(&net, 1500);
     assert_false(is_listed(&net.b, FRAME));
     close(fd);
+}
+
+/* ---- ports of a group ---- */
+
+struct tally {
+    unsigned frames, packets;
+};
+
+static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
+{
+    ((struct tally *)context)->frames++;
+}
+
+static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const uint8_t *head,
+                              size_t head_bytes, size_t data_bytes)
+{
+    return NULL;
+}
+
+static void count_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                         size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    ((struct tally *)context)->packets++;
+}
+
+/** Receive until `wanted` frames or packets have come, and what else waits by then. */
+static struct tally receive(struct rawe_port *port, unsigned wanted)
+{
+    static const struct rawe_port_receiver receiver = {count_frame, place_nowhere, count_packet};
+    struct tally tally = {0};
+
+    AWAIT((rawe_port_receive(port, 10, &receiver, &tally), tally.frames + tally.packets >= wanted));
+    return tally;
+}
+
+static void send_data(const uint8_t *mac)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_DATA, .port = net.b.port, .key = net.b.key, .payload_bytes = 10};
+    uint8_t frame[FRAME_BYTES];
+
+    make(frame, FRAME, false);
+    memcpy(frame, mac, 6);
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    send_frame(net.a.index, frame);
+}
+
+TEST(port__of_a_group_gets_what_is_sent_to_it_alone)
+{
+    struct rawe_port_config config = fixture_config(&net, &net.b);
+    struct rawe_port_error error;
+    struct rawe_port *express, *bulk;
+
+    memcpy(config.group, kinds[BATCH].mac, sizeof config.group);
+    assert_int_equal(rawe_port_open(&express, &config, &error), 0);
+    config.use = RAWE_PORT_BULK;
+    assert_int_equal(rawe_port_open(&bulk, &config, &error), 0);
+    assert_true(is_listed(&net.b, BATCH));
+    send_data(net.b.mac);
+    send_data(kinds[BATCH].mac);
+    assert_int_equal(receive(express, 1).frames, 1);
+    send_batch(40, 1400);
+    assert_int_equal(receive(bulk, 1).packets, 1);
+    assert_int_equal(receive(express, 0).frames, 0);
+    rawe_port_close(express);
+    rawe_port_close(bulk);
+    assert_false(is_listed(&net.b, BATCH));
 }
 
 /* ---- bridges ---- */

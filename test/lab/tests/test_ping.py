@@ -178,6 +178,57 @@ def test_batches_do_not_pass(make_lab, ping):
     listener.end()
 
 
+def begin_multicast(lab, ping):
+    """Listen on all hosts but the first; the listeners, and the arguments to ask with."""
+    listeners = [Listener(lab, ping, host, "-i", "eth0") for host in lab.hosts[1:]]
+    return listeners, [
+        "--multicast",
+        "-i",
+        "eth0",
+        *QUICK,
+        *(lab.nic(h).mac for h in lab.hosts[1:]),
+    ]
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut"])
+def test_multicast_passes(make_lab, ping, nic):
+    lab = make_lab(hosts=4, nic=nic)
+    listeners, arguments = begin_multicast(lab, ping)
+    said, status = ask(lab, ping, *arguments)
+    assert status == 0, said
+    for host in lab.hosts[1:]:
+        assert f"{lab.nic(host).mac}: plain frames pass, batches pass\n" in said
+    for listener in listeners:
+        assert listener.end()[0].count(f"asked by {lab.nic(0).mac}") == 1
+
+
+def test_multicast_passes_a_bridge_that_snoops(make_lab, ping):
+    lab = make_lab(hosts=3)
+    snoop = "ip link set br0 type bridge mcast_snooping 1 mcast_query_response_interval 10"
+    subprocess.run(["ip", "netns", "exec", lab.namespaces[-1], *snoop.split()], check=True)
+    listeners, arguments = begin_multicast(lab, ping)
+    said, status = ask(lab, ping, *arguments)
+    assert status == 0 and said.count("plain frames pass, batches pass\n") == 2, said
+    for listener in listeners:
+        listener.end()
+
+
+def test_multicast_does_not_pass(make_lab, ping):
+    lab = make_lab(hosts=4)
+    port = ["bridge", "link", "set", "dev", lab.nic(1).port, "mcast_flood", "off"]
+    subprocess.run(["ip", "netns", "exec", lab.namespaces[-1], *port], check=True)
+    lab.blackhole(2, 0, 0x0800)
+    listeners, arguments = begin_multicast(lab, ping)
+    listeners.pop().end()  # the third host
+    said, status = ask(lab, ping, *arguments)
+    assert status == 1, said
+    assert f"{lab.nic(1).mac}: plain frames DO NOT PASS, batches DO NOT PASS\n" in said
+    assert f"{lab.nic(2).mac}: plain frames pass, batches DO NOT PASS\n" in said
+    assert f"{lab.nic(3).mac}: NO ANSWER" in said and "mcast_flood" in said
+    for listener in listeners:
+        listener.end()
+
+
 def test_the_only_interface_needs_no_name(make_lab, ping):
     lab = make_lab(hosts=2)
     said, status = ask(lab, ping, "02:00:00:00:00:09")
@@ -198,6 +249,8 @@ def test_the_only_interface_needs_no_name(make_lab, ping):
         (["-i", "eth0", "-c", "0", "02:00:00:00:00:09"], "--count"),
         (["-i", "eth0", "-e", "zz", "02:00:00:00:00:09"], "--ethertype"),
         (["--listen", "02:00:00:00:00:09"], "takes no address"),
+        (["--listen", "--multicast"], "leave --multicast"),
+        (["--multicast", "-i", "eth0"], "whom to ask"),
         (["--nonsense"], "Usage"),
     ],
     ids=str,

@@ -38,11 +38,17 @@ static int attach(int fd, struct sock_filter *program, unsigned short length,
     return 0;
 }
 
+/** As the kernel classes what the socket is to be given. */
+static uint32_t packet_type(const struct rawe_port_config *config)
+{
+    return (config->group[0] & 1) != 0 ? PACKET_MULTICAST : PACKET_HOST;
+}
+
 /*
  * In both programs a load beyond the end of a short frame ends the program with "drop". HOST: to
- * this interface's own address; not OTHERHOST (promiscuous, or a VLAN that this host is not in), not
- * broadcast, not a copy of what was sent. The EtherType is that of the binding, and is checked
- * because the descriptor's holder can bind it again.
+ * this interface's own address (a group's socket: to a group); not OTHERHOST (promiscuous, or a VLAN
+ * that this host is not in), not broadcast, not a copy of what was sent. The EtherType is that of the
+ * binding, and is checked because the descriptor's holder can bind it again.
  */
 
 /** Where the EtherType lies. */
@@ -108,7 +114,7 @@ static int attach_for_session(int fd, const struct offsets *at,
     }
     demand(&program, BPF_W, at->key, config->key);
     demand(&program, BPF_H, at->port, config->port);
-    demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), PACKET_HOST);
+    demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), packet_type(config));
     demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
     if (rawe_port_use_is_bulk(config->use)) {
         demand(&program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
@@ -141,7 +147,7 @@ static int attach_for_responder(int fd, const struct rawe_port_config *config,
         /* 11 */
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0, TO(11, DROP)),
         [HOST] = BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(13, DROP)),
+        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, packet_type(config), 0, TO(13, DROP)),
         /* 14 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE_OFFSET),
         /* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ethertype, 0, TO(15, DROP)),
         [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),

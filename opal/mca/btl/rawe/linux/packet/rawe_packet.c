@@ -84,6 +84,25 @@ static int set_option(int fd, int level, int name, int value, const char *step,
     return 0;
 }
 
+static bool is_group(const uint8_t *mac)
+{
+    return (mac[0] & 1) != 0;
+}
+
+/** Have the NIC pass up what is sent to the group; until the socket is closed. */
+static int join(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
+{
+    struct packet_mreq request = {.mr_ifindex = config->interface_index,
+                                  .mr_type = PACKET_MR_MULTICAST,
+                                  .mr_alen = sizeof config->group};
+
+    memcpy(request.mr_address, config->group, sizeof config->group);
+    if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) != 0) {
+        return rawe_port_failed(error, "setsockopt(PACKET_ADD_MEMBERSHIP)", errno);
+    }
+    return 0;
+}
+
 /** A socket with its filter: of our own, or, if we may not have any, of the helper's. */
 static int open_filtered(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
@@ -92,7 +111,8 @@ static int open_filtered(const struct rawe_port_config *config, struct rawe_port
 
     if (fd < 0) {
         *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
-        return errno == EPERM ? rawe_helper_open(config, error) : -1;
+        /* The helper opens no socket for a group. */
+        return errno == EPERM && !is_group(config->group) ? rawe_helper_open(config, error) : -1;
     }
     if (rawe_filter_attach(fd, config, error) != 0) {
         close(fd);
@@ -130,7 +150,8 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
          set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, 1, "setsockopt(PACKET_COPY_THRESH)",
                     error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
-        rawe_filter_bind(fd, config, error) != 0) {
+        rawe_filter_bind(fd, config, error) != 0 ||
+        (is_group(config->group) && join(fd, config, error) != 0)) {
         rawe_ring_close(ring);
         close(fd);
         return -1;
@@ -598,14 +619,18 @@ static void put16(uint8_t *out, size_t value)
  * the TCP checksum, the pseudo-header's: the device that cuts or sends the packet computes the
  * rest. The source address, 255.255.255.255, is one that the receiver's IP stack drops (RFC 1122
  * section 3.2.1.3) before it looks for a route (ip_route_input_slow); our sockets get the packet
- * before that.
+ * before that. To a group it is 224.0.0.x, which bridges and switches that snoop pass on to all.
  */
 static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
 {
-    static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
+    uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
     uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
     uint8_t *batch = ip + IPV4_BYTES;
 
+    if (is_group(head)) {
+        addresses[4] = 224;
+        addresses[7] = head[5];
+    }
     memcpy(out, head, RAWE_ETH_HEADER_BYTES);
     put16(out + 12, ETHERTYPE_IPV4);
     memset(ip, 0, IPV4_BYTES);

@@ -61,6 +61,7 @@ struct rawe_port_config {
     uint32_t key;       /**< ours */
     uint16_t ping_port; /**< the responder's, for PING and PONG, which no session key is in */
     uint32_t ping_key;
+    uint8_t group[6];   /**< frames to this address instead of the interface's; zeros: none */
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
     size_t ring_bytes;  /**< memory to receive express frames in; the other uses take less */
     bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */

@@ -1,0 +1,141 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-ping --multicast: which hosts get what is sent to a group, plain frames and batches. Each host
+ * is asked by a frame of its own first, so that one that is not there is told apart.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ping.h"
+
+/** A PING that is not answered is repeated after that. */
+#define ROUND_NS 100000000ull
+
+const uint8_t ping_group[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
+
+struct inquiry {
+    const struct ping_options *options;
+    struct rawe_interface interface;
+    struct ping_host *hosts;
+    unsigned count;
+    struct ping_socket one;
+};
+
+static void send_ping(struct inquiry *inquiry, const uint8_t to[RAWE_MAC_BYTES], uint64_t token)
+{
+    const struct ping_socket *one = &inquiry->one;
+    const struct rawe_ping ping = {
+        .key = one->config.key, .port = one->config.port, .token = token};
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PING,
+        .port = PING_PORT,
+        .key = inquiry->options->key,
+        .payload_bytes = RAWE_PING_BYTES,
+    };
+
+    (void)ping_send(&inquiry->one, to, &header, &ping); /* not taken is as good as lost */
+}
+
+/** Ask all hosts for which the flag is not set, each or as a group, until all have answered. */
+static void ask_all(struct inquiry *inquiry, bool as_group)
+{
+    const uint64_t end_ns = ping_now_ns() + inquiry->options->timeout_ms * 1000000ull;
+    unsigned missing = inquiry->count;
+    struct ping_frame frame;
+    uint64_t token;
+
+    ping_random(&token, sizeof token);
+    while (missing != 0 && ping_now_ns() < end_ns && !ping_stopped) {
+        for (unsigned i = 0; i < inquiry->count && !as_group; i++) {
+            if (!inquiry->hosts[i].answers) {
+                send_ping(inquiry, inquiry->hosts[i].mac, token);
+            }
+        }
+        if (as_group) {
+            send_ping(inquiry, ping_group, token);
+        }
+        const uint64_t round_ns = ping_now_ns() + ROUND_NS;
+        while (missing != 0 && ping_receive(&inquiry->one, &frame, round_ns, false)) {
+            for (unsigned i = 0; i < inquiry->count; i++) {
+                struct ping_host *host = &inquiry->hosts[i];
+                bool *flag = as_group ? &host->gets_frame : &host->answers;
+                if (frame.header.type == RAWE_FRAME_PONG && frame.ping.token == token && !*flag &&
+                    memcmp(host->mac, frame.source, RAWE_MAC_BYTES) == 0) {
+                    *flag = true;
+                    missing--;
+                }
+            }
+        }
+    }
+}
+
+static enum ping_status report(const struct inquiry *inquiry, bool offered)
+{
+    enum ping_status status = PING_GOOD;
+    bool lost = false;
+    char mac[18];
+
+    for (unsigned i = 0; i < inquiry->count; i++) {
+        const struct ping_host *host = &inquiry->hosts[i];
+        ping_mac_text(host->mac, mac);
+        if (!host->answers) {
+            printf("%s: NO ANSWER to a frame of its own. Does `rawe-ping --listen` run there?\n"
+                   "  `rawe-ping %s` tells what else to check.\n",
+                   mac, mac);
+        } else {
+            printf("%s: plain frames %s, batches %s\n", mac,
+                   host->gets_frame ? "pass" : "DO NOT PASS",
+                   host->gets_batch ? "pass"
+                   : offered        ? "DO NOT PASS"
+                                    : "cannot be tried: the kernel refuses the socket");
+            lost = lost || !host->gets_frame || !host->gets_batch;
+        }
+        if (!host->answers || !host->gets_frame || !host->gets_batch) {
+            status = PING_TROUBLE;
+        }
+    }
+    if (lost) {
+        printf(
+            "  - On Linux bridges `bridge -d link` shows ports with mcast_flood off; on switches\n"
+            "    look for storm control, and for ports where unknown multicast is blocked.\n"
+            "  - A --listen of an earlier release does not answer multicast.\n");
+    }
+    return status;
+}
+
+enum ping_status ping_multicast(const struct ping_options *options)
+{
+    struct inquiry inquiry = {.options = options,
+                              .interface = ping_interface(options),
+                              .count = options->peer_count,
+                              .hosts = calloc(options->peer_count, sizeof(struct ping_host))};
+    struct {
+        uint32_t key;
+        uint16_t port;
+    } random;
+    char mac[18];
+
+    if (inquiry.hosts == NULL) {
+        ping_die("there is no memory for %u hosts", inquiry.count);
+    }
+    for (unsigned i = 0; i < inquiry.count; i++) {
+        ping_peer(options->peers[i], &inquiry.interface, inquiry.hosts[i].mac);
+    }
+    ping_random(&random, sizeof random);
+    ping_catch_stop();
+    ping_open(&inquiry.one, &inquiry.interface, options->ethertype, random.port, random.key, NULL);
+    printf("%s, MTU %" PRIu32 ", EtherType 0x%04x, to the group %s\n", inquiry.interface.name,
+           inquiry.interface.mtu_bytes, options->ethertype, ping_mac_text(ping_group, mac));
+    ask_all(&inquiry, false);
+    ask_all(&inquiry, true);
+    const enum ping_batch batch =
+        ping_batch_try(&inquiry.one, ping_group, options->key, inquiry.interface.mtu_bytes,
+                       inquiry.hosts, inquiry.count);
+    const enum ping_status status = report(&inquiry, batch != PING_BATCH_NOT_OFFERED);
+    ping_close(&inquiry.one);
+    free(inquiry.hosts);
+    return status;
+}
