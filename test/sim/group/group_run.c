@@ -1,0 +1,674 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A run: frames cross the network, members are called when they want to be, time jumps from one event
+ * to the next; and what must hold.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rawe_crc32c.h"
+#include "group/rawe_group.h"
+#include "group_sim.h"
+#include "sim_random.h"
+
+#define KEY 0x600DCAFEu
+#define ALL UINT32_MAX
+
+/** A run that takes longer does not end. */
+#define LONGEST_NS (300 * NS_PER_S)
+
+/** A frame on its way; each arrival holds a reference. */
+struct packet {
+    uint32_t references;
+    uint32_t len_bytes;
+    bool data;
+    uint8_t bytes[];
+};
+
+struct event {
+    uint64_t at_ns;
+    uint64_t number;       /**< decides among events of the same time */
+    uint32_t member;       /**< that it happens to */
+    bool sends;            /**< its next message; else, without a packet, it is woken */
+    struct packet *packet; /**< that arrives */
+};
+
+/** A message that is being sent. */
+struct sending {
+    struct rawe_group_send send; /**< first: `done` knows no more */
+    struct run *run;
+    uint32_t root;
+    uint8_t data[];
+};
+
+struct host {
+    struct run *run;
+    struct rawe_group group;
+    bool started;
+    uint64_t wake_ns;       /**< an event wakes it then */
+    uint64_t full_until_ns; /**< of its link */
+    uint32_t burst_left;    /**< frames that it loses next */
+    uint32_t *delivered;    /**< messages, by root */
+    uint32_t *at_bytes;     /**< of the message under way, by root */
+    bool *failed;           /**< members that it has given up */
+    uint32_t sends, done;
+};
+
+struct run {
+    const struct plan *plan;
+    struct outcome *outcome;
+    struct sim_random random;
+    struct event *events; /**< a binary heap, the earliest first */
+    size_t count, room;
+    uint64_t number;
+    uint64_t now_ns;
+    struct host *host;
+    bool trace;
+};
+
+static void violate(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void violate(struct run *run, const char *format, ...)
+{
+    if (run->outcome->violation[0] == 0) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(run->outcome->violation, sizeof run->outcome->violation, format, arguments);
+        va_end(arguments);
+    }
+}
+
+static void *must(void *memory)
+{
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+/* Events. */
+
+static bool earlier(const struct event *a, const struct event *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
+}
+
+static void swap(struct event *a, struct event *b)
+{
+    const struct event former = *a;
+    *a = *b;
+    *b = former;
+}
+
+static void add_event(struct run *run, uint64_t at_ns, uint32_t member, bool sends,
+                      struct packet *packet)
+{
+    if (run->count == run->room) {
+        run->room = run->room == 0 ? 1024 : run->room * 2;
+        run->events = must(realloc(run->events, run->room * sizeof *run->events));
+    }
+    size_t at = run->count++;
+    run->events[at] = (struct event){at_ns, run->number++, member, sends, packet};
+    for (; at != 0 && earlier(&run->events[at], &run->events[(at - 1) / 2]); at = (at - 1) / 2) {
+        swap(&run->events[at], &run->events[(at - 1) / 2]);
+    }
+}
+
+static struct event take_event(struct run *run)
+{
+    const struct event taken = run->events[0];
+
+    run->events[0] = run->events[--run->count];
+    for (size_t at = 0, child; (child = 2 * at + 1) < run->count; at = child) {
+        if (child + 1 < run->count && earlier(&run->events[child + 1], &run->events[child])) {
+            child++;
+        }
+        if (!earlier(&run->events[child], &run->events[at])) {
+            break;
+        }
+        swap(&run->events[child], &run->events[at]);
+    }
+    return taken;
+}
+
+static void wake_by(struct host *host, uint64_t at_ns)
+{
+    if (at_ns < host->wake_ns) {
+        host->wake_ns = at_ns;
+        add_event(host->run, at_ns, (uint32_t)(host - host->run->host), false, NULL);
+    }
+}
+
+static bool dead(const struct run *run, uint32_t member, uint64_t at_ns)
+{
+    return at_ns >= run->plan->fate[member].dies_ns;
+}
+
+/* The network. */
+
+static void release_packet(struct packet *packet)
+{
+    if (--packet->references == 0) {
+        free(packet);
+    }
+}
+
+/** One copy of a frame on its way to a member. */
+static void cross(struct run *run, struct packet *packet, uint32_t to)
+{
+    const struct plan *plan = run->plan;
+    struct host *host = &run->host[to];
+    uint64_t late_ns =
+        plan->jitter_ns == 0 ? 0 : sim_random_below(&run->random, plan->jitter_ns + 1);
+    if (host->burst_left == 0 && sim_random_chance(&run->random, plan->burst_ppm)) {
+        host->burst_left = 1 + (uint32_t)sim_random_below(&run->random, 50);
+    }
+    if (host->burst_left != 0 || sim_random_chance(&run->random, plan->loss_ppm)) {
+        host->burst_left -= host->burst_left != 0;
+        run->outcome->missed += packet->data;
+        run->outcome->lost += !packet->data;
+        return;
+    }
+    run->outcome->missed += packet->data && late_ns >= RAWE_GROUP_NACK_NS / 2;
+    packet->references++;
+    add_event(run, run->now_ns + plan->delay_ns + late_ns, to, false, packet);
+    if (sim_random_chance(&run->random, plan->duplicate_ppm)) {
+        packet->references++;
+        add_event(run, run->now_ns + plan->delay_ns + sim_random_below(&run->random, NS_PER_MS), to,
+                  false, packet);
+    }
+}
+
+static bool link_takes(struct host *host)
+{
+    struct run *run = host->run;
+    if (run->now_ns >= host->full_until_ns &&
+        sim_random_chance(&run->random, run->plan->full_ppm)) {
+        host->full_until_ns = run->now_ns + sim_random_between(&run->random, 1, NS_PER_MS);
+    }
+    if (run->now_ns < host->full_until_ns) {
+        wake_by(host, host->full_until_ns);
+        return false;
+    }
+    return true;
+}
+
+static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes *frame)
+{
+    struct run *run = host->run;
+    const uint32_t from = (uint32_t)(host - run->host);
+    struct packet *packet = must(malloc(sizeof *packet + frame->len_bytes));
+    struct rawe_group_header header;
+    *packet = (struct packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
+    memcpy(packet->bytes, frame->base, frame->len_bytes);
+    if (rawe_group_header_decode(&header, packet->bytes, frame->len_bytes) != RAWE_DECODE_OK ||
+        header.sender != from || header.payload_bytes > run->plan->payload_bytes) {
+        violate(run, "member %u sends a frame that is none", from);
+    }
+    packet->data = header.type == RAWE_GROUP_DATA;
+    if (run->trace) {
+        printf("%12" PRIu64
+               " ns  %u to %d: type %u flags %02x sequence %u acks %u of %d, %u bytes\n",
+               run->now_ns, from, (int)to, header.type, header.flags, header.sequence,
+               header.acknowledgement, (int)(int16_t)header.acked_root, header.payload_bytes);
+    }
+    if (sim_random_chance(&run->random, run->plan->shared_ppm)) {
+        *(packet->data ? &run->outcome->missed : &run->outcome->lost) += run->plan->members - 1;
+    } else if (to != ALL) {
+        cross(run, packet, to);
+    } else {
+        for (uint32_t i = 0; i < run->plan->members; i++) {
+            if (i != from) {
+                cross(run, packet, i);
+            }
+        }
+    }
+    release_packet(packet);
+}
+
+static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
+{
+    unsigned taken = 0;
+    while (taken < count && link_takes(context)) {
+        put_on_wire(context, ALL, &frames[taken++]);
+    }
+    return taken;
+}
+
+static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+{
+    struct host *host = context;
+    if (member >= host->run->plan->members || member == (uint32_t)(host - host->run->host)) {
+        violate(host->run, "a frame to member %u", member);
+        return true;
+    }
+    if (!link_takes(host)) {
+        return false;
+    }
+    put_on_wire(host, member, frame);
+    return true;
+}
+
+/* The owners. */
+
+static uint8_t content(uint32_t root, uint32_t message, uint32_t at_bytes)
+{
+    uint32_t mix = (root * 0x9E3779B9u + message) * 0x85EBCA6Bu + at_bytes / 8 * 0xC2B2AE35u;
+    return (uint8_t)(mix >> 24 ^ at_bytes);
+}
+
+/** Length of a root's message by number; UINT32_MAX: there is none. */
+static uint32_t length_of(const struct plan *plan, uint32_t root, uint32_t message)
+{
+    for (uint32_t i = 0; i < plan->orders; i++) {
+        if (plan->order[i].root == root && message-- == 0) {
+            return plan->order[i].len_bytes;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static bool deliver(void *context, const struct rawe_group_part *part)
+{
+    struct host *host = context;
+    struct run *run = host->run;
+    const uint32_t self = (uint32_t)(host - run->host);
+    const uint32_t message = host->delivered[part->root];
+    const uint64_t ready_ns = run->plan->fate[self].refuses_until_ns;
+    if (run->now_ns < ready_ns) {
+        wake_by(host, ready_ns);
+        return false;
+    }
+    if (sim_random_chance(&run->random, run->plan->refuse_ppm)) {
+        wake_by(host, run->now_ns + sim_random_between(&run->random, 1, NS_PER_MS));
+        return false;
+    }
+    if (host->failed[part->root]) {
+        violate(run, "member %u gets data of %u, which it has given up", self, part->root);
+    }
+    if (message >= run->host[part->root].sends ||
+        part->total_bytes != length_of(run->plan, part->root, message) ||
+        part->at_bytes != host->at_bytes[part->root]) {
+        violate(run, "member %u gets the wrong part of message %u of %u", self, message,
+                part->root);
+    }
+    for (uint32_t i = 0; i < part->len_bytes; i++) {
+        if (part->data[i] != content(part->root, message, part->at_bytes + i)) {
+            violate(run, "member %u: byte %u of message %u of %u is wrong", self,
+                    part->at_bytes + i, message, part->root);
+            break;
+        }
+    }
+    host->at_bytes[part->root] += part->len_bytes;
+    if (host->at_bytes[part->root] == part->total_bytes) {
+        host->at_bytes[part->root] = 0;
+        host->delivered[part->root]++;
+    }
+    return true;
+}
+
+static void note_failed(void *context, uint32_t member)
+{
+    struct host *host = context;
+    struct run *run = host->run;
+    const uint32_t self = (uint32_t)(host - run->host);
+    if (host->failed[member]) {
+        violate(run, "member %u has given up %u twice", self, member);
+    } else if (!dead(run, member, run->now_ns)) {
+        violate(run, "member %u has given up %u, which lives", self, member);
+    } else if (run->now_ns - run->plan->fate[member].dies_ns < run->plan->fail_ns / 2) {
+        violate(run, "member %u has given up %u too early", self, member);
+    }
+    host->failed[member] = true;
+    run->outcome->failures++;
+}
+
+static void done(struct rawe_group_send *send)
+{
+    struct sending *sending = (struct sending *)send;
+    memset(sending->data, 0xEE, send->len_bytes); /* the memory is free again */
+    sending->run->host[sending->root].done++;
+    free(sending);
+}
+
+/** A root sends its next message. */
+static void send_next(struct run *run, struct host *host)
+{
+    const uint32_t self = (uint32_t)(host - run->host);
+    const uint32_t len_bytes = length_of(run->plan, self, host->sends);
+    struct sending *sending = must(malloc(sizeof *sending + len_bytes));
+    *sending =
+        (struct sending){.send = {.done = done, .len_bytes = len_bytes}, .run = run, .root = self};
+    sending->send.data = sending->data;
+    for (uint32_t i = 0; i < len_bytes; i++) {
+        sending->data[i] = content(self, host->sends, i);
+    }
+    host->sends++;
+    if (!rawe_group_send(&host->group, &sending->send, run->now_ns)) {
+        violate(run, "member %u cannot send", self);
+    }
+}
+
+static void start(struct run *run, uint32_t self)
+{
+    const struct plan *plan = run->plan;
+    struct host *host = &run->host[self];
+    const struct rawe_group_config config = {
+        .id = plan->id,
+        .key = KEY,
+        .members = plan->members,
+        .self = self,
+        .payload_bytes = plan->payload_bytes,
+        .window_frames = plan->window_frames,
+        .stored_max = plan->stored_max,
+        .fail_ns = plan->fail_ns,
+        .checksum = plan->checksum,
+        .deliver = deliver,
+        .failed = note_failed,
+        .context = host,
+        .output = {multicast, unicast, host},
+    };
+    rawe_group_init(&host->group, &config);
+    host->started = true;
+}
+
+/* What must hold. */
+
+static uint64_t dropped(const struct rawe_group_counters *counters)
+{
+    return counters->dropped_decode + counters->dropped_key + counters->dropped_group +
+           counters->dropped_member + counters->dropped_checksum + counters->dropped_outside;
+}
+
+/** After each call of a member. */
+static void check_member(struct run *run, struct host *host, bool progressed)
+{
+    const struct rawe_group *group = &host->group;
+    const uint32_t self = (uint32_t)(host - run->host);
+    const uint64_t next_ns = rawe_group_next_ns(group);
+    if (group->next - group->base > run->plan->window_frames ||
+        group->sent - group->base > group->next - group->base) {
+        violate(run, "member %u: the window is %u frames", self, group->next - group->base);
+    }
+    if (group->stored > run->plan->stored_max) {
+        violate(run, "member %u stores %u frames", self, group->stored);
+    }
+    if ((group->window == NULL) != (group->base == group->next)) {
+        violate(run, "member %u: the window's memory", self);
+    }
+    if (progressed && next_ns <= run->now_ns) {
+        violate(run, "member %u wants to be called at once, again and again", self);
+    }
+    for (uint32_t i = 0; group->base != group->next && i < run->plan->members; i++) {
+        if (i != self && !group->members[i].failed &&
+            rawe_sequence_before(group->members[i].acked, group->base)) {
+            violate(run, "member %u has released what %u has not acknowledged", self, i);
+        }
+        if (run->plan->members > 100) {
+            break; /* it is enough for small ones */
+        }
+    }
+    wake_by(host, next_ns);
+}
+
+/** All that was sent has come, or its loss was reported. */
+static void check_end(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    struct outcome *outcome = run->outcome;
+    uint64_t quiet_control = 0;
+    bool silence = false;
+    for (uint32_t i = 0; i < plan->members; i++) {
+        const struct host *host = &run->host[i];
+        const struct rawe_group_counters *counters = &host->group.counters;
+        outcome->frames += counters->frames_sent;
+        outcome->repairs += counters->repairs_unicast + counters->repairs_multicast;
+        outcome->nacks += counters->nacks_sent;
+        outcome->control += counters->nacks_sent + counters->acks_sent + counters->heartbeats_sent;
+        outcome->missed += counters->no_buffer;
+        /* For each half window, and each pause, an ACK of all others, and the heartbeats. */
+        quiet_control +=
+            (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent) *
+            (plan->members + 2);
+        silence = silence || plan->fate[i].dies_ns != NEVER || plan->fate[i].pause_until_ns != 0;
+        if (dead(run, i, run->now_ns) || !host->started) {
+            continue;
+        }
+        if (!rawe_group_stable(&host->group) || host->done != host->sends) {
+            violate(run, "member %u: what it sent is not complete", i);
+        }
+        if (host->group.stored != 0 || rawe_group_next_ns(&host->group) != UINT64_MAX) {
+            violate(run, "member %u: something is left", i);
+        }
+        for (uint32_t root = 0; root < plan->members; root++) {
+            if (root != i && !dead(run, root, run->now_ns) && run->host[root].started &&
+                host->delivered[root] != run->host[root].sends) {
+                violate(run, "member %u has %u of %u messages of %u", i, host->delivered[root],
+                        run->host[root].sends, root);
+            }
+            if (host->at_bytes[root] != 0 && !host->failed[root]) {
+                violate(run, "member %u waits for %u, which is dead", i, root);
+            }
+        }
+    }
+    /* A repair, or a NACK, is for a frame that was missed; some of them are lost as well. NACKs to
+     * a root that is dead, or paused, go on. */
+    if (outcome->repairs > outcome->missed + outcome->missed / 4 + 10 ||
+        (!silence && outcome->nacks > outcome->missed * 2 + outcome->lost + 10)) {
+        violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
+                outcome->repairs, outcome->nacks, outcome->missed);
+    }
+    /* Not more than the frames' acknowledgements, and a question and its answer in 16 ms. */
+    if (outcome->control > plan->members * (4 * outcome->frames + run->now_ns / (16 * NS_PER_MS)) +
+                               4 * outcome->missed) {
+        violate(run, "%" PRIu64 " control frames for %" PRIu64 " frames", outcome->control,
+                outcome->frames);
+    }
+    if (plan->quiet && (outcome->nacks != 0 || outcome->repairs != 0)) {
+        violate(run, "%" PRIu64 " NACKs and %" PRIu64 " repairs, and nothing was lost",
+                outcome->nacks, outcome->repairs);
+    }
+    if (plan->quiet && outcome->control > quiet_control) {
+        violate(run, "%" PRIu64 " control frames, where %" PRIu64 " are enough", outcome->control,
+                quiet_control);
+    }
+}
+
+/* The run. */
+
+/** A frame that no member should believe: one field of a real one is wrong. */
+static void forge(struct run *run, const struct packet *packet, struct host *host)
+{
+    struct rawe_group_header header;
+    struct rawe_group_header before;
+    uint8_t *bytes = must(malloc(packet->len_bytes));
+    memcpy(bytes, packet->bytes, packet->len_bytes);
+    if (rawe_group_header_decode(&header, bytes, packet->len_bytes) == RAWE_DECODE_OK) {
+        before = header;
+        switch (sim_random_below(&run->random, 5)) {
+        case 0:
+            header.key ^= 1u << sim_random_below(&run->random, 32);
+            break;
+        case 1:
+            header.id ^= 1ull << sim_random_below(&run->random, 64);
+            break;
+        case 2:
+            header.sender =
+                (uint16_t)sim_random_between(&run->random, run->plan->members, RAWE_GROUP_NO_ROOT);
+            break;
+        case 3:
+            header.sender = (uint16_t)(host - run->host);
+            break;
+        default:
+            header.sequence +=
+                (uint32_t)sim_random_between(&run->random, 2 * RAWE_WINDOW_FRAMES_MAX, 1u << 30);
+            break;
+        }
+        const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
+        const uint64_t dropped_before = dropped(&host->group.counters);
+        const bool numbered = header.type == RAWE_GROUP_DATA || header.type == RAWE_GROUP_HEARTBEAT;
+        rawe_group_header_encode(bytes, &header);
+        if (run->plan->checksum) {
+            rawe_checksum_encode(bytes + covered_bytes, rawe_crc32c(0, bytes, covered_bytes));
+        }
+        if (header.sequence == before.sequence || numbered) {
+            rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
+            if (dropped(&host->group.counters) == dropped_before) {
+                violate(run, "member %u takes a forged frame", (uint32_t)(host - run->host));
+            }
+        }
+    }
+    free(bytes);
+}
+
+static void arrive(struct run *run, struct packet *packet, struct host *host)
+{
+    if (sim_random_chance(&run->random, run->plan->forge_ppm)) {
+        forge(run, packet, host);
+    }
+    if (sim_random_chance(&run->random, run->plan->corrupt_ppm)) {
+        uint8_t *bytes = must(malloc(packet->len_bytes));
+        const uint64_t dropped_before = dropped(&host->group.counters);
+        memcpy(bytes, packet->bytes, packet->len_bytes);
+        bytes[sim_random_below(&run->random, packet->len_bytes)] ^=
+            (uint8_t)(1u << sim_random_below(&run->random, 8));
+        rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
+        run->outcome->missed += packet->data;
+        run->outcome->lost += !packet->data;
+        if (dropped(&host->group.counters) == dropped_before) {
+            violate(run, "a corrupt frame was taken");
+        }
+        free(bytes);
+        return;
+    }
+    rawe_group_receive(&host->group, packet->bytes, packet->len_bytes, run->now_ns);
+}
+
+/** Responders answer for members that do not. */
+static void say_who_lives(struct run *run, struct host *host)
+{
+    for (uint32_t i = 0; i < run->plan->members; i++) {
+        const struct fate *fate = &run->plan->fate[i];
+        if (i != (uint32_t)(host - run->host) && run->now_ns >= fate->pause_from_ns &&
+            run->now_ns < fate->pause_until_ns && !dead(run, i, run->now_ns)) {
+            rawe_group_alive(&host->group, i, run->now_ns);
+        }
+    }
+}
+
+static void happen(struct run *run, const struct event *event)
+{
+    struct host *host = &run->host[event->member];
+    const struct fate *fate = &run->plan->fate[event->member];
+    if (dead(run, event->member, run->now_ns)) {
+        return;
+    }
+    if (run->now_ns < fate->starts_ns && event->packet != NULL) {
+        run->outcome->missed += event->packet->data;
+        return; /* it is not there yet */
+    }
+    const bool paused = run->now_ns >= fate->pause_from_ns && run->now_ns < fate->pause_until_ns;
+    if (run->now_ns < fate->starts_ns || paused) {
+        const uint64_t ready_ns = paused ? fate->pause_until_ns : fate->starts_ns;
+        if (event->packet != NULL) {
+            event->packet->references++;
+            run->outcome->missed += event->packet->data;
+        }
+        if (event->packet == NULL && !event->sends) {
+            host->wake_ns = NEVER;
+            wake_by(host, ready_ns);
+            return;
+        }
+        add_event(run, ready_ns, event->member, event->sends, event->packet);
+        return;
+    }
+    if (!host->started) {
+        start(run, event->member);
+    }
+    say_who_lives(run, host);
+    bool progressed = false;
+    if (event->packet != NULL) {
+        arrive(run, event->packet, host);
+    } else if (event->sends) {
+        send_next(run, host);
+    } else if (event->at_ns == host->wake_ns) {
+        host->wake_ns = NEVER;
+        rawe_group_progress(&host->group, run->now_ns);
+        progressed = true;
+    }
+    check_member(run, host, progressed);
+}
+
+static void begin(struct run *run)
+{
+    const struct plan *plan = run->plan;
+    run->host = must(calloc(plan->members, sizeof *run->host));
+    for (uint32_t i = 0; i < plan->members; i++) {
+        struct host *host = &run->host[i];
+        *host = (struct host){.run = run,
+                              .wake_ns = NEVER,
+                              .delivered = must(calloc(plan->members, sizeof(uint32_t))),
+                              .at_bytes = must(calloc(plan->members, sizeof(uint32_t))),
+                              .failed = must(calloc(plan->members, sizeof(bool)))};
+        wake_by(host, plan->fate[i].starts_ns);
+    }
+    for (uint32_t i = 0; i < plan->orders; i++) {
+        add_event(run, plan->order[i].at_ns, plan->order[i].root, true, NULL);
+    }
+}
+
+static void end(struct run *run)
+{
+    while (run->count != 0) {
+        const struct event event = take_event(run);
+        if (event.packet != NULL) {
+            release_packet(event.packet);
+        }
+    }
+    free(run->events);
+    for (uint32_t i = 0; i < run->plan->members; i++) {
+        struct host *host = &run->host[i];
+        struct rawe_group_send *send = host->started ? host->group.first : NULL;
+        while (send != NULL) {
+            struct rawe_group_send *next = send->next;
+            free(send);
+            send = next;
+        }
+        if (host->started) {
+            rawe_group_free(&host->group);
+        }
+        free(host->delivered);
+        free(host->at_bytes);
+        free(host->failed);
+    }
+    free(run->host);
+}
+
+void plan_run(const struct plan *plan, struct outcome *outcome, bool trace)
+{
+    struct run run = {.plan = plan,
+                      .outcome = outcome,
+                      .random = sim_random_stream(plan->seed, 1),
+                      .trace = trace};
+
+    *outcome = (struct outcome){.end_ns = 0};
+    begin(&run);
+    while (run.count != 0 && outcome->violation[0] == 0) {
+        const struct event event = take_event(&run);
+        run.now_ns = event.at_ns;
+        if (run.now_ns > LONGEST_NS) {
+            violate(&run, "the run does not end");
+        }
+        happen(&run, &event);
+        if (event.packet != NULL) {
+            release_packet(event.packet);
+        }
+    }
+    outcome->end_ns = run.now_ns;
+    check_end(&run);
+    end(&run);
+}
