@@ -14,7 +14,7 @@
 
 #define GETS 96u
 #define GET_BYTES 50000u
-#define PIECE_BYTES 16384u
+#define SHORT_BYTES 16384u
 #define INFLOW_BYTES 60000u
 
 static uint8_t source[GET_BYTES], target[GET_BYTES];
@@ -65,7 +65,7 @@ static void set_up(void)
     unit_peer_connect();
     net.filter = drop_connects;
     rawe_peer_init(&other, peer.engine, &peer.config);
-    peer.engine->config.inflow_bytes = INFLOW_BYTES;
+    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES);
     get_count = 0;
     unit_fill(source, sizeof(source), 3);
     memset(target, 0, sizeof(target));
@@ -116,11 +116,11 @@ TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 
 TEST(rawe_peer_operate__several_peers_get_pieces_by_turns)
 {
-    begin(&other, PIECE_BYTES);
+    begin(&other, SHORT_BYTES);
     struct get *one = begin(&peer, GET_BYTES);
     struct get *two = begin(&peer, GET_BYTES);
     /* The limit is not reached before the last piece of the first. */
-    assert_int_equal(under_way(), 4);
+    assert_int_equal(under_way(), 3);
     assert_int_equal(one->operation.asked_bytes, GET_BYTES);
     assert_int_equal(two->operation.asked_bytes, 0);
 }
@@ -145,7 +145,7 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
 
 TEST(rawe_peer_operate__no_limit)
 {
-    peer.engine->config.inflow_bytes = 0;
+    rawe_inflow_init(&peer.engine->inflow, 0);
     begin_behind_others();
     assert_int_equal(under_way(), 3);
 }
@@ -187,7 +187,7 @@ TEST(rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
 /** Some of it is on its way when its peer object goes. */
 TEST(rawe_peer_close__a_get_in_pieces_fails_once)
 {
-    begin(&peer, PIECE_BYTES);
+    begin(&peer, SHORT_BYTES);
     struct get *get = begin(&other, GET_BYTES);
     struct get *last = begin(&other, GET_BYTES);
     assert_int_not_equal(get->operation.asked_bytes, 0);
@@ -211,7 +211,7 @@ TEST(rawe_peer_begin_waiting__a_piece_is_refused)
 
 TEST(rawe_peer_begin_waiting__without_memory_for_a_piece_it_waits_on)
 {
-    begin(&other, PIECE_BYTES);
+    begin(&other, SHORT_BYTES);
     unit_allocations_left = 0;
     struct get *get = begin(&peer, GET_BYTES);
     unit_allocations_left = -1;

@@ -102,6 +102,7 @@ struct arrival {
     uint32_t sequence;
     uint32_t frames;
     bool ack_now;
+    bool resent;
     unsigned requests; /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
         *fragment;           /**< the first of a frame that may have more, else of all */
@@ -163,10 +164,10 @@ static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint6
 {
     struct rawe_fragment fragment = *arrival->fragment;
     const uint8_t *behind = arrival->messages;
-    rawe_conn_perform(conn, &fragment, now_ns);
+    rawe_conn_perform(conn, &fragment, arrival->resent, now_ns);
     while (behind != arrival->end) {
         (void)rawe_fragment_decode(&fragment, &behind, arrival->end);
-        rawe_conn_perform(conn, &fragment, now_ns);
+        rawe_conn_perform(conn, &fragment, arrival->resent, now_ns);
     }
 }
 
@@ -258,6 +259,7 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
         .sequence = header->sequence,
         .frames = 1,
         .ack_now = (header->flags & RAWE_FLAG_ACK_NOW) != 0,
+        .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
         .fragment = &fragment,
         .messages = payload,
         .payload = payload,
@@ -644,6 +646,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             .sequence = sequence,
             .frames = frames,
             .ack_now = ack_now && at == batch->frames,
+            .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
             .fragment = &fragment,
         };
         take(conn, &arrival, now_ns);

@@ -101,7 +101,7 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     operation->peer_key = rawe_conn_preferred_key(conn);
     operation->peer_port = rawe_conn_preferred_port(conn);
     operation->left_bytes = operation->len_bytes;
-    operation->progress_ns = now_ns;
+    operation->asked_ns = operation->progress_ns = now_ns;
     operation->completion.send.done = part_done;
     operation->completion.send.kind = RAWE_FRAGMENT_GET;
     rawe_request_encode(operation->request_bytes,
@@ -171,7 +171,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 }
 
 /** A REPLY: a part of the result of an operation, or why there will be none. */
-static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
+static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_operation *operation = find_answered(conn, fragment);
@@ -192,6 +192,12 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         engine->counters.bytes_received += fragment->data_bytes;
         operation->left_bytes -= fragment->data_bytes;
         operation->progress_ns = engine->now_ns;
+        if (operation->inflow != NULL) {
+            rawe_inflow_arrived(operation->inflow, fragment->data_bytes);
+            if (resent && rawe_operation_has_rival(operation)) {
+                rawe_inflow_lost(operation->inflow, operation->asked_ns, engine->now_ns);
+            }
+        }
         if (operation->left_bytes != 0) {
             return;
         }
@@ -450,7 +456,7 @@ static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     engine->counters.bytes_received += fragment->data_bytes;
 }
 
-void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
                        uint64_t now_ns)
 {
     switch (fragment->kind) {
@@ -458,7 +464,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
         place(conn, fragment);
         break;
     case RAWE_FRAGMENT_REPLY:
-        receive_reply(conn, fragment);
+        receive_reply(conn, fragment, resent);
         break;
     default:
         conn->engine->serving.reserved--;

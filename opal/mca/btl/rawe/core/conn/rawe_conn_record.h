@@ -27,8 +27,8 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 /** Where the data of a REPLY goes; NULL: nowhere. */
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
 
-/** A PUT, GET, ATOMIC or REPLY, of a frame that has been taken. */
-void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
+/** A PUT, GET, ATOMIC or REPLY, of a frame that has been taken, `resent`: not when it was first sent. */
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
                        uint64_t now_ns);
 
 /** rawe_conn_serve_forget: of all handles. */

@@ -20,6 +20,7 @@
 #include "rawe_liveness.h"
 #include "rawe_route.h"
 #include "receive/rawe_credit.h"
+#include "receive/rawe_inflow.h"
 #include "receive/rawe_reassembly.h"
 #include "receive/rawe_recvwin.h"
 #include "rma/rawe_handle.h"
@@ -110,7 +111,7 @@ struct rawe_engine_config {
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
-    uint64_t inflow_bytes; /**< asked for by GETs of several peers at a time; 0: any number */
+    uint64_t inflow_bytes; /**< asked for by GETs of several peers at first, see rawe_inflow.h */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
     /**
      * Memory that peers may write into. It outlives the engine; those of a process share it, as a
@@ -151,6 +152,7 @@ struct rawe_engine {
     struct rawe_deferral deferral;
     struct rawe_operation_table operations; /**< ours under way */
     struct rawe_operation_queue waiting;    /**< long GETs of ours, see rawe_peer_operate */
+    struct rawe_inflow inflow;              /**< what they may have asked for */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */

@@ -89,6 +89,19 @@ uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, ui
     return progress_ns;
 }
 
+bool rawe_operation_has_rival(const struct rawe_operation *operation)
+{
+    const struct rawe_operation_table *table = operation->table;
+    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
+        const struct rawe_operation *other = table->entries[i];
+        left -= other != NULL;
+        if (other != NULL && other->inflow != NULL && other->peer != operation->peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes)
 {

@@ -56,6 +56,8 @@ struct rawe_operation {
     struct rawe_peer *peer;             /**< it goes to; NULL: not begun by a peer object */
     struct rawe_operation *next;        /**< of a queue */
     struct rawe_operation *whole;       /**< it is a piece of that one */
+    struct rawe_inflow *inflow;         /**< the limit that it shares with others; NULL: its
+                                             result is short */
     uint64_t asked_bytes;               /**< of a GET in pieces: from the beginning on */
     struct rawe_operation_table *table; /**< NULL: it is not in one */
     enum rawe_refusal refusal;
@@ -64,7 +66,8 @@ struct rawe_operation {
     uint32_t index;       /**< in the table */
     uint64_t key;         /**< never used before */
     uint64_t left_bytes;  /**< of the result */
-    uint64_t progress_ns; /**< when it began, or some of the result came last */
+    uint64_t asked_ns;    /**< when it began */
+    uint64_t progress_ns; /**< the same, or when some of the result came last */
     uint32_t peer_key;    /**< of the interface that its connection belongs to */
     uint16_t peer_port;
     struct rawe_operation_part request;    /**< or the data of a PUT */
@@ -103,6 +106,9 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
  */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
+
+/** Is a long result of another peer to come at the same time? The operation is in a table. */
+bool rawe_operation_has_rival(const struct rawe_operation *operation);
 
 /** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,

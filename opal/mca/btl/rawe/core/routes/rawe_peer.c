@@ -354,15 +354,19 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 
 /*
  * Long GETs, which bring all long messages. What they have asked for and not got yet may meet in the
- * switch port in front of this host. With `inflow_bytes`, those of several peers ask for no more than
- * that together, in pieces, by turns: a peer that is busy with others holds up only what was asked of
- * it. A single peer fills no port, so its GETs ask for all at once.
+ * switch port in front of this host. Those of several peers ask for no more than a limit together
+ * (receive/rawe_inflow.h), in pieces, by turns: a peer that is busy with others holds up only what was
+ * asked of it. A single peer fills no port, so its GETs ask for all at once.
  */
 
 /** Shorter GETs do not take turns: it takes many of them to fill a port. */
 #define TURNS_BYTES_MIN 4096u
-/** What a peer is asked for at a time: a part of what a port buffers, but some frames. */
-#define PIECE_BYTES 16384u
+/**
+ * What a peer is asked for at a time: a quarter of the limit, so that several send. More than a batch,
+ * at any MTU, gives nothing; shorter ones cost processor time.
+ */
+#define PIECE_BYTES_MIN 32768u
+#define PIECE_BYTES_MAX 61440u
 /** What GETs of a single peer may have asked for: those of others wait for it. */
 #define SINGLE_PEER_BYTES 4194304u
 /** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
@@ -404,7 +408,7 @@ static struct asked sum_asked(const struct rawe_engine *engine, const struct raw
 
 static bool may_ask(const struct rawe_engine *engine, const struct asked *asked)
 {
-    return asked->bytes < (asked->single ? SINGLE_PEER_BYTES : engine->config.inflow_bytes) ||
+    return asked->bytes < (asked->single ? SINGLE_PEER_BYTES : engine->inflow.limit_bytes) ||
            engine->now_ns >= asked->progress_ns + IDLE_NS;
 }
 
@@ -476,6 +480,7 @@ static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
         .len_bytes = len_bytes,
         .peer = whole->peer,
         .whole = whole,
+        .inflow = whole->inflow,
     };
     whole->parts++;
     if (!operate(whole->peer, piece)) {
@@ -498,7 +503,8 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
-    if (!takes_turns(operation) || engine->config.inflow_bytes == 0) {
+    operation->inflow = takes_turns(operation) ? &engine->inflow : NULL;
+    if (operation->inflow == NULL || !rawe_inflow_is_limited(&engine->inflow)) {
         return operate(peer, operation);
     }
     const struct asked asked = sum_asked(engine, peer);
@@ -522,10 +528,13 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
-    bool last = single || left_bytes < PIECE_BYTES * 3 / 2;
+    uint64_t piece_bytes = operation->inflow->limit_bytes / 4;
+    piece_bytes = piece_bytes > PIECE_BYTES_MIN ? piece_bytes : PIECE_BYTES_MIN;
+    piece_bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
+    bool last = single || left_bytes < piece_bytes * 3 / 2;
     if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
         operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
-    } else if (!ask(operation, last ? left_bytes : PIECE_BYTES)) {
+    } else if (!ask(operation, last ? left_bytes : piece_bytes)) {
         return false;
     } else if (!last) {
         append(&operation->peer->engine->waiting, operation);
@@ -541,7 +550,8 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     struct rawe_operation *first;
     while ((first = queue->first) != NULL) {
         const struct asked asked = sum_asked(engine, first->peer);
-        if (!may_ask(engine, &asked)) {
+        engine->inflow.limits = !may_ask(engine, &asked);
+        if (engine->inflow.limits) {
             return;
         }
         queue->first = first->next;
