@@ -41,37 +41,53 @@ static unsigned ask(uint64_t port_bytes, unsigned rounds)
         rawe_inflow_arrived(&inflow, asked_bytes);
         if (asked_bytes > port_bytes) {
             losses++;
-            rawe_inflow_lost(&inflow, asked_ns, now_ns);
+            rawe_inflow_lost(&inflow, 1500, asked_ns, now_ns);
         }
     }
     return losses;
 }
 
-TEST(rawe_inflow_init__no_limit_before_a_loss)
+/** Without a limit one frame of that many is lost, until there is one. Returns the frames. */
+static unsigned lose_one_of(unsigned every)
 {
     rawe_inflow_init(&inflow, 0);
-    rawe_inflow_arrived(&inflow, 5000000);
-    assert_false(rawe_inflow_is_limited(&inflow));
-    rawe_inflow_lost(&inflow, now_ns, now_ns + 1);
-    assert_true(rawe_inflow_is_limited(&inflow));
+    for (unsigned i = 1; i < 100000; i++) {
+        now_ns += 1000;
+        rawe_inflow_arrived(&inflow, 1500);
+        if (i % every == 0) {
+            rawe_inflow_lost(&inflow, 1500, now_ns - 100, now_ns);
+        }
+        if (rawe_inflow_is_limited(&inflow)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+TEST(rawe_inflow_init__no_limit_before_much_is_lost)
+{
+    assert_int_equal(lose_one_of(40), 0);
+    assert_in_range(lose_one_of(4), 20, 200);
     assert_in_range(inflow.limit_bytes, 64000, 128000);
 }
 
 TEST(rawe_inflow_init__never_a_limit)
 {
     rawe_inflow_init(&inflow, RAWE_INFLOW_UNLIMITED);
-    rawe_inflow_lost(&inflow, now_ns, now_ns + 1);
+    for (unsigned i = 1; i < 100; i++) {
+        rawe_inflow_lost(&inflow, 1500, now_ns + i, now_ns + i);
+    }
     assert_false(rawe_inflow_is_limited(&inflow));
 }
 
 TEST(rawe_inflow_lost__once_for_what_was_asked_for_at_the_same_time)
 {
-    rawe_inflow_lost(&inflow, now_ns, now_ns + 10);
+    rawe_inflow_lost(&inflow, 1500, now_ns, now_ns + 10);
     const uint64_t limit_bytes = inflow.limit_bytes;
     assert_in_range(limit_bytes, FIRST_BYTES / 2, FIRST_BYTES - 1);
-    rawe_inflow_lost(&inflow, now_ns + 5, now_ns + 20);
+    rawe_inflow_lost(&inflow, 1500, now_ns + 5, now_ns + 20);
     assert_int_equal(inflow.limit_bytes, limit_bytes);
-    rawe_inflow_lost(&inflow, now_ns + 15, now_ns + 20);
+    rawe_inflow_lost(&inflow, 1500, now_ns + 15, now_ns + 20);
     assert_true(inflow.limit_bytes < limit_bytes);
 }
 

@@ -50,7 +50,7 @@ static const struct number numbers[] = {
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
     {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 0, 0, 1 << 30, "bytes",
-     ", 0: no limit before something is lost, 1 GiB: none ever", false, OPAL_INFO_LVL_6,
+     ", 0: no limit before too much is lost, 1 GiB: none ever", false, OPAL_INFO_LVL_6,
      "How much of long messages a process asks for at first, over all peers that send it some; more "
      "than the switch port of its host buffers is lost, so losses make it less, else it grows"},
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,

@@ -195,7 +195,8 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         if (operation->inflow != NULL) {
             rawe_inflow_arrived(operation->inflow, fragment->data_bytes);
             if (resent && rawe_operation_has_rival(operation)) {
-                rawe_inflow_lost(operation->inflow, operation->asked_ns, engine->now_ns);
+                rawe_inflow_lost(operation->inflow, fragment->data_bytes, operation->asked_ns,
+                                 engine->now_ns);
             }
         }
         if (operation->left_bytes != 0) {

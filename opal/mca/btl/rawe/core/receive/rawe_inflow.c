@@ -8,6 +8,10 @@
 /** What a small switch buffers for a port, and a round trip of 20 us holds at 25 Gb/s. */
 #define FIRST_BYTES 100000u
 
+/** Without a limit: more than a 32th of what comes, as well as some 22 frames, is too much to lose. */
+#define LOST_MULTIPLIER 32u
+#define LOST_BYTES 32768u
+
 /** Two pieces of the shortest kind (routes/rawe_peer.c): with less, hosts idle at any rate. */
 #define LEAST_BYTES 32768u
 
@@ -28,7 +32,9 @@ void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t first_bytes)
 
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes)
 {
-    if (inflow->limits && rawe_inflow_is_limited(inflow)) {
+    if (!rawe_inflow_is_limited(inflow)) {
+        inflow->excess_bytes -= bytes < inflow->excess_bytes ? bytes : inflow->excess_bytes;
+    } else if (inflow->limits) {
         const bool known = inflow->limit_bytes < 2 * inflow->known_bytes;
         const uint64_t divisor = known ? GROWTH_DIVISOR : FAST_GROWTH_DIVISOR;
         inflow->limit_bytes += (bytes + divisor - 1) / divisor;
@@ -38,19 +44,30 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes)
     }
 }
 
-void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t asked_ns, uint64_t now_ns)
+/** No limit yet: is what is lost more than a limit costs? */
+static bool loses_much(struct rawe_inflow *inflow, uint64_t bytes)
+{
+    inflow->excess_bytes += bytes * LOST_MULTIPLIER;
+    return inflow->excess_bytes >= LOST_BYTES * LOST_MULTIPLIER;
+}
+
+void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes, uint64_t asked_ns,
+                      uint64_t now_ns)
 {
     if (!inflow->learns || asked_ns <= inflow->reduced_ns) {
         return;
     }
-    inflow->reduced_ns = now_ns;
-    if (!rawe_inflow_is_limited(inflow)) {
-        inflow->limit_bytes = FIRST_BYTES;
-    } else {
+    if (rawe_inflow_is_limited(inflow)) {
         inflow->limit_bytes = inflow->limit_bytes * 7 / 10;
         if (inflow->limit_bytes < LEAST_BYTES) {
             inflow->limit_bytes = LEAST_BYTES;
         }
+    } else if (loses_much(inflow, bytes)) {
+        inflow->limit_bytes = FIRST_BYTES;
+        inflow->excess_bytes = 0;
+    } else {
+        return;
     }
+    inflow->reduced_ns = now_ns;
     inflow->known_bytes = inflow->limit_bytes;
 }
