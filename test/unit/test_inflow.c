@@ -66,8 +66,8 @@ static unsigned lose_one_of(unsigned every)
 
 TEST(rawe_inflow_init__no_limit_before_much_is_lost)
 {
-    assert_int_equal(lose_one_of(40), 0);
-    assert_in_range(lose_one_of(4), 20, 200);
+    assert_int_equal(lose_one_of(6), 0);
+    assert_in_range(lose_one_of(2), 200, 1000);
     assert_in_range(inflow.limit_bytes, 64000, 128000);
 }
 

@@ -1,11 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How much of long messages a process may have asked for, over all peers that send it some. What has
- * been asked for and has not come meets in the switch port of this host, which drops what it cannot
- * buffer. No host is told how much that is. So there is no limit before more than a 32th of what comes
- * was lost; then it is learned: it grows slowly while it is what holds the process back, and falls to
- * 0.7 of it with each loss. Fewer losses cost less than a limit does, where ranks share cores.
+ * How much of long messages a process may have asked for, over all peers that send it some. What
+ * has been asked for and has not come meets in the switch port of this host, which drops what it
+ * cannot buffer. No host is told how much that is. So there is no limit before more than a quarter
+ * of what comes was lost; then it is learned: it grows slowly while it is what holds the process
+ * back, and falls to 0.7 of it with each loss. Fewer losses cost less than a limit does, where
+ * ranks share cores.
  *
  * The receiver does here, for all of its senders together, what congestion control does for one sender:
  * with a window for each of them, their least windows are more than a port holds. No clock, no socket.
@@ -21,7 +22,7 @@
 
 struct rawe_inflow {
     uint64_t limit_bytes;  /**< RAWE_INFLOW_UNLIMITED: none */
-    uint64_t excess_bytes; /**< while there is no limit: 32 times what was lost, less what came */
+    uint64_t excess_bytes; /**< while there is no limit: 4 times what was lost, less what came */
     uint64_t known_bytes;  /**< the limit when something was lost last, or to begin with */
     uint64_t reduced_ns;   /**< losses of what was asked for until then are known */
     bool learns;           /**< losses change the limit */
