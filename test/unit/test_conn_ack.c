@@ -112,6 +112,19 @@ TEST(acknowledged__an_older_one_changes_nothing)
     assert_int_equal(counters(0)->dropped_ack, 0);
 }
 
+/** No honest peer acknowledges in that order: it has both frames when it says so the second time. */
+TEST(acknowledged__nothing_is_owed_once_all_is_acknowledged)
+{
+    static const uint8_t second[] = {0x01};
+    in_flight(2);
+    acknowledge(0, second, sizeof(second));
+    acknowledge(1, NULL, 0);
+    assert_true(end(0)->liveness.waits_since_ns != 0);
+    acknowledge(1, NULL, 0);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_true(end(0)->liveness.waits_since_ns == 0);
+}
+
 TEST(acknowledged__completes_sends_in_order)
 {
     static uint8_t data[1400];

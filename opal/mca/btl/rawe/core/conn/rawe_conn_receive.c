@@ -463,7 +463,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     } else if (window->sacked != 0 || probe_ns != 0) {
         rawe_conn_detect_losses(conn, now_ns);
     }
-    if (ack.arrived != 0 || probe_ns != 0) {
+    if (ack.arrived != 0 || probe_ns != 0 || !more) {
         rawe_liveness_progress(&conn->liveness, more, now_ns);
         if (more) {
             rawe_conn_plan_probe(conn, now_ns);
