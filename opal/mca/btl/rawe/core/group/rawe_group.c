@@ -3,19 +3,29 @@
  *
  * Group delivery: see rawe_group.h. Frames of this root, and what comes in.
  */
-#include "rawe_group_internal.h"
+#include "rawe_group.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rawe_crc32c.h"
+#include "rawe_group_stream.h"
 
 /** Frames that are handed to the link together. */
 #define TRANSMIT_FRAMES 16u
 
 /** Members that a frame is repaired for by unicast, at most. */
 #define NACKS_UNICAST 2u
+
+/** A frame of the window. */
+struct rawe_group_frame {
+    uint8_t *bytes; /**< header, payload, room for a checksum */
+    struct rawe_group_header header;
+    uint64_t repaired_ns;              /**< 0: never */
+    uint16_t nack_from[NACKS_UNICAST]; /**< the first that asked for it */
+    uint8_t nacks;    /**< how many did; one more than nack_from has room for: repair for all */
+    uint8_t repaired; /**< how many of these have had their repair */
+};
 
 void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config)
 {
@@ -26,7 +36,7 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
     assert(config->payload_bytes >= RAWE_GROUP_NACK_BYTES_MAX &&
            config->payload_bytes <= UINT16_MAX);
     *group = (struct rawe_group){.config = *config, .alive = config->members};
-    group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(group);
+    group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(config);
 }
 
 /** The record of all members, when the first frame comes or goes. False without memory. */
@@ -35,10 +45,10 @@ static bool have_members(struct rawe_group *group)
     if (group->members == NULL) {
         group->members = calloc(group->config.members, sizeof(*group->members));
         for (uint32_t i = 0; group->members != NULL && i < group->config.members; i++) {
-            group->members[i].acked = rawe_group_first_sequence(group);
+            group->members[i].acked = rawe_group_first_sequence(&group->config);
         }
-        group->at_base = group->config.members - 1;
     }
+    group->counters.no_buffer += group->members == NULL;
     return group->members != NULL;
 }
 
@@ -50,23 +60,10 @@ static void piggyback(struct rawe_group *group, struct rawe_group_header *header
         const uint32_t root = group->ack_cursor;
         struct rawe_group_stream *stream = group->members[root].stream;
         group->ack_cursor = (root + 1) % group->config.members;
-        if (stream != NULL && stream->acked != stream->next) {
-            stream->acked = stream->next;
-            header->acked_root = (uint16_t)root;
-            header->acknowledgement = stream->next;
+        if (stream != NULL && rawe_group_stream_piggyback(stream, header)) {
             return;
         }
     }
-}
-
-static bool multicast(const struct rawe_group *group, const struct rawe_bytes *frame)
-{
-    return group->config.output.multicast(group->config.output.context, frame, 1) == 1;
-}
-
-static bool unicast(const struct rawe_group *group, uint32_t member, const struct rawe_bytes *frame)
-{
-    return group->config.output.unicast(group->config.output.context, member, frame);
 }
 
 static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_t sequence)
@@ -92,16 +89,16 @@ static void release(struct rawe_group *group, uint32_t base)
 /** What all live members have acknowledged may be more than before. */
 static void find_base(struct rawe_group *group)
 {
+    const uint32_t first = group->slowest;
     uint32_t base = group->next;
-    group->at_base = 0;
-    for (uint32_t i = 0; i < group->config.members; i++) {
-        const struct rawe_group_member *member = &group->members[i];
-        if (i == group->config.self || member->failed ||
-            rawe_sequence_before(base, member->acked)) {
-            continue;
+    for (uint32_t i = 0; i < group->config.members && base != group->base; i++) {
+        const uint32_t index = (first + i) % group->config.members;
+        const struct rawe_group_member *member = &group->members[index];
+        if (index != group->config.self && !member->failed &&
+            rawe_sequence_before(member->acked, base)) {
+            base = member->acked;
+            group->slowest = index;
         }
-        group->at_base = member->acked == base ? group->at_base + 1 : 1;
-        base = member->acked;
     }
     if (group->alive == 1) {
         group->sent = group->next; /* there is no member to send to */
@@ -112,17 +109,16 @@ static void find_base(struct rawe_group *group)
 static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
 {
     struct rawe_group_member *member = &group->members[index];
-    if (index == group->config.self || member->failed ||
-        !rawe_sequence_before(member->acked, next)) {
+    if (member->failed || !rawe_sequence_before(member->acked, next)) {
         return;
     }
-    const bool was_last = member->acked == group->base && --group->at_base == 0;
+    const bool was_at_base = member->acked == group->base;
     member->acked = next;
     member->questions = 0;
     if (group->heartbeats > 2) {
         group->heartbeats = 2; /* there is progress: ask the others sooner */
     }
-    if (was_last) {
+    if (was_at_base) {
         find_base(group);
     }
 }
@@ -131,7 +127,7 @@ static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
 static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32_t next)
 {
     const uint64_t members = group->config.members;
-    uint64_t low = rawe_group_position(group, index, group->config.self);
+    uint64_t low = rawe_group_position(&group->config, index, group->config.self);
     for (uint64_t high = low; low < members;
          low = RAWE_GROUP_CHILDREN * low + 1, high = RAWE_GROUP_CHILDREN * (high + 1)) {
         for (uint64_t p = low; p <= high && p < members; p++) {
@@ -199,16 +195,15 @@ static void frame_messages(struct rawe_group *group)
     group->framing = false;
 }
 
-static void transmit(struct rawe_group *group, uint64_t now_ns)
+static void transmit(struct rawe_group *group)
 {
-    const uint32_t before = group->sent;
     while (group->sent != group->next) {
         struct rawe_bytes frames[TRANSMIT_FRAMES];
         unsigned count = 0;
         for (; count < TRANSMIT_FRAMES && group->sent + count != group->next; count++) {
             struct rawe_group_frame *frame = frame_at(group, group->sent + count);
             piggyback(group, &frame->header);
-            frames[count] = rawe_group_seal(group, frame->bytes, &frame->header);
+            frames[count] = rawe_group_seal(&group->config, frame->bytes, &frame->header);
         }
         const unsigned taken =
             group->config.output.multicast(group->config.output.context, frames, count);
@@ -218,18 +213,16 @@ static void transmit(struct rawe_group *group, uint64_t now_ns)
             break;
         }
     }
-    if (group->sent != before || (group->heartbeat_ns == 0 && group->base != group->next)) {
-        group->heartbeats = 0;
-        group->heartbeat_ns = now_ns + RAWE_GROUP_HEARTBEAT_NS;
-    }
 }
 
 /** The window may have room, or the link. */
 static void pump(struct rawe_group *group, uint64_t now_ns)
 {
+    const uint32_t before = group->sent;
     frame_messages(group);
-    transmit(group, now_ns);
-    if (group->first != NULL && group->heartbeat_ns == 0) {
+    transmit(group);
+    if (group->sent != before || (group->heartbeat_ns == 0 && !rawe_group_stable(group))) {
+        group->heartbeats = 0;
         group->heartbeat_ns = now_ns + RAWE_GROUP_HEARTBEAT_NS; /* without memory: try again */
     }
 }
@@ -258,26 +251,21 @@ static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, 
                       uint64_t now_ns)
 {
     const bool held = frame->repaired_ns != 0 && now_ns - frame->repaired_ns < RAWE_GROUP_HOLD_NS;
-    uint8_t known = 0;
-    if (frame->due == 0 && !frame->due_all && !held) {
-        frame->nack_count = 0; /* who asked before has it, or asks again */
+    if (frame->repaired == frame->nacks && !held) {
+        frame->nacks = frame->repaired = 0; /* who asked before has it, or asks again */
     }
-    while (known < frame->nack_count && known < NACKS_UNICAST &&
-           frame->nack_from[known] != member) {
-        known++;
+    bool known = frame->nacks > NACKS_UNICAST;
+    for (uint8_t i = 0; i < frame->nacks && !known; i++) {
+        known = frame->nack_from[i] == member;
     }
-    const bool again = known < frame->nack_count && known < NACKS_UNICAST;
-    if (held && (frame->repaired_all || again)) {
+    if (known) {
         group->counters.repairs_suppressed++;
         return;
     }
-    if (known == NACKS_UNICAST) {
-        frame->due_all = true;
-    } else {
-        frame->nack_from[known] = member;
-        frame->nack_count = frame->nack_count > known ? frame->nack_count : known + 1;
-        frame->due |= (uint8_t)(1u << known);
+    if (frame->nacks < NACKS_UNICAST) {
+        frame->nack_from[frame->nacks] = member;
     }
+    frame->nacks++;
     if (group->repair_ns == 0) {
         group->repair_ns = now_ns + RAWE_GROUP_COLLECT_NS;
     }
@@ -306,28 +294,21 @@ static void receive_nack(struct rawe_group *group, const struct rawe_group_heade
 static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *frame, uint64_t now_ns)
 {
     frame->header.flags |= RAWE_FLAG_RESENT;
-    const struct rawe_bytes bytes = rawe_group_seal(group, frame->bytes, &frame->header);
-    if (frame->due_all) {
-        if (!multicast(group, &bytes)) {
+    const struct rawe_bytes bytes = rawe_group_seal(&group->config, frame->bytes, &frame->header);
+    if (frame->nacks > NACKS_UNICAST) {
+        if (!rawe_group_multicast(&group->config, &bytes)) {
             return false;
         }
         group->counters.repairs_multicast++;
-        frame->nack_count = 0;
+        frame->repaired = frame->nacks;
     }
-    for (uint8_t i = 0; i < NACKS_UNICAST && !frame->due_all; i++) {
-        if ((frame->due >> i & 1) == 0) {
-            continue;
-        }
-        if (!unicast(group, frame->nack_from[i], &bytes)) {
+    for (; frame->repaired < frame->nacks; frame->repaired++) {
+        if (!rawe_group_unicast(&group->config, frame->nack_from[frame->repaired], &bytes)) {
             return false;
         }
-        frame->due &= (uint8_t) ~(1u << i);
         group->counters.repairs_unicast++;
     }
     frame->repaired_ns = now_ns;
-    frame->repaired_all = frame->due_all;
-    frame->due = 0;
-    frame->due_all = false;
     return true;
 }
 
@@ -337,7 +318,7 @@ static void repair(struct rawe_group *group, uint64_t now_ns)
     group->repair_ns = 0;
     for (uint32_t sequence = group->base; sequence != group->sent; sequence++) {
         struct rawe_group_frame *frame = frame_at(group, sequence);
-        if (frame->due == 0 && !frame->due_all) {
+        if (frame->repaired == frame->nacks) {
             continue;
         }
         if (repaired++ == RAWE_GROUP_REPAIR_FRAMES || !repair_frame(group, frame, now_ns)) {
@@ -354,30 +335,16 @@ static void fail(struct rawe_group *group, uint32_t index)
     member->failed = true;
     group->alive--;
     group->counters.members_failed++;
-    rawe_group_stream_free(group, index);
+    rawe_group_stream_free(member->stream);
+    member->stream = NULL;
     find_base(group);
     group->config.failed(group->config.context, index);
 }
 
-static bool lags(const struct rawe_group *group, uint32_t index)
-{
-    return index != group->config.self && !group->members[index].failed &&
-           group->members[index].acked != group->sent;
-}
-
-/** Those that have not answered for too long are given up. */
-static void give_up_silent(struct rawe_group *group, uint64_t now_ns)
-{
-    for (uint32_t i = 0; i < group->config.members; i++) {
-        const struct rawe_group_member *member = &group->members[i];
-        if (lags(group, i) && member->questions >= RAWE_GROUP_QUESTIONS &&
-            now_ns - member->asked_ns >= group->config.fail_ns) {
-            fail(group, i);
-        }
-    }
-}
-
-/** Write the next members that lag into a heartbeat. Returns the length of the list. */
+/**
+ * Write the next members that lag into a heartbeat, and give up those that have not answered for too
+ * long. Returns the length of the list.
+ */
 static uint16_t ask_members(struct rawe_group *group, uint8_t *list, uint64_t now_ns)
 {
     unsigned count = 0;
@@ -385,15 +352,19 @@ static uint16_t ask_members(struct rawe_group *group, uint8_t *list, uint64_t no
         const uint32_t index = group->ask_cursor;
         struct rawe_group_member *member = &group->members[index];
         group->ask_cursor = (index + 1) % group->config.members;
-        if (!lags(group, index)) {
+        if (index == group->config.self || member->failed || member->acked == group->sent) {
             continue;
         }
-        rawe_group_member_encode(list, count++, (uint16_t)index);
         if (member->questions == 0) {
             member->asked_ns = now_ns;
         }
-        member->questions =
-            (uint8_t)(member->questions + (member->questions < RAWE_GROUP_QUESTIONS));
+        if (member->questions < RAWE_GROUP_QUESTIONS) {
+            member->questions++;
+        } else if (now_ns - member->asked_ns >= group->config.fail_ns) {
+            fail(group, index);
+            continue;
+        }
+        rawe_group_member_encode(list, count++, (uint16_t)index);
     }
     return (uint16_t)(count * 2);
 }
@@ -411,20 +382,19 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
             header.flags = RAWE_GROUP_FLAG_ASK;
             group->tree_asked = group->sent;
         } else {
-            give_up_silent(group, now_ns);
             header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
         }
     }
     if (group->base == group->next) {
-        group->heartbeat_ns = 0;
+        group->heartbeat_ns = 0; /* only those lagged that are given up */
         return;
     }
     const uint64_t pause_ns = (uint64_t)RAWE_GROUP_HEARTBEAT_NS << group->heartbeats;
     group->heartbeats += pause_ns < RAWE_GROUP_HEARTBEAT_MAX_NS;
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
-    const struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
-    group->counters.heartbeats_sent += multicast(group, &frame);
+    const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
+    group->counters.heartbeats_sent += rawe_group_multicast(&group->config, &frame);
 }
 
 /** A member that is given up speaks: it has to know. */
@@ -435,53 +405,53 @@ static void exclude(struct rawe_group *group, uint32_t index)
                                        .flags = RAWE_GROUP_FLAG_EXCLUDED,
                                        .sequence = group->sent,
                                        .acked_root = RAWE_GROUP_NO_ROOT};
-    const struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
-    group->counters.heartbeats_sent += unicast(group, index, &frame);
+    const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
+    group->counters.heartbeats_sent += rawe_group_unicast(&group->config, index, &frame);
 }
 
 /* What comes in. */
 
-static bool checksum_right(const struct rawe_group *group, const struct rawe_group_header *header,
-                           const uint8_t *bytes, size_t len_bytes)
+/** What a root sends. False without memory. */
+static bool have_stream(struct rawe_group *group, uint32_t root, uint64_t now_ns)
 {
-    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
-    if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
-        return !group->config.checksum;
+    struct rawe_group_member *member = &group->members[root];
+    if (member->stream == NULL) {
+        member->stream =
+            rawe_group_stream_new(&group->config, &group->counters, &group->stored, root, now_ns);
+        group->counters.no_buffer += member->stream == NULL;
     }
-    return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
-           rawe_checksum_decode(bytes + covered_bytes) == rawe_crc32c(0, bytes, covered_bytes);
+    return member->stream != NULL;
 }
 
-/** Is it a frame of another member of this group? */
-static bool is_ours(struct rawe_group *group, struct rawe_group_header *header,
-                    const uint8_t *bytes, size_t len_bytes)
+static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
 {
-    struct rawe_group_counters *counters = &group->counters;
-    uint64_t *reason = NULL;
-    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
-        reason = &counters->dropped_decode;
-    } else if (header->key != group->config.key) {
-        reason = &counters->dropped_key;
-    } else if (header->id != group->config.id) {
-        reason = &counters->dropped_group;
-    } else if (!checksum_right(group, header, bytes, len_bytes)) {
-        reason = &counters->dropped_checksum;
-    } else if (header->sender >= group->config.members || header->sender == group->config.self) {
-        reason = &counters->dropped_member;
-    } else if (!have_members(group)) {
-        reason = &counters->no_buffer;
+    if (member->stream != NULL && !member->waiting && rawe_group_stream_waits(member->stream)) {
+        member->waiting = true;
+        member->next_waiting = group->waiting;
+        group->waiting = member;
     }
-    if (reason != NULL) {
-        ++*reason;
+}
+
+/** An ACK of what another root has sent, by its tree. */
+static void receive_subtree(struct rawe_group *group, const struct rawe_group_header *header,
+                            uint64_t now_ns)
+{
+    const uint32_t root = header->acked_root;
+    if (root >= group->config.members || group->members[root].failed) {
+        group->counters.dropped_member++;
+    } else if (have_stream(group, root, now_ns)) {
+        rawe_group_stream_acked(group->members[root].stream,
+                                rawe_group_position(&group->config, header->sender, root),
+                                header->acknowledgement);
     }
-    return reason == NULL;
 }
 
 void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
                         uint64_t now_ns)
 {
     struct rawe_group_header header;
-    if (!is_ours(group, &header, bytes, len_bytes)) {
+    if (!rawe_group_open(&group->config, &group->counters, &header, bytes, len_bytes) ||
+        !have_members(group)) {
         return;
     }
     struct rawe_group_member *member = &group->members[header.sender];
@@ -494,7 +464,7 @@ void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t l
         }
         return;
     }
-    if (about_us && (rawe_sequence_before(group->sent, header.acknowledgement))) {
+    if (about_us && rawe_sequence_before(group->sent, header.acknowledgement)) {
         group->counters.dropped_outside++;
         return;
     }
@@ -508,7 +478,7 @@ void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t l
     case RAWE_GROUP_ACK:
         group->counters.acks_received++;
         if (!about_us) {
-            rawe_group_stream_acked(group, &header, now_ns);
+            receive_subtree(group, &header, now_ns);
         }
         break;
     case RAWE_GROUP_NACK:
@@ -521,8 +491,9 @@ void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t l
     default:
         if ((header.flags & RAWE_GROUP_FLAG_EXCLUDED) != 0) {
             fail(group, header.sender);
-        } else {
-            rawe_group_stream_receive(group, &header, payload, now_ns);
+        } else if (have_stream(group, header.sender, now_ns)) {
+            rawe_group_stream_receive(member->stream, &header, payload, now_ns);
+            wait_for(group, member);
         }
         break;
     }
@@ -538,15 +509,16 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
             rawe_group_alive(group, i, now_ns);
         }
     }
-    struct rawe_group_stream *streams = group->waiting;
+    struct rawe_group_member *waiting = group->waiting;
     group->waiting = NULL;
-    while (streams != NULL) {
-        struct rawe_group_stream *stream = streams;
-        streams = stream->next_waiting;
-        stream->waiting = false;
-        if (!rawe_group_stream_progress(group, stream, now_ns)) {
-            fail(group, stream->root);
+    while (waiting != NULL) {
+        struct rawe_group_member *member = waiting;
+        waiting = member->next_waiting;
+        member->waiting = false;
+        if (member->stream != NULL && !rawe_group_stream_progress(member->stream, now_ns)) {
+            fail(group, (uint32_t)(member - group->members));
         }
+        wait_for(group, member);
     }
     if (group->repair_ns != 0 && group->repair_ns <= now_ns) {
         repair(group, now_ns);
@@ -561,9 +533,9 @@ uint64_t rawe_group_next_ns(const struct rawe_group *group)
 {
     uint64_t next_ns =
         rawe_group_earlier(group->heartbeat_ns, rawe_group_earlier(group->repair_ns, UINT64_MAX));
-    for (const struct rawe_group_stream *stream = group->waiting; stream != NULL;
-         stream = stream->next_waiting) {
-        next_ns = rawe_group_earlier(stream->nack_ns, next_ns);
+    for (const struct rawe_group_member *member = group->waiting; member != NULL;
+         member = member->next_waiting) {
+        next_ns = rawe_group_earlier(member->stream == NULL ? 0 : member->stream->nack_ns, next_ns);
     }
     return next_ns;
 }
@@ -575,19 +547,16 @@ void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns
     }
     group->members[member].questions = 0;
     if (group->members[member].stream != NULL) {
-        group->members[member].stream->heard_ns = now_ns;
-        group->members[member].stream->tries = 0;
+        rawe_group_stream_alive(group->members[member].stream, now_ns);
     }
 }
 
 void rawe_group_free(struct rawe_group *group)
 {
     for (uint32_t i = 0; group->members != NULL && i < group->config.members; i++) {
-        rawe_group_stream_free(group, i);
+        rawe_group_stream_free(group->members[i].stream);
     }
-    if (group->window != NULL) {
-        release(group, group->next);
-    }
+    release(group, group->next);
     free(group->members);
     *group = (struct rawe_group){.config = group->config};
 }

@@ -1,15 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a member of a group receives from other roots: frames in order, NACKs for what is missing,
- * acknowledgements by the tree. See rawe_group.h.
+ * Group delivery: what a member receives of one root. See rawe_group_stream.h.
  */
-#include "rawe_group_internal.h"
+#include "rawe_group_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rawe_crc32c.h"
+_Static_assert(RAWE_GROUP_ASKED_MAX * 2 <= RAWE_GROUP_NACK_BYTES_MAX, "the list has room");
 
 /** A frame that came before an earlier one, or that was not delivered yet. */
 struct rawe_group_stored {
@@ -18,312 +17,245 @@ struct rawe_group_stored {
     uint8_t data[];
 };
 
-struct rawe_bytes rawe_group_seal(const struct rawe_group *group, uint8_t *bytes,
-                                  struct rawe_group_header *header)
+struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
+                                                struct rawe_group_counters *counters,
+                                                uint32_t *stored_total, uint32_t root,
+                                                uint64_t now_ns)
 {
-    size_t len_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
-    header->sender = (uint16_t)group->config.self;
-    header->key = group->config.key;
-    header->id = group->config.id;
-    header->flags |= group->config.checksum ? RAWE_FLAG_CHECKSUM : 0;
-    rawe_group_header_encode(bytes, header);
-    if (group->config.checksum) {
-        rawe_checksum_encode(bytes + len_bytes, rawe_crc32c(0, bytes, len_bytes));
-        len_bytes += RAWE_CHECKSUM_BYTES;
-    }
-    return (struct rawe_bytes){bytes, len_bytes};
-}
-
-static bool unicast(const struct rawe_group *group, uint32_t member, const struct rawe_bytes *frame)
-{
-    return group->config.output.unicast(group->config.output.context, member, frame);
-}
-
-uint32_t rawe_group_position(const struct rawe_group *group, uint32_t member, uint32_t root)
-{
-    return (member + group->config.members - root) % group->config.members;
-}
-
-/** An ACK that is lost, or that the link has no room for, is asked for again. */
-static void send_ack(struct rawe_group *group, uint32_t to, uint32_t root, uint32_t next,
-                     uint8_t flags)
-{
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
-    struct rawe_group_header header = {.type = RAWE_GROUP_ACK,
-                                       .flags = flags,
-                                       .acked_root = (uint16_t)root,
-                                       .acknowledgement = next};
-    struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
-    group->counters.acks_sent += unicast(group, to, &frame);
-}
-
-static struct rawe_group_stream *stream_of(struct rawe_group *group, uint32_t root, uint64_t now_ns)
-{
-    struct rawe_group_member *member = &group->members[root];
-    if (member->stream == NULL) {
-        struct rawe_group_stream *stream = calloc(1, sizeof(*stream));
-        if (stream == NULL) {
-            group->counters.no_buffer++;
-            return NULL;
-        }
+    struct rawe_group_stream *stream = calloc(1, sizeof(*stream));
+    if (stream != NULL) {
+        stream->config = config;
+        stream->counters = counters;
+        stream->stored_total = stored_total;
         stream->root = root;
-        stream->heard_ns = now_ns;
         stream->retry_ns = RAWE_GROUP_RETRY_NS;
-        stream->next = stream->end = stream->acked = stream->ask = rawe_group_first_sequence(group);
+        stream->next = stream->end = stream->acked = stream->ask =
+            rawe_group_first_sequence(config);
         for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
             stream->children[i] = stream->next;
         }
-        member->stream = stream;
+        rawe_group_stream_alive(stream, now_ns);
     }
-    return member->stream;
+    return stream;
 }
 
-static struct rawe_group_stored **slot_of(const struct rawe_group *group,
-                                          const struct rawe_group_stream *stream, uint32_t sequence)
+static struct rawe_group_stored **slot_of(const struct rawe_group_stream *stream, uint32_t sequence)
 {
-    return &stream->stored[sequence & (group->config.window_frames - 1)];
+    return &stream->stored[sequence & (stream->config->window_frames - 1)];
 }
 
-static void drop_stored(struct rawe_group *group, struct rawe_group_stream *stream,
-                        struct rawe_group_stored **slot)
+static bool lacks(const struct rawe_group_stream *stream, uint32_t sequence)
+{
+    return stream->stored == NULL || *slot_of(stream, sequence) == NULL;
+}
+
+static void drop_stored(struct rawe_group_stream *stream, struct rawe_group_stored **slot)
 {
     free(*slot);
     *slot = NULL;
-    group->stored--;
+    --*stream->stored_total;
     if (--stream->stored_frames == 0) {
         free(stream->stored);
         stream->stored = NULL;
     }
 }
 
-void rawe_group_stream_free(struct rawe_group *group, uint32_t root)
+void rawe_group_stream_free(struct rawe_group_stream *stream)
 {
-    struct rawe_group_stream *stream = group->members[root].stream;
-    if (stream == NULL) {
-        return;
-    }
-    struct rawe_group_stream **link = &group->waiting;
-    while (stream->waiting && *link != stream) {
-        link = &(*link)->next_waiting;
-    }
-    if (stream->waiting) {
-        *link = stream->next_waiting;
-    }
-    for (uint32_t i = stream->next; stream->stored != NULL; i++) {
-        if (*slot_of(group, stream, i) != NULL) {
-            drop_stored(group, stream, slot_of(group, stream, i));
+    for (uint32_t i = 0; stream != NULL && stream->stored != NULL; i++) {
+        if (!lacks(stream, i)) {
+            drop_stored(stream, slot_of(stream, i));
         }
     }
-    group->members[root].stream = NULL;
     free(stream);
 }
 
-static void wait_for(struct rawe_group *group, struct rawe_group_stream *stream)
+/** An ACK that is lost, or that the link has no room for, is asked for again. */
+static void send_ack(const struct rawe_group_stream *stream, uint32_t to, uint32_t next,
+                     uint8_t flags)
 {
-    if (!stream->waiting) {
-        stream->waiting = true;
-        stream->next_waiting = group->waiting;
-        group->waiting = stream;
-    }
-}
-
-static bool lacks(const struct rawe_group *group, const struct rawe_group_stream *stream,
-                  uint32_t sequence)
-{
-    return stream->stored == NULL || *slot_of(group, stream, sequence) == NULL;
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
+    struct rawe_group_header header = {.type = RAWE_GROUP_ACK,
+                                       .flags = flags,
+                                       .acked_root = (uint16_t)stream->root,
+                                       .acknowledgement = next};
+    const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
+    stream->counters->acks_sent += rawe_group_unicast(stream->config, to, &frame);
 }
 
 /** Something is missing now: ask for it, unless it comes in time. */
-static void set_nack(const struct rawe_group *group, struct rawe_group_stream *stream,
-                     uint64_t now_ns)
+static void set_nack(struct rawe_group_stream *stream, uint64_t now_ns)
 {
-    const uint32_t hash = (group->config.self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
-    const uint64_t spread_ns = (uint64_t)group->config.members * RAWE_GROUP_SPREAD_NS;
+    const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
+    const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
     stream->nack_end = stream->end;
     stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
 }
 
 /** Set the timer for what is missing, or for a message of which more is to come. */
-static void expect(struct rawe_group *group, struct rawe_group_stream *stream, uint64_t now_ns)
+static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     const bool gap = stream->end - stream->next != stream->stored_frames;
     if (gap && !stream->gap) {
-        set_nack(group, stream, now_ns);
+        set_nack(stream, now_ns);
     } else if (gap) {
         stream->nack_ns = rawe_group_earlier(stream->nack_ns, now_ns + stream->retry_ns);
     } else {
         stream->nack_ns = stream->at_bytes != 0 ? now_ns + RAWE_GROUP_RETRY_MAX_NS : 0;
     }
     stream->gap = gap;
-    if (stream->nack_ns != 0 || stream->refused) {
-        wait_for(group, stream);
-    }
 }
 
-enum taken { TAKEN, TAKEN_NOT, TAKEN_NEVER };
-
-/** Deliver the frame that is next. */
-static enum taken take(struct rawe_group *group, struct rawe_group_stream *stream,
-                       uint32_t total_bytes, const uint8_t *data, uint32_t len_bytes)
+/** Deliver the frame that is next, or drop it. False: not delivered now. */
+static bool take(struct rawe_group_stream *stream, uint32_t total_bytes, const uint8_t *data,
+                 uint32_t len_bytes)
 {
     if (stream->at_bytes != 0 &&
         (total_bytes != stream->total_bytes || len_bytes > total_bytes - stream->at_bytes)) {
-        group->counters.dropped_fragment++;
-        return TAKEN_NEVER;
+        stream->counters->dropped_fragment++;
+        return true;
     }
     const struct rawe_group_part part = {stream->root, total_bytes, stream->at_bytes, len_bytes,
                                          data};
-    stream->refused = !group->config.deliver(group->config.context, &part);
+    stream->refused = !stream->config->deliver(stream->config->context, &part);
     if (stream->refused) {
-        return TAKEN_NOT;
+        return false;
     }
     stream->total_bytes = total_bytes;
     stream->at_bytes += len_bytes;
     if (stream->at_bytes == total_bytes) {
         stream->at_bytes = 0;
-        group->counters.messages_delivered++;
+        stream->counters->messages_delivered++;
     }
+    stream->counters->frames_received++;
     stream->next++;
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
-    return TAKEN;
+    return true;
 }
 
 /** Deliver what waits, as far as nothing is missing. */
-static void take_stored(struct rawe_group *group, struct rawe_group_stream *stream)
+static void take_stored(struct rawe_group_stream *stream)
 {
-    while (stream->next != stream->end && !lacks(group, stream, stream->next)) {
-        struct rawe_group_stored **slot = slot_of(group, stream, stream->next);
+    while (stream->next != stream->end && !lacks(stream, stream->next)) {
+        struct rawe_group_stored **slot = slot_of(stream, stream->next);
         const struct rawe_group_stored *frame = *slot;
-        if (take(group, stream, frame->total_bytes, frame->data, frame->len_bytes) == TAKEN_NOT) {
+        if (!take(stream, frame->total_bytes, frame->data, frame->len_bytes)) {
             return;
         }
-        drop_stored(group, stream, slot);
+        drop_stored(stream, slot);
     }
 }
 
 /** Acknowledge for all members below, once they and this one have what the root asked for. */
-static void answer_tree(struct rawe_group *group, struct rawe_group_stream *stream)
+static void answer_tree(struct rawe_group_stream *stream)
 {
-    const uint32_t place = rawe_group_position(group, group->config.self, stream->root);
-    const uint64_t child = (uint64_t)place * RAWE_GROUP_CHILDREN + 1;
+    const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
+    const uint32_t child = place * RAWE_GROUP_CHILDREN + 1;
     uint32_t next = stream->next;
-    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < group->config.members; i++) {
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < stream->config->members; i++) {
         next = rawe_sequence_before(stream->children[i], next) ? stream->children[i] : next;
     }
     if (stream->asked && !rawe_sequence_before(next, stream->ask)) {
         const uint32_t parent = (place - 1) / RAWE_GROUP_CHILDREN;
         stream->asked = false;
-        send_ack(group, (uint32_t)(((uint64_t)stream->root + parent) % group->config.members),
-                 stream->root, next, RAWE_GROUP_FLAG_SUBTREE);
+        send_ack(stream, (stream->root + parent) % stream->config->members, next,
+                 RAWE_GROUP_FLAG_SUBTREE);
     }
 }
 
-void rawe_group_stream_acked(struct rawe_group *group, const struct rawe_group_header *header,
-                             uint64_t now_ns)
+void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position, uint32_t next)
 {
-    const uint32_t root = header->acked_root;
-    if (root >= group->config.members || group->members[root].failed) {
-        group->counters.dropped_member++;
-        return;
+    const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
+    const uint32_t child = position - (place * RAWE_GROUP_CHILDREN + 1);
+    if (child >= RAWE_GROUP_CHILDREN) {
+        stream->counters->dropped_member++;
+    } else if (rawe_sequence_before(stream->children[child], next)) {
+        stream->children[child] = next;
+        answer_tree(stream);
     }
-    const uint32_t child =
-        rawe_group_position(group, group->config.self, root) * RAWE_GROUP_CHILDREN + 1;
-    const uint32_t place = rawe_group_position(group, header->sender, root) - child;
-    struct rawe_group_stream *stream =
-        place < RAWE_GROUP_CHILDREN ? stream_of(group, root, now_ns) : NULL;
-    if (stream == NULL) {
-        group->counters.dropped_member += place >= RAWE_GROUP_CHILDREN;
-        return;
+}
+
+bool rawe_group_stream_piggyback(struct rawe_group_stream *stream, struct rawe_group_header *header)
+{
+    if (stream->acked == stream->next) {
+        return false;
     }
-    if (rawe_sequence_before(stream->children[place], header->acknowledgement)) {
-        stream->children[place] = header->acknowledgement;
-        answer_tree(group, stream);
-    }
+    stream->acked = stream->next;
+    header->acked_root = (uint16_t)stream->root;
+    header->acknowledgement = stream->next;
+    return true;
 }
 
 /** Keep a frame until those before it have come. False without room. */
-static bool store(struct rawe_group *group, struct rawe_group_stream *stream,
-                  const struct rawe_group_header *header, const uint8_t *data)
+static bool store(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                  const uint8_t *data)
 {
-    if (stream->stored == NULL && group->stored < group->config.stored_max) {
-        stream->stored = calloc(group->config.window_frames, sizeof(struct rawe_group_stored *));
+    struct rawe_group_stored *frame = NULL;
+    if (*stream->stored_total < stream->config->stored_max) {
+        frame = malloc(sizeof(*frame) + header->payload_bytes);
     }
-    struct rawe_group_stored *frame =
-        stream->stored == NULL || group->stored >= group->config.stored_max
-            ? NULL
-            : malloc(sizeof(*frame) + header->payload_bytes);
-    if (frame == NULL) {
-        if (stream->stored_frames == 0) {
-            free(stream->stored);
-            stream->stored = NULL;
-        }
+    if (frame != NULL && stream->stored == NULL) {
+        stream->stored = calloc(stream->config->window_frames, sizeof(*stream->stored));
+    }
+    if (frame == NULL || stream->stored == NULL) {
+        free(frame);
         return false;
     }
     frame->total_bytes = header->total_bytes;
     frame->len_bytes = header->payload_bytes;
     memcpy(frame->data, data, header->payload_bytes);
-    *slot_of(group, stream, header->sequence) = frame;
+    *slot_of(stream, header->sequence) = frame;
     stream->stored_frames++;
-    group->stored++;
+    ++*stream->stored_total;
     return true;
 }
 
-static void receive_data(struct rawe_group *group, struct rawe_group_stream *stream,
-                         const struct rawe_group_header *header, const uint8_t *data)
+static void receive_data(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                         const uint8_t *data)
 {
     const uint32_t sequence = header->sequence;
-    if (rawe_sequence_before(sequence, stream->next) || !lacks(group, stream, sequence)) {
-        group->counters.duplicates++;
+    if (rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence)) {
+        stream->counters->duplicates++;
         return;
     }
     if (!rawe_sequence_before(sequence, stream->end)) {
         stream->end = sequence + 1;
     }
-    enum taken taken = TAKEN_NOT;
-    if (sequence == stream->next) {
-        taken = take(group, stream, header->total_bytes, data, header->payload_bytes);
-    }
-    if (taken == TAKEN_NOT && !store(group, stream, header, data)) {
-        group->counters.no_buffer++;
+    if (sequence == stream->next &&
+        take(stream, header->total_bytes, data, header->payload_bytes)) {
+        take_stored(stream);
+    } else if (!store(stream, header, data)) {
+        stream->counters->no_buffer++;
         stream->refused = stream->refused && sequence != stream->next; /* it is missing again */
-        return;
-    }
-    group->counters.frames_received += taken != TAKEN_NEVER;
-    if (taken == TAKEN) {
-        take_stored(group, stream);
     }
 }
 
-static bool is_listed(const struct rawe_group *group, const struct rawe_group_header *header,
-                      const uint8_t *list)
+static bool is_listed(const struct rawe_group_stream *stream,
+                      const struct rawe_group_header *header, const uint8_t *list)
 {
     for (unsigned i = 0; i < header->payload_bytes / 2u; i++) {
-        if (rawe_group_member_decode(list, i) == group->config.self) {
+        if (rawe_group_member_decode(list, i) == stream->config->self) {
             return true;
         }
     }
     return false;
 }
 
-void rawe_group_stream_receive(struct rawe_group *group, const struct rawe_group_header *header,
-                               const uint8_t *payload, uint64_t now_ns)
+void rawe_group_stream_receive(struct rawe_group_stream *stream,
+                               const struct rawe_group_header *header, const uint8_t *payload,
+                               uint64_t now_ns)
 {
-    struct rawe_group_stream *stream = stream_of(group, header->sender, now_ns);
     const bool data = header->type == RAWE_GROUP_DATA;
-    if (stream == NULL) {
-        return;
-    }
     /* Behind the last frame that it says there is. */
     const uint32_t end = header->sequence + data;
-    if (rawe_sequence_before(stream->next + group->config.window_frames, end)) {
-        group->counters.dropped_outside++;
+    if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
+        stream->counters->dropped_outside++;
         return;
     }
-    stream->heard_ns = now_ns;
-    stream->tries = 0;
+    rawe_group_stream_alive(stream, now_ns);
     if (data) {
-        receive_data(group, stream, header, payload);
+        receive_data(stream, header, payload);
     } else if (rawe_sequence_before(stream->end, end)) {
         stream->end = end;
     }
@@ -331,19 +263,19 @@ void rawe_group_stream_receive(struct rawe_group *group, const struct rawe_group
         stream->ask = end;
         stream->asked = true;
     }
-    answer_tree(group, stream);
-    if (!data && is_listed(group, header, payload)) {
-        send_ack(group, stream->root, stream->root, stream->next, 0);
+    answer_tree(stream);
+    if (!data && is_listed(stream, header, payload)) {
+        send_ack(stream, stream->root, stream->next, 0);
     }
-    expect(group, stream, now_ns);
+    expect(stream, now_ns);
 }
 
 /** Ask for what is missing, as far as there is room for it. False: it has come in the meantime. */
-static bool send_nack(struct rawe_group *group, const struct rawe_group_stream *stream)
+static bool send_nack(const struct rawe_group_stream *stream)
 {
-    const uint32_t room = group->config.stored_max - group->stored;
+    const uint32_t room = stream->config->stored_max - *stream->stored_total;
     /* The next frame is delivered, and needs none. */
-    uint32_t left = room + lacks(group, stream, stream->next);
+    uint32_t left = room + lacks(stream, stream->next);
     bool missing = false;
     uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0};
     uint8_t *bitmap = bytes + RAWE_GROUP_HEADER_BYTES;
@@ -352,32 +284,32 @@ static bool send_nack(struct rawe_group *group, const struct rawe_group_stream *
                                        .acknowledgement = stream->next};
     for (uint32_t i = stream->next; rawe_sequence_before(i, stream->nack_end); i++) {
         const uint32_t bit = i - stream->next;
-        missing = missing || lacks(group, stream, i);
-        if (left != 0 && lacks(group, stream, i)) {
+        missing = missing || lacks(stream, i);
+        if (left != 0 && lacks(stream, i)) {
             left--;
             bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
             header.payload_bytes = (uint16_t)(bit / 8 + 1);
         }
     }
     if (header.payload_bytes != 0) {
-        const struct rawe_bytes frame = rawe_group_seal(group, bytes, &header);
-        group->counters.nacks_sent += unicast(group, stream->root, &frame);
+        const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
+        stream->counters->nacks_sent += rawe_group_unicast(stream->config, stream->root, &frame);
     }
     return missing;
 }
 
 /** What a root was expected to send has not come. False: it has been silent for too long. */
-static bool ask_again(struct rawe_group *group, struct rawe_group_stream *stream, uint64_t now_ns)
+static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     if (stream->tries >= RAWE_GROUP_QUESTIONS &&
-        now_ns - stream->heard_ns >= group->config.fail_ns) {
+        now_ns - stream->heard_ns >= stream->config->fail_ns) {
         return false;
     }
     stream->tries = (uint8_t)(stream->tries + (stream->tries < RAWE_GROUP_QUESTIONS));
     if (!stream->gap) {
         stream->nack_ns = now_ns + RAWE_GROUP_RETRY_MAX_NS;
-    } else if (!send_nack(group, stream)) {
-        set_nack(group, stream, now_ns);
+    } else if (!send_nack(stream)) {
+        set_nack(stream, now_ns);
     } else {
         stream->nack_end = stream->end;
         stream->nack_ns = now_ns + stream->retry_ns;
@@ -387,19 +319,12 @@ static bool ask_again(struct rawe_group *group, struct rawe_group_stream *stream
     return true;
 }
 
-bool rawe_group_stream_progress(struct rawe_group *group, struct rawe_group_stream *stream,
-                                uint64_t now_ns)
+bool rawe_group_stream_progress(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     if (stream->refused) {
-        take_stored(group, stream);
-        answer_tree(group, stream);
-        expect(group, stream, now_ns);
+        take_stored(stream);
+        answer_tree(stream);
+        expect(stream, now_ns);
     }
-    if (stream->nack_ns != 0 && stream->nack_ns <= now_ns && !ask_again(group, stream, now_ns)) {
-        return false;
-    }
-    if (stream->nack_ns != 0 || stream->refused) {
-        wait_for(group, stream);
-    }
-    return true;
+    return stream->nack_ns == 0 || stream->nack_ns > now_ns || ask_again(stream, now_ns);
 }

@@ -1,0 +1,57 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Group delivery: header and checksum of all frames. See rawe_group_config.h.
+ */
+#include "rawe_group_config.h"
+
+#include "base/rawe_crc32c.h"
+
+struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_t *bytes,
+                                  struct rawe_group_header *header)
+{
+    size_t len_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
+    header->sender = (uint16_t)config->self;
+    header->key = config->key;
+    header->id = config->id;
+    header->flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
+    rawe_group_header_encode(bytes, header);
+    if (config->checksum) {
+        rawe_checksum_encode(bytes + len_bytes, rawe_crc32c(0, bytes, len_bytes));
+        len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+    return (struct rawe_bytes){bytes, len_bytes};
+}
+
+static bool checksum_right(const struct rawe_group_config *config,
+                           const struct rawe_group_header *header, const uint8_t *bytes,
+                           size_t len_bytes)
+{
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
+    if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
+        return !config->checksum;
+    }
+    return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
+           rawe_checksum_decode(bytes + covered_bytes) == rawe_crc32c(0, bytes, covered_bytes);
+}
+
+bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
+                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes)
+{
+    uint64_t *reason = NULL;
+    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
+        reason = &counters->dropped_decode;
+    } else if (header->key != config->key) {
+        reason = &counters->dropped_key;
+    } else if (header->id != config->id) {
+        reason = &counters->dropped_group;
+    } else if (!checksum_right(config, header, bytes, len_bytes)) {
+        reason = &counters->dropped_checksum;
+    } else if (header->sender >= config->members || header->sender == config->self) {
+        reason = &counters->dropped_member;
+    }
+    if (reason != NULL) {
+        ++*reason;
+    }
+    return reason == NULL;
+}

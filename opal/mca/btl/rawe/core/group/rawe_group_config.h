@@ -1,0 +1,141 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Group delivery: what the owner of a member configures, what is counted, and what all frames have
+ * in common.
+ */
+#ifndef RAWE_GROUP_CONFIG_H
+#define RAWE_GROUP_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rawe_output.h"
+#include "base/rawe_wire.h"
+
+/** Members that each member of the tree acknowledges for at most, apart from those below them. */
+#define RAWE_GROUP_CHILDREN 8u
+
+/** How late a frame may come before it counts as missing, and per member, how far NACKs spread. */
+#define RAWE_GROUP_NACK_NS 100000u
+#define RAWE_GROUP_SPREAD_NS 1000u
+/** A NACK without effect is repeated after this; the pauses double, up to the second. */
+#define RAWE_GROUP_RETRY_NS 1000000u
+#define RAWE_GROUP_RETRY_MAX_NS 64000000u
+/** A root waits that long for NACKs of other members, then repairs up to this many frames. */
+#define RAWE_GROUP_COLLECT_NS 50000u
+#define RAWE_GROUP_REPAIR_FRAMES 32u
+/** A NACK that comes sooner after a repair for the same member was sent before it came. */
+#define RAWE_GROUP_HOLD_NS 500000u
+/** Silence of a root before its first heartbeat; the pauses double, up to the last. */
+#define RAWE_GROUP_HEARTBEAT_NS 1000000u
+#define RAWE_GROUP_HEARTBEAT_MAX_NS 64000000u
+/** Members that a heartbeat asks one by one. */
+#define RAWE_GROUP_ASKED_MAX 64u
+/** A member is given up after this many unanswered questions, at least, however long it is silent. */
+#define RAWE_GROUP_QUESTIONS 8u
+
+/** Part of a message, as it is delivered. */
+struct rawe_group_part {
+    uint32_t root;        /**< member that sent it */
+    uint32_t total_bytes; /**< of the message */
+    uint32_t at_bytes; /**< what lies before the part; the message is complete with its last part */
+    uint32_t len_bytes;  /**< 0 only in an empty message */
+    const uint8_t *data; /**< valid during the call */
+};
+
+/** Frames go out from behind their Ethernet headers, which the owner writes. No call back. */
+struct rawe_group_output {
+    /** To all members. Returns how many were taken; fewer when the send queue is full for now. */
+    unsigned (*multicast)(void *context, const struct rawe_bytes *frames, unsigned count);
+    /** To one member. False when the send queue is full for now. */
+    bool (*unicast)(void *context, uint32_t member, const struct rawe_bytes *frame);
+    void *context;
+};
+
+/** The same for all members, but for `self` and what is called. */
+struct rawe_group_config {
+    uint64_t id;            /**< random: the first sequence number comes from it as well */
+    uint32_t key;           /**< random; not that of a session: a switch floods group frames */
+    uint32_t members;       /**< 1 to RAWE_GROUP_NO_ROOT */
+    uint32_t self;          /**< this member, counted from 0 */
+    uint32_t payload_bytes; /**< of a frame, at most; 128 to UINT16_MAX */
+    uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
+    uint32_t stored_max;    /**< frames that wait for earlier ones, of all roots together */
+    uint64_t fail_ns;       /**< a silent member that is waited for is given up after this */
+    bool checksum;          /**< send checksums, and require them */
+    /**
+     * The next part of a root's message. False: not now, call again at the next progress; the root
+     * waits when its window is full.
+     */
+    bool (*deliver)(void *context, const struct rawe_group_part *part);
+    /** A member is given up: nothing is delivered from it, no frame kept for it. Once a member. */
+    void (*failed)(void *context, uint32_t member);
+    void *context;
+    struct rawe_group_output output;
+};
+
+struct rawe_group_counters {
+    uint64_t messages_sent, messages_delivered;
+    uint64_t frames_sent;     /**< DATA, each counted once */
+    uint64_t frames_received; /**< DATA delivered */
+    uint64_t repairs_unicast, repairs_multicast;
+    uint64_t repairs_suppressed; /**< frames that a NACK names although a repair is under way */
+    uint64_t heartbeats_sent, nacks_sent, nacks_received, acks_sent, acks_received;
+    uint64_t window_stalls;    /**< times a message waited for acknowledgements */
+    uint64_t duplicates;       /**< DATA dropped: came before */
+    uint64_t no_buffer;        /**< frames or messages not taken: no memory, too many wait */
+    uint64_t dropped_decode;   /**< too short, another version, type or flags, wrong lengths */
+    uint64_t dropped_key;      /**< another key */
+    uint64_t dropped_group;    /**< another group's id */
+    uint64_t dropped_member;   /**< from or about a member that there is not, or that is given up */
+    uint64_t dropped_checksum; /**< wrong, or missing */
+    uint64_t dropped_outside;  /**< numbers outside of the window */
+    uint64_t dropped_fragment; /**< DATA that contradicts the message it is part of */
+    uint64_t members_failed;
+};
+
+/** Room for any frame but DATA. */
+#define RAWE_GROUP_CONTROL_BYTES_MAX \
+    (RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX + RAWE_CHECKSUM_BYTES)
+
+/** Write header and checksum of a frame whose payload is in its place. Returns all of it. */
+struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_t *bytes,
+                                  struct rawe_group_header *header);
+
+/** Read the header of a frame of another member of this group. False: dropped, the reason counted. */
+bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
+                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes);
+
+static inline bool rawe_group_multicast(const struct rawe_group_config *config,
+                                        const struct rawe_bytes *frame)
+{
+    return config->output.multicast(config->output.context, frame, 1) == 1;
+}
+
+static inline bool rawe_group_unicast(const struct rawe_group_config *config, uint32_t member,
+                                      const struct rawe_bytes *frame)
+{
+    return config->output.unicast(config->output.context, member, frame);
+}
+
+static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config *config)
+{
+    return (uint32_t)config->id;
+}
+
+/** Position in the tree of a root, which itself is at 0: those below p are 8 p + 1 to 8 p + 8. */
+static inline uint32_t rawe_group_position(const struct rawe_group_config *config, uint32_t member,
+                                           uint32_t root)
+{
+    return (member + config->members - root) % config->members;
+}
+
+/** The earlier one of two deadlines; 0: a is none. */
+static inline uint64_t rawe_group_earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns != 0 && a_ns < b_ns ? a_ns : b_ns;
+}
+
+#endif

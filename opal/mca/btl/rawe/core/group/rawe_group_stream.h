@@ -1,0 +1,80 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Group delivery: what a member receives of one root. Frames are delivered in order, missing ones
+ * asked for, and all acknowledged:
+ *
+ *        next                nack_end      end        next + window
+ *   ......|....x....x...x.......|...x.......|..............|
+ *   delivered    x: stored       known      not sent yet
+ *                - missing        for a moment only
+ */
+#ifndef RAWE_GROUP_STREAM_H
+#define RAWE_GROUP_STREAM_H
+
+#include "rawe_group_config.h"
+
+struct rawe_group_stored;
+
+struct rawe_group_stream {
+    const struct rawe_group_config *config;
+    struct rawe_group_counters *counters;
+    uint32_t *stored_total; /**< frames that the streams of all roots store */
+    uint32_t root;
+    struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
+    uint64_t heard_ns;                 /**< when a frame of the root came last */
+    uint64_t nack_ns;  /**< next NACK, or look at a root that is silent; 0: nothing is missing */
+    uint64_t retry_ns; /**< from one NACK to the next */
+    uint32_t next;     /**< everything before it is delivered */
+    uint32_t end;      /**< every frame before it is known to exist */
+    uint32_t nack_end; /**< the NACK is for frames before this one: later ones may only be late */
+    uint32_t stored_frames;                 /**< that are in `stored`, all between next and end */
+    uint32_t acked;                         /**< what was acknowledged last */
+    uint32_t total_bytes;                   /**< of the message that is under way */
+    uint32_t at_bytes;                      /**< of it, delivered; 0: no message is under way */
+    uint32_t ask;                           /**< the tree was asked up to here */
+    uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
+    uint8_t tries;                          /**< NACKs, or looks, since the root was heard */
+    bool asked;                             /**< and has not been answered */
+    bool gap;                               /**< nack_ns is for missing frames */
+    bool refused;                           /**< the frame `next` is there, but was not delivered */
+};
+
+/** NULL without memory. What is pointed to stays the caller's. */
+struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
+                                                struct rawe_group_counters *counters,
+                                                uint32_t *stored_total, uint32_t root,
+                                                uint64_t now_ns);
+
+/** The stream may be NULL. */
+void rawe_group_stream_free(struct rawe_group_stream *stream);
+
+/** DATA or HEARTBEAT of the root. */
+void rawe_group_stream_receive(struct rawe_group_stream *stream,
+                               const struct rawe_group_header *header, const uint8_t *payload,
+                               uint64_t now_ns);
+
+/** An ACK from below in the tree of the root, by its position; the sender need not be below. */
+void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position, uint32_t next);
+
+/** Let a frame that goes out anyway acknowledge what is new. False: nothing is. */
+bool rawe_group_stream_piggyback(struct rawe_group_stream *stream,
+                                 struct rawe_group_header *header);
+
+/** Run what is due, offer again what was not delivered. False: the root is to be given up. */
+bool rawe_group_stream_progress(struct rawe_group_stream *stream, uint64_t now_ns);
+
+/** The root lives: it was heard, or the owner knows. */
+static inline void rawe_group_stream_alive(struct rawe_group_stream *stream, uint64_t now_ns)
+{
+    stream->heard_ns = now_ns;
+    stream->tries = 0;
+}
+
+/** Progress is to be called. */
+static inline bool rawe_group_stream_waits(const struct rawe_group_stream *stream)
+{
+    return stream->nack_ns != 0 || stream->refused;
+}
+
+#endif
