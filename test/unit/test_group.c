@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of group delivery: several members on a wire on which each frame can be lost or held back;
- * time is the test's.
+ * time is the test's. What the wire and members do by default is checked with each frame.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -17,338 +17,398 @@ enum {
     MEMBERS_MAX = 20,
     FRAMES_MAX = 4096,
     PAYLOAD_BYTES = 128,
-    MESSAGE_BYTES_MAX = 40000,
+    DATA_BYTES = 40000,
 };
 
 #define MS 1000000ull
 #define ALL UINT32_MAX
-
 #define ID 0x0123456780000000ull
-#define KEY 0x5A5A5A5Au
+#define FIRST ((uint32_t)config.id)
 
 struct in_flight {
     uint32_t from, to; /**< to: ALL for a multicast frame */
-    size_t len_bytes;
-    uint8_t *bytes;
-};
-
-/** A frame, as a test decides on it. */
-struct crossing {
-    uint32_t receiver;
     struct rawe_group_header header;
+    size_t len_bytes;
+    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES + RAWE_CHECKSUM_BYTES];
 };
 
+static struct rawe_group_config config; /**< a test may change it before start */
 static struct rawe_group group[MEMBERS_MAX];
-static uint32_t members;
-static uint64_t now_ns;
-
 static struct in_flight wire[FRAMES_MAX];
-static unsigned wire_first, wire_count;
-static unsigned link_room; /**< frames that the links take before they are full */
-static bool (*loses)(const struct crossing *crossing);
-static bool absent[MEMBERS_MAX];  /**< gets nothing, sends nothing */
-static bool refuses[MEMBERS_MAX]; /**< delivers nothing for now */
-static unsigned sent[16][2];      /**< frames by type, unicast and multicast */
-static unsigned resent;
+static uint8_t data[DATA_BYTES]; /**< each root's messages are pieces of it, one after the other */
 
-/** What a member was given of a root: messages one after the other, and their number. */
-static uint8_t got[MEMBERS_MAX][MEMBERS_MAX][MESSAGE_BYTES_MAX];
-static uint32_t got_bytes[MEMBERS_MAX][MEMBERS_MAX];
-static uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
-static bool failed[MEMBERS_MAX][MEMBERS_MAX];
+/** What a test begins with is 0, but for what set_up sets. */
+static struct {
+    uint64_t now_ns;
+    unsigned wire_first, wire_count;
+    unsigned link_room; /**< frames that the links take before they are full */
+    /** Says that a frame is lost on its way to the receiver, and may change it. NULL: none is. */
+    bool (*loses)(struct in_flight *flight, uint32_t receiver);
+    bool absent[MEMBERS_MAX];              /**< gets nothing, sends nothing */
+    bool refuses[MEMBERS_MAX];             /**< delivers nothing for now */
+    unsigned sent[RAWE_GROUP_TYPE_END][2]; /**< frames by type, unicast and multicast */
+    unsigned resent;
+    uint32_t sent_bytes[MEMBERS_MAX];
+    /** What a member was given of a root. */
+    uint32_t got_bytes[MEMBERS_MAX][MEMBERS_MAX];
+    uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
+    uint32_t got_parts[MEMBERS_MAX][MEMBERS_MAX];
+    bool failed[MEMBERS_MAX][MEMBERS_MAX];
+    struct rawe_group_send send[1000];
+    unsigned sends, done_count;
+    /** DATA that is lost when it is sent first, from a number on, for some members. */
+    uint32_t losing_from, losing_count, losing_low, losing_high;
+    uint8_t losing_type;  /**< control frames of this type are lost... */
+    unsigned losses_left; /**< ... as often as this */
+} net;
 
-static unsigned done_count;
-static uint8_t data[MESSAGE_BYTES_MAX];
+static uint32_t self_of(const void *context)
+{
+    return (uint32_t)((const struct rawe_group *)context - group);
+}
+
+static struct in_flight *flight_at(unsigned index)
+{
+    return &wire[(net.wire_first + index) % FRAMES_MAX];
+}
 
 static void put_on_wire(uint32_t from, uint32_t to, const struct rawe_bytes *frame)
 {
-    struct rawe_group_header header;
-    assert_int_equal(rawe_group_header_decode(&header, frame->base, frame->len_bytes),
-                     RAWE_DECODE_OK);
-    sent[header.type][to == ALL]++;
-    resent += (header.flags & RAWE_FLAG_RESENT) != 0;
-    const int allocations_left = unit_allocations_left;
-    unit_allocations_left = -1;
-    assert_true(wire_count < FRAMES_MAX);
-    struct in_flight *flight = &wire[(wire_first + wire_count++) % FRAMES_MAX];
-    *flight = (struct in_flight){from, to, frame->len_bytes, malloc(frame->len_bytes)};
+    struct in_flight *flight = flight_at(net.wire_count++);
+    assert_true(net.wire_count <= FRAMES_MAX && frame->len_bytes <= sizeof(flight->bytes));
+    *flight = (struct in_flight){.from = from, .to = to, .len_bytes = frame->len_bytes};
     memcpy(flight->bytes, frame->base, frame->len_bytes);
-    unit_allocations_left = allocations_left;
-    link_room--;
+    assert_int_equal(rawe_group_header_decode(&flight->header, flight->bytes, flight->len_bytes),
+                     RAWE_DECODE_OK);
+    net.sent[flight->header.type][to == ALL]++;
+    net.resent += (flight->header.flags & RAWE_FLAG_RESENT) != 0;
+    net.link_room--;
 }
 
 static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
 {
-    const uint32_t from = (uint32_t)((struct rawe_group *)context - group);
     unsigned taken = 0;
-    for (; taken < count && link_room != 0; taken++) {
-        put_on_wire(from, ALL, &frames[taken]);
+    for (; taken < count && net.link_room != 0; taken++) {
+        put_on_wire(self_of(context), ALL, &frames[taken]);
     }
     return taken;
 }
 
 static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
 {
-    if (link_room == 0) {
+    if (net.link_room == 0) {
         return false;
     }
-    put_on_wire((uint32_t)((struct rawe_group *)context - group), member, frame);
+    put_on_wire(self_of(context), member, frame);
     return true;
 }
 
 static bool deliver(void *context, const struct rawe_group_part *part)
 {
-    const size_t self = (size_t)((struct rawe_group *)context - group);
-    if (refuses[self]) {
+    const uint32_t self = self_of(context);
+    if (net.refuses[self]) {
         return false;
     }
-    uint32_t *bytes = &got_bytes[self][part->root];
-    assert_true(*bytes + part->len_bytes <= MESSAGE_BYTES_MAX);
-    if (part->len_bytes != 0) {
-        memcpy(got[self][part->root] + *bytes, part->data, part->len_bytes);
-    }
+    uint32_t *bytes = &net.got_bytes[self][part->root];
+    assert_true(*bytes + part->len_bytes <= net.sent_bytes[part->root]);
+    assert_true(part->len_bytes == 0 || memcmp(part->data, data + *bytes, part->len_bytes) == 0);
     *bytes += part->len_bytes;
-    got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
+    net.got_parts[self][part->root]++;
+    net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
     return true;
 }
 
 static void note_failed(void *context, uint32_t member)
 {
-    const size_t self = (size_t)((struct rawe_group *)context - group);
-    assert_false(failed[self][member]);
-    failed[self][member] = true;
-}
-
-static void done(struct rawe_group_send *send)
-{
-    done_count++;
-    free(send);
-}
-
-static struct rawe_group_config config_of(uint32_t self)
-{
-    return (struct rawe_group_config){
-        .id = ID,
-        .key = KEY,
-        .members = members,
-        .self = self,
-        .payload_bytes = PAYLOAD_BYTES,
-        .window_frames = 16,
-        .stored_max = 64,
-        .fail_ns = 10000 * MS,
-        .deliver = deliver,
-        .failed = note_failed,
-        .context = &group[self],
-        .output = {multicast, unicast, &group[self]},
-    };
-}
-
-static void start(uint32_t count)
-{
-    members = count;
-    for (uint32_t i = 0; i < members; i++) {
-        const struct rawe_group_config config = config_of(i);
-        rawe_group_init(&group[i], &config);
-    }
+    assert_false(net.failed[self_of(context)][member]);
+    net.failed[self_of(context)][member] = true;
 }
 
 static void set_up(void)
 {
-    now_ns = MS;
-    link_room = UINT32_MAX;
-    loses = NULL;
-    wire_first = wire_count = done_count = resent = 0;
-    memset(absent, 0, sizeof(absent));
-    memset(refuses, 0, sizeof(refuses));
-    memset(sent, 0, sizeof(sent));
-    memset(got_bytes, 0, sizeof(got_bytes));
-    memset(got_messages, 0, sizeof(got_messages));
-    memset(failed, 0, sizeof(failed));
+    memset(&net, 0, sizeof(net));
+    net.now_ns = MS;
+    net.link_room = UINT32_MAX;
     for (size_t i = 0; i < sizeof(data); i++) {
         data[i] = (uint8_t)(i * 29 ^ i >> 8);
     }
+    config = (struct rawe_group_config){.id = ID,
+                                        .key = 0x5A5A5A5A,
+                                        .payload_bytes = PAYLOAD_BYTES,
+                                        .window_frames = 16,
+                                        .stored_max = 64,
+                                        .fail_ns = 10000 * MS,
+                                        .deliver = deliver,
+                                        .failed = note_failed,
+                                        .output = {.multicast = multicast, .unicast = unicast}};
 }
 
-/** All frames come to those they are for. */
-static void arrive(void)
+static void start(uint32_t members)
 {
-    while (wire_count != 0) {
-        const struct in_flight flight = wire[wire_first];
-        wire_first = (wire_first + 1) % FRAMES_MAX;
-        wire_count--;
-        for (uint32_t i = 0; i < members; i++) {
-            struct crossing crossing = {i, {0}};
-            assert_int_equal(
-                rawe_group_header_decode(&crossing.header, flight.bytes, flight.len_bytes),
-                RAWE_DECODE_OK);
-            if ((flight.to == ALL ? i != flight.from : i == flight.to) && !absent[i] &&
-                !absent[flight.from] && (loses == NULL || !loses(&crossing))) {
-                rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, now_ns);
-            }
-        }
-        free(flight.bytes);
-    }
-}
-
-/** Let time pass; each member is called when it wants to be. */
-static void pass(uint64_t ns)
-{
-    const uint64_t end_ns = now_ns + ns;
-    for (;;) {
-        uint64_t next_ns = end_ns;
-        arrive();
-        for (uint32_t i = 0; i < members; i++) {
-            const uint64_t due_ns = absent[i] ? UINT64_MAX : rawe_group_next_ns(&group[i]);
-            next_ns = due_ns < next_ns ? due_ns : next_ns;
-        }
-        now_ns = next_ns > now_ns ? next_ns : now_ns;
-        for (uint32_t i = 0; i < members; i++) {
-            if (!absent[i]) {
-                rawe_group_progress(&group[i], now_ns);
-            }
-        }
-        arrive();
-        if (now_ns >= end_ns) {
-            return;
-        }
+    config.members = members;
+    for (config.self = 0; config.self < members; config.self++) {
+        config.context = config.output.context = &group[config.self];
+        rawe_group_init(&group[config.self], &config);
     }
 }
 
 static void tear_down(void)
 {
     unit_allocations_left = -1;
-    while (wire_count != 0) {
-        free(wire[wire_first].bytes);
-        wire_first = (wire_first + 1) % FRAMES_MAX;
-        wire_count--;
-    }
-    for (uint32_t i = 0; i < members; i++) {
+    for (uint32_t i = 0; i < config.members; i++) {
         rawe_group_free(&group[i]);
     }
 }
 
 FIXTURE(set_up, tear_down);
 
-static void send_bytes(uint32_t root, uint32_t from_bytes, uint32_t len_bytes)
+/** What a root lets go, all members that are not given up have delivered, and acknowledged. */
+static void check(uint32_t root)
 {
-    struct rawe_group_send *send = calloc(1, sizeof(*send));
-    *send =
-        (struct rawe_group_send){.done = done, .data = data + from_bytes, .len_bytes = len_bytes};
-    assert_true(rawe_group_send(&group[root], send, now_ns));
+    const struct rawe_group_member *members = group[root].members;
+    for (uint32_t i = 0; members != NULL && i < config.members; i++) {
+        if (i != root && !net.failed[root][i]) {
+            assert_true(group[root].base - FIRST <= net.got_parts[i][root]);
+            assert_false(rawe_sequence_before(members[i].acked, group[root].base));
+        }
+    }
 }
 
-/** All members have the first `len_bytes` of `data`, in `messages` messages of `root`. */
-static void assert_got(uint32_t root, uint32_t len_bytes, uint32_t messages)
+/** All frames come to those they are for. */
+static void arrive(void)
 {
-    for (uint32_t i = 0; i < members; i++) {
-        if (i != root && !absent[i]) {
-            assert_int_equal(got_bytes[i][root], len_bytes);
-            assert_memory_equal(got[i][root], data, len_bytes);
-            assert_int_equal(got_messages[i][root], messages);
+    while (net.wire_count != 0) {
+        struct in_flight flight = *flight_at(0);
+        net.wire_first++;
+        net.wire_count--;
+        for (uint32_t i = 0; i < config.members; i++) {
+            if ((flight.to == ALL ? i != flight.from : i == flight.to) && !net.absent[i] &&
+                !net.absent[flight.from] && (net.loses == NULL || !net.loses(&flight, i))) {
+                rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, net.now_ns);
+                check(i);
+            }
         }
+    }
+}
+
+static void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload)
+{
+    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES];
+    rawe_group_header_encode(bytes, &header);
+    memcpy(bytes + RAWE_GROUP_HEADER_BYTES, payload, header.payload_bytes);
+    rawe_group_receive(&group[to], bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes,
+                       net.now_ns);
+}
+
+/** Let a member run at a time. */
+static void progress(uint32_t member, uint64_t now_ns)
+{
+    net.now_ns = now_ns;
+    rawe_group_progress(&group[member], now_ns);
+}
+
+/** Let time pass; each member is called when it wants to be. */
+static void pass(uint64_t ns)
+{
+    const uint64_t end_ns = net.now_ns + ns;
+    do {
+        uint64_t next_ns = end_ns;
+        arrive();
+        for (uint32_t i = 0; i < config.members; i++) {
+            const uint64_t due_ns = net.absent[i] ? UINT64_MAX : rawe_group_next_ns(&group[i]);
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+        }
+        next_ns = next_ns > net.now_ns ? next_ns : net.now_ns;
+        for (uint32_t i = 0; i < config.members; i++) {
+            if (!net.absent[i]) {
+                progress(i, next_ns);
+            }
+        }
+        arrive();
+    } while (net.now_ns < end_ns);
+}
+
+static void done(struct rawe_group_send *send)
+{
+    assert_in_range(send - net.send, 0, net.sends - 1);
+    net.done_count++;
+}
+
+/** Send the next piece of data. False: not taken. */
+static bool try_send(uint32_t root, uint32_t len_bytes)
+{
+    struct rawe_group_send *send = &net.send[net.sends++];
+    *send = (struct rawe_group_send){
+        .done = done, .data = data + net.sent_bytes[root], .len_bytes = len_bytes};
+    net.sent_bytes[root] += len_bytes;
+    const bool taken = rawe_group_send(&group[root], send, net.now_ns);
+    net.sent_bytes[root] -= taken ? 0 : len_bytes;
+    return taken;
+}
+
+static void send_bytes(uint32_t root, uint32_t len_bytes)
+{
+    assert_true(try_send(root, len_bytes));
+}
+
+/** All members have all messages of `root`. */
+static void assert_got(uint32_t root, uint32_t messages)
+{
+    for (uint32_t i = 0; i < config.members; i++) {
+        if (i != root && !net.absent[i]) {
+            assert_int_equal(net.got_bytes[i][root], net.sent_bytes[root]);
+            assert_int_equal(net.got_messages[i][root], messages);
+        }
+    }
+}
+
+/** All have acknowledged all, and nobody has anything to do. */
+static void assert_quiet(void)
+{
+    for (uint32_t i = 0; i < config.members; i++) {
+        assert_true(rawe_group_stable(&group[i]));
+        assert_int_equal(group[i].stored, 0);
+        assert_int_equal(rawe_group_next_ns(&group[i]), UINT64_MAX);
+        assert_null(group[i].window);
     }
 }
 
 static unsigned control_frames(void)
 {
-    return sent[RAWE_GROUP_NACK][0] + sent[RAWE_GROUP_ACK][0] + sent[RAWE_GROUP_HEARTBEAT][0] +
-           sent[RAWE_GROUP_HEARTBEAT][1];
+    return net.sent[RAWE_GROUP_NACK][0] + net.sent[RAWE_GROUP_ACK][0] +
+           net.sent[RAWE_GROUP_HEARTBEAT][0] + net.sent[RAWE_GROUP_HEARTBEAT][1];
 }
 
-TEST(rawe_group_send__one_frame_to_all_members)
+static bool lose_some(struct in_flight *flight, uint32_t receiver)
 {
-    start(4);
-    send_bytes(1, 0, 100);
-    assert_int_equal(done_count, 1);
-    arrive();
-    assert_got(1, 100, 1);
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], 1);
-    assert_int_equal(control_frames(), 0);
-}
-
-TEST(rawe_group_send__lengths)
-{
-    static const uint32_t lengths[] = {0, 1, 127, 128, 129, 256, 1000, 2048};
-    uint32_t at_bytes = 0;
-    uint32_t messages = 0;
-    start(3);
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        send_bytes(0, at_bytes, lengths[i]);
-        at_bytes += lengths[i];
-        pass(100 * MS);
-        assert_got(0, at_bytes, ++messages);
-        assert_true(rawe_group_stable(&group[0]));
+    const struct rawe_group_header *header = &flight->header;
+    if (header->type == RAWE_GROUP_DATA) {
+        return (header->flags & RAWE_FLAG_RESENT) == 0 && receiver >= net.losing_low &&
+               receiver <= net.losing_high &&
+               header->sequence - FIRST - net.losing_from < net.losing_count;
     }
-    assert_int_equal(done_count, messages);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 0);
+    const bool lost = header->type == net.losing_type && net.losses_left != 0;
+    net.losses_left -= lost;
+    return lost;
+}
+
+static void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high)
+{
+    net.losing_from = from;
+    net.losing_count = count;
+    net.losing_low = low;
+    net.losing_high = high;
+    net.loses = lose_some;
+}
+
+TEST(rawe_group_send__to_all_members)
+{
+    enum { HEARTBEAT = RAWE_GROUP_HEARTBEAT, NACK = RAWE_GROUP_NACK, ACK = RAWE_GROUP_ACK };
+    static const struct scenario {
+        uint32_t members, len_bytes;
+        uint32_t from, count, low, high; /* frames that are lost, for members low to high */
+        uint8_t type;                    /* control frames that are lost, five of them */
+        unsigned nacks_min, nacks_max, unicast, multicast;
+    } cases[] = {
+        /* Messages of several lengths, nothing lost. */
+        {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {4, 127, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {3, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {3, 129, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {3, 4000, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        /* A gap; of two members; of more. */
+        {10, 1280, 3, 2, 1, 1, 0, 1, 1, 2, 0},
+        {10, 1280, 3, 1, 1, 2, 0, 2, 2, 2, 0},
+        {10, 1280, 3, 1, 1, 7, 0, 3, 7, 0, 1},
+        {20, 3000, 3, 1, 12, 12, 0, 1, 1, 1, 0}, /* not at the top of the tree */
+        /* The end, all. */
+        {10, 1280, 8, 2, 1, 1, 0, 1, 1, 2, 0},
+        {10, 1280, 0, 10, 1, 1, 0, 1, 1, 10, 0},
+        /* Control frames, too. */
+        {3, 100, 0, 1, 1, 2, HEARTBEAT, 2, 2, 2, 0},
+        {3, 100, 0, 1, 1, 2, NACK, 7, 7, 2, 0},
+        {3, 100, 0, 1, 1, 2, ACK, 2, 2, 2, 0},
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct scenario *wanted = &cases[i / 2];
+        const unsigned frames =
+            wanted->len_bytes == 0 ? 1 : (wanted->len_bytes + 127) / PAYLOAD_BYTES;
+        set_up();
+        config.id = i % 2 == 0 ? ID : UINT64_MAX - 4; /* numbers wrap */
+        start(wanted->members);
+        lose(wanted->from, wanted->count, wanted->low, wanted->high);
+        net.losing_type = wanted->type;
+        net.losses_left = wanted->type == 0 ? 0 : 5;
+        send_bytes(0, wanted->len_bytes);
+        pass(1000 * MS);
+        assert_got(0, 1);
+        assert_quiet();
+        assert_int_equal(net.done_count, 1);
+        assert_int_equal(net.losses_left, 0);
+        assert_int_equal(group[0].base - FIRST, frames);
+        assert_in_range(net.sent[RAWE_GROUP_NACK][0], wanted->nacks_min, wanted->nacks_max);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][0], wanted->unicast);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], frames + wanted->multicast);
+        assert_int_equal(group[0].counters.repairs_unicast, wanted->unicast);
+        assert_int_equal(group[0].counters.repairs_multicast, wanted->multicast);
+        for (uint32_t k = 1; k < wanted->members; k++) { /* those that had it get it twice */
+            assert_int_equal(group[k].counters.duplicates,
+                             k >= wanted->low && k <= wanted->high ? 0 : wanted->multicast);
+        }
+        tear_down();
+    }
 }
 
 TEST(rawe_group_send__longer_than_the_window)
 {
     start(MEMBERS_MAX); /* two levels of the tree */
-    send_bytes(3, 0, MESSAGE_BYTES_MAX);
-    assert_int_equal(done_count, 0);
+    send_bytes(3, DATA_BYTES);
+    assert_int_equal(net.done_count, 0);
     assert_int_equal(group[3].counters.window_stalls, 1);
     arrive();
-    assert_got(3, MESSAGE_BYTES_MAX, 1);
-    assert_int_equal(done_count, 1);
+    assert_got(3, 1);
+    assert_int_equal(net.done_count, 1);
     /* The window moves on by the tree alone: one ACK of each member for half a window. */
-    const unsigned frames = (MESSAGE_BYTES_MAX + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES;
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], frames);
-    assert_int_equal(control_frames(), sent[RAWE_GROUP_ACK][0]);
-    assert_int_equal(sent[RAWE_GROUP_ACK][0] % (MEMBERS_MAX - 1), 0);
-    assert_in_range(sent[RAWE_GROUP_ACK][0] / (MEMBERS_MAX - 1), frames / 16, frames / 8);
+    const unsigned frames = (DATA_BYTES + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES;
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], frames);
+    assert_int_equal(control_frames(), net.sent[RAWE_GROUP_ACK][0]);
+    assert_int_equal(net.sent[RAWE_GROUP_ACK][0] % (MEMBERS_MAX - 1), 0);
+    assert_in_range(net.sent[RAWE_GROUP_ACK][0] / (MEMBERS_MAX - 1), frames / 16, frames / 8);
 }
 
+/** Each member's frames acknowledge the others': nothing else is needed to keep windows open. */
 TEST(rawe_group_send__all_members_at_once)
 {
-    start(5);
-    for (uint32_t k = 0; k < 20; k++) {
-        for (uint32_t i = 0; i < members; i++) {
-            send_bytes(i, k * 200, 200);
+    start(4);
+    for (unsigned k = 0; k < 200; k++) {
+        for (uint32_t i = 0; i < config.members; i++) {
+            send_bytes(i, 100);
         }
         arrive();
     }
-    for (uint32_t i = 0; i < members; i++) {
-        assert_got(i, 4000, 20);
+    for (uint32_t i = 0; i < config.members; i++) {
+        assert_got(i, 200);
+        assert_int_equal(group[i].counters.window_stalls, 0);
     }
+    assert_int_equal(control_frames(), 0);
 }
 
 TEST(rawe_group_send__alone)
 {
     start(1);
-    send_bytes(0, 0, 1000);
-    send_bytes(0, 0, 0);
-    assert_int_equal(done_count, 2);
-    assert_true(rawe_group_stable(&group[0]));
-    assert_int_equal(rawe_group_next_ns(&group[0]), UINT64_MAX);
-    assert_int_equal(control_frames() + sent[RAWE_GROUP_DATA][1], 0);
+    send_bytes(0, 1000);
+    send_bytes(0, 0);
+    assert_int_equal(net.done_count, 2);
+    assert_quiet();
+    assert_int_equal(control_frames() + net.sent[RAWE_GROUP_DATA][1], 0);
 }
-
-TEST(rawe_group_send__numbers_wrap)
-{
-    members = 3;
-    for (uint32_t i = 0; i < members; i++) {
-        struct rawe_group_config config = config_of(i);
-        config.id = UINT64_MAX - 9;
-        rawe_group_init(&group[i], &config);
-    }
-    send_bytes(0, 0, 30 * PAYLOAD_BYTES);
-    pass(100 * MS);
-    assert_got(0, 30 * PAYLOAD_BYTES, 1);
-    assert_int_equal(group[0].base, 20);
-    assert_true(rawe_group_stable(&group[0]));
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 0);
-}
-
-static struct rawe_group_send *to_repeat;
-static unsigned to_repeat_left;
 
 static void send_again(struct rawe_group_send *send)
 {
-    if (to_repeat_left != 0) {
-        to_repeat_left--;
-        assert_true(rawe_group_send(&group[0], send, now_ns));
+    if (net.done_count++ != 40) {
+        send->data += send->len_bytes;
+        assert_true(rawe_group_send(&group[0], send, net.now_ns));
     }
 }
 
@@ -356,617 +416,373 @@ TEST(rawe_group_send__from_done)
 {
     struct rawe_group_send send = {.done = send_again, .data = data, .len_bytes = 10};
     start(2);
-    to_repeat = &send;
-    to_repeat_left = 40;
-    assert_true(rawe_group_send(&group[0], to_repeat, now_ns));
+    net.sent_bytes[0] = 41 * 10;
+    assert_true(rawe_group_send(&group[0], &send, net.now_ns));
     pass(100 * MS);
-    assert_int_equal(got_messages[1][0], 41);
+    assert_got(0, 41);
 }
 
 TEST(rawe_group_send__the_link_is_full)
 {
     start(3);
-    link_room = 2;
-    send_bytes(0, 0, 5 * PAYLOAD_BYTES);
+    net.link_room = 2;
+    send_bytes(0, 5 * PAYLOAD_BYTES);
     arrive();
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], 2);
-    link_room = UINT32_MAX;
-    rawe_group_progress(&group[0], now_ns);
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 2);
+    net.link_room = UINT32_MAX;
+    rawe_group_progress(&group[0], net.now_ns);
     arrive();
-    assert_got(0, 5 * PAYLOAD_BYTES, 1);
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], 5);
+    assert_got(0, 1);
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 5);
 }
 
 TEST(rawe_group_send__without_memory)
 {
     start(2);
-    for (int left = 0; left < 3; left++) {
-        struct rawe_group_send *send = calloc(1, sizeof(*send));
-        *send = (struct rawe_group_send){.done = done, .data = data, .len_bytes = 10};
+    for (int left = 0; left < 3; left++) { /* record of the members, window, frame */
         unit_allocations_left = left;
-        const bool taken = rawe_group_send(&group[0], send, now_ns);
+        const bool taken = try_send(0, 10);
         unit_allocations_left = -1;
-        /* Record of the members, window, frame. */
         assert_int_equal(taken, left != 0);
-        if (!taken) {
-            free(send);
-        }
     }
-    assert_int_equal(done_count, 1); /* the first has waited, the second waits */
+    assert_int_equal(net.done_count, 1); /* the first has waited, the second waits */
     pass(100 * MS);
-    assert_int_equal(done_count, 2);
-    assert_int_equal(got_messages[1][0], 2);
-}
-
-/** What is lost, the first time that it is sent. */
-static struct {
-    uint8_t type;
-    uint32_t from_sequence, sequences; /**< counted from the first of the group */
-    uint32_t below;                    /**< for members below this number... */
-    uint32_t above;                    /**< ... and above this one; the root is 0 */
-} losing;
-
-static bool lose_first(const struct crossing *crossing)
-{
-    return crossing->header.type == losing.type &&
-           (crossing->header.flags & RAWE_FLAG_RESENT) == 0 &&
-           crossing->header.sequence - (uint32_t)ID - losing.from_sequence < losing.sequences &&
-           crossing->receiver < losing.below && crossing->receiver > losing.above;
-}
-
-/** Of ten frames, some are lost for some of the members 1 to 9. */
-static void send_ten(uint32_t from_sequence, uint32_t sequences, uint32_t below)
-{
-    start(10);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = from_sequence;
-    losing.sequences = sequences;
-    losing.below = below;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 10 * PAYLOAD_BYTES);
-    pass(300 * MS);
-    assert_got(0, 10 * PAYLOAD_BYTES, 1);
-    assert_true(rawe_group_stable(&group[0]));
-    for (uint32_t i = 0; i < members; i++) {
-        assert_int_equal(group[i].stored, 0);
-        assert_int_equal(rawe_group_next_ns(&group[i]), UINT64_MAX);
-        assert_int_equal(group[i].counters.duplicates, 0);
-    }
-}
-
-TEST(rawe_group_receive__a_gap_is_repaired_by_unicast)
-{
-    send_ten(3, 2, 2);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 1);
-    assert_int_equal(sent[RAWE_GROUP_DATA][0], 2);
-    assert_int_equal(resent, 2);
-}
-
-TEST(rawe_group_receive__two_members_miss_it)
-{
-    send_ten(3, 1, 3);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 2);
-    assert_int_equal(sent[RAWE_GROUP_DATA][0], 2);
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], 10);
-}
-
-TEST(rawe_group_receive__more_members_miss_it)
-{
-    start(10);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 3;
-    losing.sequences = 1;
-    losing.below = 8;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 10 * PAYLOAD_BYTES);
-    pass(300 * MS);
-    assert_got(0, 10 * PAYLOAD_BYTES, 1);
-    assert_int_equal(sent[RAWE_GROUP_DATA][1], 11);
-    assert_int_equal(sent[RAWE_GROUP_DATA][0], 0);
-    assert_int_equal(group[0].counters.repairs_multicast, 1);
-    /* Those that had it got it twice. */
-    assert_int_equal(group[8].counters.duplicates, 1);
-    assert_int_equal(group[1].counters.duplicates, 0);
-}
-
-TEST(rawe_group_receive__the_end_is_lost)
-{
-    send_ten(8, 2, 2);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 1);
-    assert_int_equal(resent, 2);
-}
-
-TEST(rawe_group_receive__all_is_lost)
-{
-    send_ten(0, 10, 2);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 1);
-    assert_int_equal(resent, 10);
-}
-
-static unsigned losses_left;
-static uint8_t losses_type;
-
-static bool lose_some(const struct crossing *crossing)
-{
-    if (crossing->header.type != losses_type || losses_left == 0) {
-        return false;
-    }
-    losses_left--;
-    return true;
-}
-
-TEST(rawe_group_receive__a_lost_control_frame_is_sent_again)
-{
-    static const uint8_t types[] = {RAWE_GROUP_HEARTBEAT, RAWE_GROUP_NACK, RAWE_GROUP_ACK};
-    for (size_t i = 0; i < sizeof(types); i++) {
-        set_up();
-        start(3);
-        losses_type = RAWE_GROUP_DATA;
-        losses_left = 2;
-        loses = lose_some;
-        send_bytes(0, 0, 100);
-        arrive();
-        losses_type = types[i];
-        losses_left = 5;
-        pass(1000 * MS);
-        assert_int_equal(losses_left, 0);
-        assert_got(0, 100, 1);
-        assert_true(rawe_group_stable(&group[0]));
-        tear_down();
-    }
-}
-
-/** A repair that another member asked for makes a NACK needless. */
-TEST(rawe_group_receive__a_repair_by_multicast_spares_nacks)
-{
-    start(MEMBERS_MAX);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 0;
-    losing.sequences = 1;
-    losing.below = MEMBERS_MAX;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 2 * PAYLOAD_BYTES);
-    pass(300 * MS);
-    assert_got(0, 2 * PAYLOAD_BYTES, 1);
-    assert_int_equal(group[0].counters.repairs_multicast, 1);
-    assert_true(resent <= 3);
-    assert_true(sent[RAWE_GROUP_NACK][0] < 2 * MEMBERS_MAX);
+    assert_int_equal(net.done_count, 2);
+    assert_got(0, 2);
 }
 
 TEST(rawe_group_receive__the_same_nack_again)
 {
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 1];
-    struct rawe_group_header nack = {.type = RAWE_GROUP_NACK,
-                                     .sender = 1,
-                                     .key = KEY,
-                                     .id = ID,
-                                     .payload_bytes = 1,
-                                     .acked_root = 0,
-                                     .acknowledgement = (uint32_t)ID};
+    static const struct {
+        uint64_t pause_ns;
+        unsigned resent, suppressed;
+    } cases[] = {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}, {RAWE_GROUP_HOLD_NS, 2, 2}}; /* it may be lost */
     start(4);
-    rawe_group_header_encode(bytes, &nack);
-    bytes[RAWE_GROUP_HEADER_BYTES] = 1;
-    send_bytes(0, 0, 100);
-    for (unsigned i = 0; i < 3; i++) {
-        rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
-        now_ns += RAWE_GROUP_COLLECT_NS;
-        rawe_group_progress(&group[0], now_ns);
+    send_bytes(0, 100);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        net.now_ns += cases[i].pause_ns;
+        forge(0,
+              (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0},
+              (const uint8_t[]){1});
+        progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
+        assert_int_equal(net.resent, cases[i].resent);
+        assert_int_equal(group[0].counters.repairs_unicast, cases[i].resent);
+        assert_int_equal(group[0].counters.repairs_suppressed, cases[i].suppressed);
     }
-    assert_int_equal(resent, 1);
-    assert_int_equal(group[0].counters.repairs_suppressed, 2);
-    now_ns += RAWE_GROUP_HOLD_NS; /* the repair may be lost */
-    rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
-    now_ns += RAWE_GROUP_COLLECT_NS;
-    rawe_group_progress(&group[0], now_ns);
-    assert_int_equal(resent, 2);
-    assert_int_equal(group[0].counters.repairs_unicast, 2);
 }
 
 TEST(rawe_group_receive__reordered_frames_are_not_missing)
 {
     start(2);
-    send_bytes(0, 0, 6 * PAYLOAD_BYTES);
+    send_bytes(0, 6 * PAYLOAD_BYTES);
     for (unsigned i = 0; i < 3; i++) { /* the last comes first */
-        const struct in_flight flight = wire[(wire_first + i) % FRAMES_MAX];
-        wire[(wire_first + i) % FRAMES_MAX] = wire[(wire_first + 5 - i) % FRAMES_MAX];
-        wire[(wire_first + 5 - i) % FRAMES_MAX] = flight;
+        const struct in_flight flight = *flight_at(i);
+        *flight_at(i) = *flight_at(5 - i);
+        *flight_at(5 - i) = flight;
     }
     pass(100 * MS);
-    assert_got(0, 6 * PAYLOAD_BYTES, 1);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 0);
+    assert_got(0, 1);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0);
 }
 
 /** A frame that is late only is not asked for with one that is missing. */
 TEST(rawe_group_receive__a_nack_names_what_is_missing_for_long)
 {
     start(2);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 1;
-    losing.sequences = 1;
-    losing.below = 2;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 3 * PAYLOAD_BYTES);
+    lose(1, 1, 1, 1);
+    send_bytes(0, 3 * PAYLOAD_BYTES);
     arrive();
-    now_ns = rawe_group_next_ns(&group[1]);
-    losing.from_sequence = 3; /* lost as well, a moment before the NACK */
-    send_bytes(0, 3 * PAYLOAD_BYTES, 2 * PAYLOAD_BYTES);
+    net.now_ns = rawe_group_next_ns(&group[1]);
+    lose(3, 1, 1, 1); /* as well, a moment before the NACK */
+    send_bytes(0, 2 * PAYLOAD_BYTES);
     arrive();
-    rawe_group_progress(&group[1], now_ns);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 1);
+    progress(1, net.now_ns);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 1);
     arrive();
-    now_ns += RAWE_GROUP_COLLECT_NS;
-    rawe_group_progress(&group[0], now_ns);
-    assert_int_equal(resent, 1);
+    progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
+    assert_int_equal(net.resent, 1);
     pass(100 * MS);
-    assert_int_equal(resent, 2);
-    assert_got(0, 5 * PAYLOAD_BYTES, 2);
+    assert_int_equal(net.resent, 2);
+    assert_got(0, 2);
+}
+
+/** A repair that others asked for makes a NACK needless. */
+TEST(rawe_group_receive__all_others_miss_a_frame)
+{
+    start(MEMBERS_MAX);
+    lose(0, 1, 1, MEMBERS_MAX);
+    send_bytes(0, 10 * PAYLOAD_BYTES);
+    arrive();
+    net.now_ns += RAWE_GROUP_NACK_NS + MEMBERS_MAX * RAWE_GROUP_SPREAD_NS;
+    for (uint32_t i = 1; i <= 3; i++) {
+        progress(i, net.now_ns);
+    }
+    arrive();
+    progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
+    pass(300 * MS);
+    assert_got(0, 1);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 3);
+    assert_int_equal(group[0].counters.repairs_multicast, 1);
 }
 
 TEST(rawe_group_receive__without_room_for_what_comes_early)
 {
-    members = 2;
-    for (uint32_t i = 0; i < members; i++) {
-        struct rawe_group_config config = config_of(i);
-        config.stored_max = 3;
-        rawe_group_init(&group[i], &config);
-    }
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 0;
-    losing.sequences = 1;
-    losing.below = 2;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 10 * PAYLOAD_BYTES);
+    config.stored_max = 3;
+    start(2);
+    lose(0, 1, 1, 1);
+    send_bytes(0, 10 * PAYLOAD_BYTES);
     arrive();
     assert_int_equal(group[1].stored, 3);
     assert_int_equal(group[1].counters.no_buffer, 6);
     pass(300 * MS);
-    assert_got(0, 10 * PAYLOAD_BYTES, 1);
+    assert_got(0, 1);
 }
 
 TEST(rawe_group_receive__without_memory)
 {
     start(2);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 0;
-    losing.sequences = 1;
-    losing.below = 2;
-    losing.above = 0;
-    loses = lose_first;
-    for (int left = 0; left < 4; left++) {
-        /* Record of the members, stream, ring, frame. */
-        send_bytes(0, (uint32_t)left * PAYLOAD_BYTES, PAYLOAD_BYTES);
+    lose(0, 1, 1, 1);
+    for (int left = 0; left < 4; left++) { /* record of the members, stream, frame, ring */
+        send_bytes(0, PAYLOAD_BYTES);
         unit_allocations_left = left;
         arrive();
         unit_allocations_left = -1;
     }
-    assert_true(group[1].counters.no_buffer >= 2);
+    assert_int_equal(group[1].counters.no_buffer, 2);
     pass(300 * MS);
-    assert_got(0, 4 * PAYLOAD_BYTES, 4);
+    assert_got(0, 4);
 }
 
 TEST(rawe_group_receive__late_joiner)
 {
     start(4);
-    absent[2] = true;
-    send_bytes(0, 0, 12 * PAYLOAD_BYTES);
-    send_bytes(0, 12 * PAYLOAD_BYTES, 12 * PAYLOAD_BYTES);
+    net.absent[2] = true;
+    send_bytes(0, 12 * PAYLOAD_BYTES);
+    send_bytes(0, 12 * PAYLOAD_BYTES);
     pass(5000 * MS);
-    assert_int_equal(done_count, 1);
+    assert_int_equal(net.done_count, 1);
     assert_int_equal(group[0].next - group[0].base, 16); /* kept, and not more than the window */
-    absent[2] = false;
+    net.absent[2] = false;
     pass(500 * MS);
-    assert_got(0, 24 * PAYLOAD_BYTES, 2);
-    assert_int_equal(done_count, 2);
-    assert_true(rawe_group_stable(&group[0]));
-    assert_false(failed[0][2]);
+    assert_got(0, 2);
+    assert_int_equal(net.done_count, 2);
+    assert_quiet();
+    assert_false(net.failed[0][2]);
 }
 
+/** A member that is alive, though it takes nothing: the root waits. */
 TEST(rawe_group_receive__not_delivered_now)
 {
-    start(3);
-    refuses[1] = true;
-    send_bytes(0, 0, 40 * PAYLOAD_BYTES);
-    pass(60000 * MS); /* alive, though it takes nothing: the root waits */
-    assert_int_equal(got_bytes[1][0], 0);
-    assert_int_equal(group[1].stored, 16);
-    assert_int_equal(done_count, 0);
-    assert_false(failed[0][1]);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 0);
-    refuses[1] = false;
-    pass(1000 * MS);
-    assert_got(0, 40 * PAYLOAD_BYTES, 1);
-    assert_int_equal(group[1].stored, 0);
-}
-
-TEST(rawe_group_receive__not_delivered_now_and_no_room)
-{
-    members = 2;
-    for (uint32_t i = 0; i < members; i++) {
-        struct rawe_group_config config = config_of(i);
-        config.stored_max = 3;
-        rawe_group_init(&group[i], &config);
+    static const struct {
+        uint32_t stored_max, frames, stored, no_buffer;
+    } cases[] = {{64, 40, 16, 0}, {3, 10, 3, 7}}; /* with room, and without */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up();
+        config.stored_max = cases[i].stored_max;
+        start(3);
+        net.refuses[1] = true;
+        send_bytes(0, cases[i].frames * PAYLOAD_BYTES);
+        pass(60000 * MS);
+        assert_int_equal(net.got_bytes[1][0], 0);
+        assert_int_equal(group[1].stored, cases[i].stored);
+        assert_int_equal(group[1].counters.no_buffer, cases[i].no_buffer);
+        assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0); /* there is no room for a repair */
+        assert_int_equal(net.done_count, cases[i].frames <= 16);
+        assert_false(rawe_group_stable(&group[0]) || net.failed[0][1]);
+        net.refuses[1] = false;
+        pass(1000 * MS);
+        assert_got(0, 1);
+        assert_quiet();
+        tear_down();
     }
-    refuses[1] = true;
-    send_bytes(0, 0, 10 * PAYLOAD_BYTES);
-    pass(1000 * MS);
-    assert_int_equal(group[1].stored, 3);
-    assert_int_equal(group[1].counters.no_buffer, 7);
-    assert_int_equal(sent[RAWE_GROUP_NACK][0], 0); /* there is no room for a repair */
-    refuses[1] = false;
-    pass(1000 * MS);
-    assert_got(0, 10 * PAYLOAD_BYTES, 1);
-}
-
-TEST(rawe_group_progress__a_member_that_dies)
-{
-    start(4);
-    send_bytes(0, 0, 100);
-    pass(100 * MS);
-    absent[3] = true;
-    send_bytes(0, 100, 40 * PAYLOAD_BYTES);
-    pass(9000 * MS);
-    assert_int_equal(done_count, 1);
-    pass(4000 * MS);
-    assert_true(failed[0][3]);
-    assert_int_equal(group[0].counters.members_failed, 1);
-    assert_int_equal(done_count, 2);
-    assert_got(0, 100 + 40 * PAYLOAD_BYTES, 2);
-    assert_true(rawe_group_stable(&group[0]));
-    assert_int_equal(rawe_group_next_ns(&group[0]), UINT64_MAX);
-    /* The others go on without it. */
-    send_bytes(0, 100 + 40 * PAYLOAD_BYTES, 40 * PAYLOAD_BYTES);
-    pass(1000 * MS);
-    assert_got(0, 100 + 80 * PAYLOAD_BYTES, 3);
-}
-
-TEST(rawe_group_progress__all_others_die)
-{
-    start(3);
-    absent[1] = absent[2] = true;
-    send_bytes(0, 0, 100 * PAYLOAD_BYTES);
-    pass(20000 * MS);
-    assert_true(failed[0][1] && failed[0][2]);
-    assert_int_equal(done_count, 1);
-    assert_true(rawe_group_stable(&group[0]));
-}
-
-TEST(rawe_group_progress__a_root_that_dies)
-{
-    struct rawe_group_send never_done = {.data = data, .len_bytes = 20 * PAYLOAD_BYTES};
-    start(3);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 2;
-    losing.sequences = 1;
-    losing.below = 2;
-    losing.above = 0;
-    loses = lose_first;
-    assert_true(rawe_group_send(&group[0], &never_done, now_ns));
-    while (wire_count > 6) { /* the rest is never sent */
-        free(wire[(wire_first + --wire_count) % FRAMES_MAX].bytes);
-    }
-    arrive();
-    absent[0] = true;
-    pass(9000 * MS);
-    assert_false(failed[1][0] || failed[2][0]);
-    pass(2000 * MS);
-    assert_true(failed[1][0]); /* misses a frame */
-    assert_true(failed[2][0]); /* misses the rest of a message */
-    assert_int_equal(group[1].stored, 0);
-    assert_int_equal(rawe_group_next_ns(&group[1]), UINT64_MAX);
-}
-
-/** A member that was given up is told so when it speaks; nothing is repaired for it. */
-TEST(rawe_group_receive__the_member_was_given_up)
-{
-    start(3);
-    absent[2] = true;
-    send_bytes(0, 0, 5 * PAYLOAD_BYTES);
-    pass(20000 * MS);
-    assert_true(failed[0][2]);
-    absent[2] = false;
-    send_bytes(0, 5 * PAYLOAD_BYTES, PAYLOAD_BYTES);
-    pass(1000 * MS);
-    assert_true(failed[2][0]);
-    assert_int_equal(got_bytes[2][0], 0);
-    assert_true(group[0].counters.dropped_member > 0);
-    assert_int_equal(got_bytes[1][0], 6 * PAYLOAD_BYTES);
-    assert_int_equal(rawe_group_next_ns(&group[2]), UINT64_MAX);
-}
-
-TEST(rawe_group_alive__a_silent_member_is_not_given_up)
-{
-    start(3);
-    absent[2] = true;
-    send_bytes(0, 0, 100);
-    for (unsigned i = 0; i < 10; i++) {
-        pass(5000 * MS);
-        rawe_group_alive(&group[0], 2, now_ns);
-    }
-    assert_false(failed[0][2]);
-    pass(20000 * MS);
-    assert_true(failed[0][2]);
-}
-
-/** The silence of others while the program itself was not there does not count. */
-TEST(rawe_group_progress__after_a_pause)
-{
-    start(3);
-    absent[2] = true;
-    send_bytes(0, 0, 100);
-    pass(5000 * MS);
-    absent[2] = false;
-    absent[0] = true;
-    pass(60000 * MS);
-    absent[0] = false;
-    pass(1000 * MS);
-    assert_false(failed[0][2] || failed[2][0]);
-    assert_got(0, 100, 1);
-    assert_true(rawe_group_stable(&group[0]));
-}
-
-TEST(rawe_group_next_ns__nothing_to_do_once_all_is_stable)
-{
-    start(4);
-    assert_int_equal(rawe_group_next_ns(&group[0]), UINT64_MAX);
-    send_bytes(0, 0, 100);
-    assert_int_equal(rawe_group_next_ns(&group[0]), now_ns + RAWE_GROUP_HEARTBEAT_NS);
-    assert_non_null(group[0].window);
-    pass(100 * MS);
-    assert_int_equal(rawe_group_next_ns(&group[0]), UINT64_MAX);
-    assert_null(group[0].window);
-    assert_int_equal(sent[RAWE_GROUP_HEARTBEAT][1], 2); /* says what there is, asks */
-    assert_int_equal(sent[RAWE_GROUP_ACK][0], 3);
-}
-
-/** Each member's frames acknowledge the others': nothing else is needed to keep windows open. */
-TEST(rawe_group_send__acknowledgements_ride_on_data)
-{
-    start(4);
-    for (unsigned i = 0; i < 200; i++) {
-        for (uint32_t k = 0; k < members; k++) {
-            send_bytes(k, 0, 8);
-        }
-        arrive();
-    }
-    assert_int_equal(control_frames(), 0);
-    assert_int_equal(group[0].counters.window_stalls, 0);
 }
 
 /** One field of a frame that member 0 would take is changed. */
 TEST(rawe_group_receive__forged_frames)
 {
-    const struct rawe_group_header good = {.type = RAWE_GROUP_DATA,
-                                           .sender = 1,
-                                           .key = KEY,
-                                           .id = ID,
-                                           .sequence = (uint32_t)ID,
-                                           .payload_bytes = 8,
-                                           .acked_root = RAWE_GROUP_NO_ROOT,
-                                           .total_bytes = 16};
-    struct rawe_group_header forged[12];
-    const uint64_t *counter[12];
-    const struct rawe_group_counters *counters = &group[0].counters;
+    enum { DATA = RAWE_GROUP_DATA, NACK = RAWE_GROUP_NACK, NONE = RAWE_GROUP_NO_ROOT };
+    const uint32_t key = config.key, first = FIRST;
+    struct rawe_group_counters *counters = &group[0].counters;
+    const struct {
+        struct rawe_group_header header;
+        const uint64_t *counter;
+    } cases[] = {
+        {{DATA, 0x80, 1, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_decode},
+        {{DATA, RAWE_FLAG_CHECKSUM, 1, key, ID, first, 8, NONE, 0, 16},
+         &counters->dropped_checksum},
+        {{DATA, 0, 3, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_member},
+        {{DATA, 0, 0, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_member},
+        {{DATA, 0, 1, key + 1, ID, first, 8, NONE, 0, 16}, &counters->dropped_key},
+        {{DATA, 0, 1, key, ID + 1, first, 8, NONE, 0, 16}, &counters->dropped_group},
+        {{DATA, 0, 1, key, ID, first + 16, 8, NONE, 0, 16}, &counters->dropped_outside},
+        {{DATA, 0, 1, key, ID, first - 1, 8, NONE, 0, 16}, &counters->duplicates},
+        /* We have sent nothing. */
+        {{DATA, 0, 1, key, ID, first, 8, 0, first + 1, 16}, &counters->dropped_outside},
+        {{NACK, 0, 1, key, ID, 0, 1, 0, first, 0}, &counters->dropped_outside},
+        {{NACK, 0, 1, key, ID, 0, 1, 2, first, 0}, &counters->dropped_member}, /* not for us */
+        {{RAWE_GROUP_ACK, 0, 1, key, ID, 0, 0, 3, first, 0}, &counters->dropped_member},
+        {{RAWE_GROUP_HEARTBEAT, 0, 1, key, ID, first + 17, 0, NONE, 0, 0},
+         &counters->dropped_outside},
+    };
     start(3);
-    for (unsigned i = 0; i < 12; i++) {
-        forged[i] = good;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const uint64_t before = *cases[i].counter;
+        forge(0, cases[i].header, (const uint8_t[8]){1});
+        assert_int_equal(*cases[i].counter, before + 1);
+        assert_int_equal(net.got_bytes[0][1], 0);
+        assert_int_equal(group[0].repair_ns, 0);
     }
-    forged[0].key++, counter[0] = &counters->dropped_key;
-    forged[1].id++, counter[1] = &counters->dropped_group;
-    forged[2].sender = 3, counter[2] = &counters->dropped_member;
-    forged[3].sender = 0, counter[3] = &counters->dropped_member;
-    forged[4].sequence += 16, counter[4] = &counters->dropped_outside;
-    forged[5].sequence--, counter[5] = &counters->duplicates;
-    forged[6].flags = 0x80, counter[6] = &counters->dropped_decode;
-    forged[7].flags = RAWE_FLAG_CHECKSUM, counter[7] = &counters->dropped_checksum;
-    forged[8].acked_root = 0, forged[8].acknowledgement = (uint32_t)ID + 1;
-    counter[8] = &counters->dropped_outside; /* we have sent nothing */
-    forged[9].type = RAWE_GROUP_HEARTBEAT, forged[9].sequence += 17;
-    counter[9] = &counters->dropped_outside;
-    forged[10].type = RAWE_GROUP_NACK, forged[10].acked_root = 2; /* not for us */
-    counter[10] = &counters->dropped_member;
-    forged[11].type = RAWE_GROUP_ACK, forged[11].payload_bytes = 0, forged[11].acked_root = 3;
-    counter[11] = &counters->dropped_member;
-    for (unsigned i = 0; i < 12; i++) {
-        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 8] = {0};
-        const uint64_t before = *counter[i];
-        rawe_group_header_encode(bytes, &forged[i]);
-        rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
-        assert_int_equal(*counter[i], before + 1);
-        assert_int_equal(got_bytes[0][1], 0);
-    }
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 8] = {0};
-    rawe_group_header_encode(bytes, &good);
-    rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
-    assert_int_equal(got_bytes[0][1], 8);
-    /* The second part of the message claims to be of another one. */
-    struct rawe_group_header other = good;
-    other.sequence++;
-    other.total_bytes = 17;
-    rawe_group_header_encode(bytes, &other);
-    rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
+    /* One that is taken; the second part then claims to be of another message. */
+    net.sent_bytes[1] = 16;
+    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first, 8, NONE, 0, 16}, data);
+    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first + 1, 8, NONE, 0, 17}, data + 8);
     assert_int_equal(counters->dropped_fragment, 1);
-    assert_int_equal(got_bytes[0][1], 8);
+    assert_int_equal(net.got_bytes[0][1], 8);
     assert_int_equal(group[0].stored, 0);
 }
 
-TEST(rawe_group_receive__a_nack_for_what_was_never_sent)
+static bool flip_a_bit(struct in_flight *flight, uint32_t receiver)
 {
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 2] = {0};
-    const struct rawe_group_header nack = {.type = RAWE_GROUP_NACK,
-                                           .sender = 1,
-                                           .key = KEY,
-                                           .id = ID,
-                                           .payload_bytes = 2,
-                                           .acked_root = 0,
-                                           .acknowledgement = (uint32_t)ID};
-    start(3);
-    send_bytes(0, 0, 2 * PAYLOAD_BYTES);
-    rawe_group_header_encode(bytes, &nack);
-    bytes[RAWE_GROUP_HEADER_BYTES + 1] = 1; /* the ninth */
-    rawe_group_receive(&group[0], bytes, sizeof(bytes), now_ns);
-    assert_int_equal(group[0].counters.dropped_outside, 1);
-    assert_int_equal(group[0].repair_ns, 0);
-}
-
-static bool flip_a_bit(const struct crossing *crossing)
-{
-    struct in_flight *flight =
-        &wire[(wire_first + FRAMES_MAX - 1) % FRAMES_MAX]; /* the one that arrives */
-    if (crossing->header.type == RAWE_GROUP_DATA && losses_left != 0) {
-        losses_left--;
-        flight->bytes[losses_left % flight->len_bytes] ^= 4;
+    (void)receiver;
+    if (flight->header.type == RAWE_GROUP_DATA && net.losses_left != 0) {
+        net.losses_left--;
+        flight->bytes[net.losses_left % flight->len_bytes] ^= 4;
     }
     return false;
 }
 
 TEST(rawe_group_receive__checksums)
 {
-    members = 2;
-    for (uint32_t i = 0; i < members; i++) {
-        struct rawe_group_config config = config_of(i);
-        config.checksum = true;
-        rawe_group_init(&group[i], &config);
-    }
-    loses = flip_a_bit;
-    losses_left = 100;
+    config.checksum = true;
+    start(2);
+    net.loses = flip_a_bit;
+    net.losses_left = 100;
     for (unsigned i = 0; i < 10; i++) {
-        send_bytes(0, i * 1000, 1000);
+        send_bytes(0, 1000);
         pass(1000 * MS);
     }
-    assert_int_equal(losses_left, 0);
-    assert_got(0, 10000, 10);
-    const struct rawe_group_counters *counters = &group[1].counters;
+    assert_int_equal(net.losses_left, 0);
+    assert_got(0, 10);
+    struct rawe_group_counters *counters = &group[1].counters;
     assert_int_equal(counters->dropped_checksum + counters->dropped_key + counters->dropped_group +
                          counters->dropped_decode,
                      100);
-    /* A frame without a checksum is refused. */
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES] = {0};
-    const struct rawe_group_header plain = {.type = RAWE_GROUP_DATA,
-                                            .key = KEY,
-                                            .id = ID,
-                                            .sequence = group[0].next,
-                                            .acked_root = RAWE_GROUP_NO_ROOT};
-    const uint64_t before = counters->dropped_checksum;
-    rawe_group_header_encode(bytes, &plain);
-    rawe_group_receive(&group[1], bytes, sizeof(bytes), now_ns);
-    assert_int_equal(counters->dropped_checksum, before + 1);
+    counters = &group[0].counters;
+    forge(0,
+          (struct rawe_group_header){RAWE_GROUP_HEARTBEAT, 0, 1, config.key, ID, FIRST, 0,
+                                     RAWE_GROUP_NO_ROOT, 0, 0},
+          data);
+    assert_int_equal(counters->dropped_checksum, 1);
+}
+
+/** A member that was given up is told so when it speaks; nothing is repaired for it. */
+TEST(rawe_group_receive__the_member_was_given_up)
+{
+    start(3);
+    net.absent[2] = true;
+    send_bytes(0, 5 * PAYLOAD_BYTES);
+    pass(20000 * MS);
+    assert_true(net.failed[0][2]);
+    net.absent[2] = false;
+    send_bytes(0, PAYLOAD_BYTES);
+    pass(1000 * MS);
+    assert_true(net.failed[2][0]);
+    assert_int_equal(net.got_bytes[2][0], 0);
+    assert_true(group[0].counters.dropped_member > 0);
+    assert_int_equal(net.got_bytes[1][0], net.sent_bytes[0]);
+    assert_int_equal(rawe_group_next_ns(&group[2]), UINT64_MAX);
+}
+
+TEST(rawe_group_progress__members_that_die)
+{
+    for (uint32_t dead = 1; dead <= 3; dead++) { /* one, two, all others */
+        set_up();
+        start(4);
+        send_bytes(0, 100);
+        pass(100 * MS);
+        memset(net.absent + 4 - dead, true, dead);
+        send_bytes(0, 40 * PAYLOAD_BYTES);
+        pass(9000 * MS);
+        assert_int_equal(net.done_count, 1);
+        pass(4000 * MS);
+        assert_int_equal(net.failed[0][1], dead == 3);
+        assert_true(net.failed[0][3]);
+        assert_int_equal(group[0].counters.members_failed, dead);
+        assert_int_equal(net.done_count, 2);
+        send_bytes(0, 40 * PAYLOAD_BYTES); /* the others go on */
+        pass(1000 * MS);
+        assert_got(0, 3);
+        assert_quiet();
+        tear_down();
+    }
+}
+
+TEST(rawe_group_progress__a_root_that_dies)
+{
+    start(3);
+    lose(2, 1, 1, 1);
+    send_bytes(0, 20 * PAYLOAD_BYTES);
+    net.wire_count = 6; /* the rest is never sent */
+    arrive();
+    net.absent[0] = true;
+    pass(9000 * MS);
+    assert_false(net.failed[1][0] || net.failed[2][0]);
+    pass(2000 * MS);
+    assert_true(net.failed[1][0]); /* misses a frame */
+    assert_true(net.failed[2][0]); /* misses the rest of a message */
+    assert_int_equal(group[1].stored, 0);
+    assert_int_equal(rawe_group_next_ns(&group[1]), UINT64_MAX);
+}
+
+/** The silence of others while the program itself was not there does not count. */
+TEST(rawe_group_progress__after_a_pause)
+{
+    start(3);
+    net.absent[2] = true;
+    send_bytes(0, 100);
+    pass(5000 * MS);
+    net.absent[2] = false;
+    net.absent[0] = true;
+    pass(60000 * MS);
+    net.absent[0] = false;
+    pass(1000 * MS);
+    assert_false(net.failed[0][2] || net.failed[2][0]);
+    assert_got(0, 1);
+    assert_quiet();
+}
+
+TEST(rawe_group_next_ns__nothing_to_do_once_all_is_stable)
+{
+    start(4);
+    assert_quiet();
+    send_bytes(0, 100);
+    assert_int_equal(rawe_group_next_ns(&group[0]), net.now_ns + RAWE_GROUP_HEARTBEAT_NS);
+    assert_non_null(group[0].window);
+    pass(100 * MS);
+    assert_quiet();
+    assert_int_equal(net.sent[RAWE_GROUP_HEARTBEAT][1], 2); /* says what there is, asks */
+    assert_int_equal(net.sent[RAWE_GROUP_ACK][0], 3);
+}
+
+TEST(rawe_group_alive__a_silent_member_is_not_given_up)
+{
+    start(3);
+    net.absent[2] = true;
+    send_bytes(0, 100);
+    for (unsigned i = 0; i < 10; i++) {
+        pass(5000 * MS);
+        rawe_group_alive(&group[0], 2, net.now_ns);
+    }
+    assert_false(net.failed[0][2]);
+    pass(20000 * MS);
+    assert_true(net.failed[0][2]);
 }
 
 TEST(rawe_group_free__with_frames_that_wait)
 {
     start(3);
-    losing.type = RAWE_GROUP_DATA;
-    losing.from_sequence = 0;
-    losing.sequences = 1;
-    losing.below = 3;
-    losing.above = 0;
-    loses = lose_first;
-    send_bytes(0, 0, 5 * PAYLOAD_BYTES);
+    lose(0, 1, 1, 2);
+    send_bytes(0, 5 * PAYLOAD_BYTES);
     arrive();
     assert_int_equal(group[1].stored, 4);
     rawe_group_free(&group[1]);
