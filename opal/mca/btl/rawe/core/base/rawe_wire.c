@@ -30,21 +30,32 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
     rawe_put16(out + 2 * RAWE_MAC_BYTES, ethertype);
 }
 
+/** Check the first bytes of a header whose type may be from `first` to `end` - 1. */
+static inline enum rawe_decode_result decode_type(uint8_t version_type, uint8_t flags,
+                                                  unsigned first, unsigned end,
+                                                  unsigned known_flags)
+{
+    const unsigned type = version_type & 0x0F;
+    if (version_type >> 4 != RAWE_WIRE_VERSION) {
+        return RAWE_DECODE_VERSION;
+    }
+    return type < first || type >= end || (flags & ~known_flags) != 0 ? RAWE_DECODE_TYPE
+                                                                      : RAWE_DECODE_OK;
+}
+
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes)
 {
     if (len_bytes < RAWE_HEADER_BYTES) {
         return RAWE_DECODE_SHORT;
     }
-    if ((in[0] >> 4) != RAWE_WIRE_VERSION) {
-        return RAWE_DECODE_VERSION;
+    const enum rawe_decode_result result =
+        decode_type(in[0], in[1], 1, RAWE_FRAME_TYPE_END, RAWE_FLAGS_KNOWN);
+    if (result != RAWE_DECODE_OK) {
+        return result;
     }
     header->type = in[0] & 0x0F;
     header->flags = in[1];
-    if (header->type == 0 || header->type >= RAWE_FRAME_TYPE_END ||
-        (header->flags & ~RAWE_FLAGS_KNOWN) != 0) {
-        return RAWE_DECODE_TYPE;
-    }
     header->port = get16(in + 2);
     header->key = get32(in + 4);
     header->connection_id = get32(in + 8);
@@ -212,16 +223,16 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
     if (len_bytes < RAWE_BATCH_HEADER_BYTES || data_bytes > UINT16_MAX) {
         return RAWE_DECODE_SHORT;
     }
-    if (get16(in + 20) != TCP_OPTION || get16(in + 22) != TCP_EXPERIMENT ||
-        in[RAWE_BATCH_OFFSET_VERSION_TYPE] >> 4 != RAWE_WIRE_VERSION) {
+    if (get16(in + 20) != TCP_OPTION || get16(in + 22) != TCP_EXPERIMENT) {
         return RAWE_DECODE_VERSION;
+    }
+    enum rawe_decode_result result = decode_type(in[RAWE_BATCH_OFFSET_VERSION_TYPE], in[25], 1,
+                                                 RAWE_FRAME_TYPE_END, RAWE_FLAGS_KNOWN);
+    if (result != RAWE_DECODE_OK) {
+        return result;
     }
     header->type = in[RAWE_BATCH_OFFSET_VERSION_TYPE] & 0x0F;
     header->flags = in[25];
-    if (header->type == 0 || header->type >= RAWE_FRAME_TYPE_END ||
-        (header->flags & ~RAWE_FLAGS_KNOWN) != 0) {
-        return RAWE_DECODE_TYPE;
-    }
     header->port = get16(in + RAWE_BATCH_OFFSET_PORT);
     header->key = get32(in + RAWE_BATCH_OFFSET_KEY);
     header->connection_id = (uint32_t)get16(in + 32) << 16 | get16(in);
@@ -247,7 +258,7 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
     fragment->total_bytes = get32(in + 44);
     fragment->offset = ((uint64_t)get16(in + 52) << 32 | get32(in + 54)) + batch->at_bytes;
     fragment->data_bytes = (uint16_t)data_bytes;
-    enum rawe_decode_result result = locate(batch, in, data_bytes);
+    result = locate(batch, in, data_bytes);
     return result == RAWE_DECODE_OK && !part_fits(fragment) ? RAWE_DECODE_LENGTH : result;
 }
 
@@ -339,10 +350,7 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header)
 {
-    out[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | header->type);
-    out[1] = header->flags;
-    rawe_put16(out + 2, header->sender);
-    rawe_put32(out + 4, header->key);
+    rawe_header_begin(out, header->type, header->flags, header->sender, header->key);
     rawe_put64(out + 8, header->id);
     rawe_put32(out + 16, header->sequence);
     rawe_put16(out + 20, header->payload_bytes);
@@ -375,15 +383,13 @@ enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *heade
     if (len_bytes < RAWE_GROUP_HEADER_BYTES) {
         return RAWE_DECODE_SHORT;
     }
-    if (in[0] >> 4 != RAWE_WIRE_VERSION) {
-        return RAWE_DECODE_VERSION;
+    const enum rawe_decode_result result =
+        decode_type(in[0], in[1], RAWE_GROUP_DATA, RAWE_GROUP_TYPE_END, RAWE_GROUP_FLAGS_KNOWN);
+    if (result != RAWE_DECODE_OK) {
+        return result;
     }
     header->type = in[0] & 0x0F;
     header->flags = in[1];
-    if (header->type < RAWE_GROUP_DATA || header->type >= RAWE_GROUP_TYPE_END ||
-        (header->flags & ~RAWE_GROUP_FLAGS_KNOWN) != 0) {
-        return RAWE_DECODE_TYPE;
-    }
     header->sender = get16(in + 2);
     header->key = get32(in + 4);
     header->id = get64(in + 8);

@@ -142,13 +142,20 @@ struct rawe_header {
     uint16_t credit; /**< frames the sender of this frame is willing to have in flight to it */
 };
 
+/** The eight bytes that all headers begin with; the number is a port, or a member of a group. */
+static inline void rawe_header_begin(uint8_t *out, uint8_t type, uint8_t flags, uint16_t number,
+                                     uint32_t key)
+{
+    out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | type);
+    out[1] = flags;
+    rawe_put16(out + 2, number);
+    rawe_put32(out + 4, key);
+}
+
 /** Write the header to `out` (RAWE_HEADER_BYTES bytes). */
 static inline void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
 {
-    out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | header->type);
-    out[1] = header->flags;
-    rawe_put16(out + 2, header->port);
-    rawe_put32(out + 4, header->key);
+    rawe_header_begin(out, header->type, header->flags, header->port, header->key);
     rawe_put32(out + 8, header->connection_id);
     rawe_put32(out + 12, header->sequence);
     rawe_put32(out + 16, header->acknowledgement);
