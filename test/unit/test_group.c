@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "group/rawe_group.h"
+#include "group/rawe_group_stream.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 
@@ -788,4 +789,93 @@ TEST(rawe_group_free__with_frames_that_wait)
     rawe_group_free(&group[1]);
     assert_null(group[1].members);
     assert_int_equal(group[1].stored, 0);
+}
+
+/** An acknowledgement that the link has no room for goes with the frame when there is. */
+TEST(rawe_group_send__acknowledgements_wait_for_the_link)
+{
+    start(2);
+    send_bytes(1, 10);
+    arrive();
+    net.link_room = 0;
+    send_bytes(0, 10);
+    net.link_room = 1;
+    progress(0, net.now_ns);
+    arrive();
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 2);
+    assert_true(rawe_group_stable(&group[1]));
+}
+
+/** Half of all numbers later, what is left of the tree's last use says nothing. */
+TEST(rawe_group_receive__the_tree_after_a_long_time)
+{
+    start(MEMBERS_MAX);
+    send_bytes(0, 10);
+    pass(100 * MS);
+    assert_quiet();
+    for (uint32_t i = 1; i < config.members; i++) {
+        struct rawe_group_stream *stream = group[i].members[0].stream;
+        stream->ask += 0x80000001;
+        for (unsigned k = 0; k < RAWE_GROUP_CHILDREN; k++) {
+            stream->children[k] += 0x80000001;
+        }
+    }
+    memset(net.sent, 0, sizeof(net.sent));
+    send_bytes(0, 8 * PAYLOAD_BYTES);
+    arrive();
+    assert_quiet();
+    assert_int_equal(net.sent[RAWE_GROUP_ACK][0], MEMBERS_MAX - 1);
+    assert_int_equal(control_frames(), MEMBERS_MAX - 1);
+}
+
+/** Nobody is given up for what was never asked, as the link was full. */
+TEST(rawe_group_progress__the_link_is_full_for_long)
+{
+    start(3);
+    lose(0, 1, 1, 1);
+    send_bytes(0, 4 * PAYLOAD_BYTES);
+    arrive();
+    net.link_room = 0;
+    pass(60000 * MS);
+    assert_false(net.failed[0][1] || net.failed[0][2] || net.failed[1][0]);
+    net.link_room = UINT32_MAX;
+    pass(1000 * MS);
+    assert_got(0, 1);
+    assert_quiet();
+}
+
+/** What a member has asked for is not sent once it is given up. */
+TEST(rawe_group_dead__a_repair_is_due)
+{
+    start(3);
+    send_bytes(0, 10);
+    forge(0, (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0},
+          (const uint8_t[]){1});
+    rawe_group_dead(&group[0], 1, net.now_ns);
+    rawe_group_dead(&group[0], 1, net.now_ns);
+    assert_true(net.failed[0][1]);
+    progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
+    assert_int_equal(net.resent, 0);
+    net.absent[1] = true;
+    pass(100 * MS);
+    assert_got(0, 1);
+    assert_true(rawe_group_stable(&group[0]));
+}
+
+/** Before anything was sent, and while a message waits for another one. */
+TEST(rawe_group_dead__nothing_waits_for_it)
+{
+    start(3);
+    net.absent[1] = true;
+    rawe_group_dead(&group[0], 1, net.now_ns);
+    assert_true(net.failed[0][1]);
+    send_bytes(0, 40 * PAYLOAD_BYTES);
+    pass(100 * MS);
+    assert_got(0, 1);
+    assert_true(rawe_group_stable(&group[0]));
+    net.absent[2] = true;
+    send_bytes(0, 40 * PAYLOAD_BYTES);
+    assert_int_equal(net.done_count, 1);
+    rawe_group_dead(&group[0], 2, net.now_ns);
+    assert_int_equal(net.done_count, 2);
 }

@@ -55,7 +55,6 @@ static bool have_members(struct rawe_group *group)
 /** Acknowledge one of the streams that have news for their roots, by turns. */
 static void piggyback(struct rawe_group *group, struct rawe_group_header *header)
 {
-    header->acked_root = RAWE_GROUP_NO_ROOT;
     for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
         const uint32_t root = group->ack_cursor;
         struct rawe_group_stream *stream = group->members[root].stream;
@@ -161,6 +160,7 @@ static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
                                        .header = {.type = RAWE_GROUP_DATA,
                                                   .sequence = group->next,
                                                   .payload_bytes = (uint16_t)part_bytes,
+                                                  .acked_root = RAWE_GROUP_NO_ROOT,
                                                   .total_bytes = send->len_bytes}};
     group->next++;
     const uint32_t asked =
@@ -202,7 +202,9 @@ static void transmit(struct rawe_group *group)
         unsigned count = 0;
         for (; count < TRANSMIT_FRAMES && group->sent + count != group->next; count++) {
             struct rawe_group_frame *frame = frame_at(group, group->sent + count);
-            piggyback(group, &frame->header);
+            if (frame->header.acked_root == RAWE_GROUP_NO_ROOT) { /* else it has waited before */
+                piggyback(group, &frame->header);
+            }
             frames[count] = rawe_group_seal(&group->config, frame->bytes, &frame->header);
         }
         const unsigned taken =
@@ -303,7 +305,11 @@ static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *fram
         frame->repaired = frame->nacks;
     }
     for (; frame->repaired < frame->nacks; frame->repaired++) {
-        if (!rawe_group_unicast(&group->config, frame->nack_from[frame->repaired], &bytes)) {
+        const uint16_t member = frame->nack_from[frame->repaired];
+        if (group->members[member].failed) {
+            continue;
+        }
+        if (!rawe_group_unicast(&group->config, member, &bytes)) {
             return false;
         }
         group->counters.repairs_unicast++;
@@ -376,7 +382,8 @@ static uint16_t ask_members(struct rawe_group *group, uint8_t *list, uint64_t no
 static void heartbeat(struct rawe_group *group, uint64_t now_ns)
 {
     uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
-    struct rawe_group_header header = {.type = RAWE_GROUP_HEARTBEAT, .sequence = group->sent};
+    struct rawe_group_header header = {
+        .type = RAWE_GROUP_HEARTBEAT, .sequence = group->sent, .acked_root = RAWE_GROUP_NO_ROOT};
     if (group->heartbeats >= 1 || group->first != NULL) {
         if (group->tree_asked != group->sent && group->alive == group->config.members) {
             header.flags = RAWE_GROUP_FLAG_ASK;
@@ -394,7 +401,11 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
     const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->counters.heartbeats_sent += rawe_group_multicast(&group->config, &frame);
+    const bool taken = rawe_group_multicast(&group->config, &frame);
+    group->counters.heartbeats_sent += taken;
+    for (unsigned i = 0; i < header.payload_bytes / 2u && !taken; i++) { /* they were not asked */
+        group->members[rawe_group_member_decode(bytes + RAWE_GROUP_HEADER_BYTES, i)].questions--;
+    }
 }
 
 /** A member that is given up speaks: it has to know. */
@@ -548,6 +559,15 @@ void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns
     group->members[member].questions = 0;
     if (group->members[member].stream != NULL) {
         rawe_group_stream_alive(group->members[member].stream, now_ns);
+    }
+}
+
+void rawe_group_dead(struct rawe_group *group, uint32_t member, uint64_t now_ns)
+{
+    /* Without memory for what is known of members, its silence tells. */
+    if (have_members(group) && !group->members[member].failed) {
+        fail(group, member);
+        pump(group, now_ns);
     }
 }
 

@@ -100,6 +100,9 @@ uint64_t rawe_group_next_ns(const struct rawe_group *group);
 /** The owner knows that the member lives, though it does not answer: it is not given up yet. */
 void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns);
 
+/** The owner knows that the member is dead: give it up now. Not from a callback. */
+void rawe_group_dead(struct rawe_group *group, uint32_t member, uint64_t now_ns);
+
 /** All that was sent is acknowledged by all members that are not given up. */
 static inline bool rawe_group_stable(const struct rawe_group *group)
 {

@@ -147,15 +147,28 @@ static void take_stored(struct rawe_group_stream *stream)
     }
 }
 
+/**
+ * How far an acknowledgement is from one that all members have sent: the root sends nothing beyond a
+ * window of that. One so old that numbers have come round since counts as that one.
+ */
+static uint32_t progress_of(const struct rawe_group_stream *stream, uint32_t acknowledgement)
+{
+    const uint32_t window_frames = stream->config->window_frames;
+    const uint32_t distance = acknowledgement - (stream->next - window_frames);
+    return distance <= 2 * window_frames ? distance : 0;
+}
+
 /** Acknowledge for all members below, once they and this one have what the root asked for. */
 static void answer_tree(struct rawe_group_stream *stream)
 {
     const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
     const uint32_t child = place * RAWE_GROUP_CHILDREN + 1;
-    uint32_t next = stream->next;
+    uint32_t least = stream->config->window_frames;
     for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < stream->config->members; i++) {
-        next = rawe_sequence_before(stream->children[i], next) ? stream->children[i] : next;
+        const uint32_t has = progress_of(stream, stream->children[i]);
+        least = has < least ? has : least;
     }
+    const uint32_t next = stream->next - stream->config->window_frames + least;
     if (stream->asked && !rawe_sequence_before(next, stream->ask)) {
         const uint32_t parent = (place - 1) / RAWE_GROUP_CHILDREN;
         stream->asked = false;
@@ -170,7 +183,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position
     const uint32_t child = position - (place * RAWE_GROUP_CHILDREN + 1);
     if (child >= RAWE_GROUP_CHILDREN) {
         stream->counters->dropped_member++;
-    } else if (rawe_sequence_before(stream->children[child], next)) {
+    } else if (progress_of(stream, stream->children[child]) < progress_of(stream, next)) {
         stream->children[child] = next;
         answer_tree(stream);
     }
@@ -259,7 +272,8 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
     } else if (rawe_sequence_before(stream->end, end)) {
         stream->end = end;
     }
-    if ((header->flags & RAWE_GROUP_FLAG_ASK) != 0 && !rawe_sequence_before(end, stream->ask)) {
+    if ((header->flags & RAWE_GROUP_FLAG_ASK) != 0 &&
+        (!stream->asked || rawe_sequence_before(stream->ask, end))) {
         stream->ask = end;
         stream->asked = true;
     }
@@ -270,8 +284,13 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
     expect(stream, now_ns);
 }
 
+static void count_try(struct rawe_group_stream *stream)
+{
+    stream->tries = (uint8_t)(stream->tries + (stream->tries < RAWE_GROUP_QUESTIONS));
+}
+
 /** Ask for what is missing, as far as there is room for it. False: it has come in the meantime. */
-static bool send_nack(const struct rawe_group_stream *stream)
+static bool send_nack(struct rawe_group_stream *stream)
 {
     const uint32_t room = stream->config->stored_max - *stream->stored_total;
     /* The next frame is delivered, and needs none. */
@@ -293,7 +312,10 @@ static bool send_nack(const struct rawe_group_stream *stream)
     }
     if (header.payload_bytes != 0) {
         const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-        stream->counters->nacks_sent += rawe_group_unicast(stream->config, stream->root, &frame);
+        if (rawe_group_unicast(stream->config, stream->root, &frame)) {
+            stream->counters->nacks_sent++;
+            count_try(stream);
+        }
     }
     return missing;
 }
@@ -305,8 +327,8 @@ static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
         now_ns - stream->heard_ns >= stream->config->fail_ns) {
         return false;
     }
-    stream->tries = (uint8_t)(stream->tries + (stream->tries < RAWE_GROUP_QUESTIONS));
     if (!stream->gap) {
+        count_try(stream);
         stream->nack_ns = now_ns + RAWE_GROUP_RETRY_MAX_NS;
     } else if (!send_nack(stream)) {
         set_nack(stream, now_ns);
