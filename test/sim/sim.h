@@ -189,8 +189,8 @@ struct sim_watch {
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
-    struct sim_peer *via; /**< its preferred route */
-    struct rawe_conn *conn;
+    struct sim_peer *via;    /**< its preferred route */
+    struct rawe_conn rested; /**< what the connection was, while it rests */
     uint32_t peer;
     uint32_t peer_life;
     uint8_t lane;
@@ -235,7 +235,7 @@ struct sim_node {
     unsigned nic_count;
     uint64_t clock_offset_ns;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, trouble, accesses;
+    struct sim_random pause, trouble, accesses, rest;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
 
     struct rawe_handle_table handles;
@@ -326,6 +326,16 @@ static inline struct sim_channel *sim_channel_beside(const struct sim_channel *c
     return sim_channel_at(channel->via, lane);
 }
 void sim_channel_close(struct sim_channel *channel);
+/** Its connection, as it is, or was when it came to rest: to be looked at only. */
+static inline const struct rawe_conn *sim_conn(const struct sim_channel *channel)
+{
+    const struct rawe_conn *conn = channel->via->peer.conn[channel->lane];
+    return conn != NULL ? conn : &channel->rested;
+}
+/** Its connection, to be used. */
+struct rawe_conn *sim_channel_wake(struct sim_channel *channel);
+/** Some connections of the node that may rest do. */
+void sim_channel_rest(struct sim_node *node);
 /** The same connection as its peer has it; NULL: not, or not any more. */
 const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel);
 /** The peer knows that we had closed an earlier connection: nothing is lost by that any more. */

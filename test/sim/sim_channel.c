@@ -43,11 +43,11 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     channel->peer = via->node;
     channel->peer_life = via->life;
     channel->lane = lane;
-    channel->conn = rawe_peer_open(&via->peer, lane);
-    if (channel->conn == NULL) {
+    struct rawe_conn *conn = rawe_peer_open(&via->peer, lane);
+    if (conn == NULL) {
         abort();
     }
-    channel->conn->owner = channel;
+    conn->owner = channel;
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;
@@ -56,8 +56,31 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
         node->channels_most = node->channel_count;
     }
     sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, via->node,
-              channel->conn->handshake.local_id);
+              conn->handshake.local_id);
     return channel;
+}
+
+struct rawe_conn *sim_channel_wake(struct sim_channel *channel)
+{
+    return rawe_peer_conn(&channel->via->peer, channel->lane);
+}
+
+void sim_channel_rest(struct sim_node *node)
+{
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        struct rawe_conn *conn = channel->via->peer.conn[channel->lane];
+        if (node->sim->plan.rests && conn != NULL && rawe_conn_may_rest(conn) &&
+            sim_random_below(&node->rest, 4) == 0) {
+            channel->rested = *conn;
+            channel->rested.timer.link = NULL;
+            channel->rested.cc.window = conn->cc.first;
+            channel->rested.liveness.probes = NULL;
+            channel->rested.liveness.probes_remembered = 0;
+            if (!rawe_peer_rest(conn)) {
+                abort();
+            }
+        }
+    }
 }
 
 /** Where the channel to send on is noted, if the program sends by the route. */
@@ -69,7 +92,7 @@ static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
 /** The channel of a route to the process that is on the node now: the one to send on from now on. */
 static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = via->peer.conn[lane];
+    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
     struct sim_channel *channel =
         conn != NULL ? conn->owner : channel_open(via->nic->node, via, lane);
     struct sim_channel **current = current_of(via, lane);
@@ -82,7 +105,7 @@ static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 
 struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = via->peer.conn[lane];
+    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
 
     if (conn != NULL) {
         return conn->owner;
@@ -125,7 +148,7 @@ void sim_channel_close(struct sim_channel *channel)
     struct sim_channel **link = &node->channels;
 
     sim_trace(node->sim, "n%u closes lane %u to n%u, %08x", node->index, channel->lane,
-              channel->peer, channel->conn->handshake.local_id);
+              channel->peer, sim_conn(channel)->handshake.local_id);
     if (!node->ending && node->alive) {
         node->sim->incidents.closed++;
         sim_submit_closed(channel);
@@ -139,8 +162,9 @@ void sim_channel_close(struct sim_channel *channel)
     if (current != NULL && *current == channel) {
         *current = NULL;
     }
+    struct rawe_conn *conn = sim_channel_wake(channel);
     channel->via->peer.conn[channel->lane] = NULL;
-    rawe_conn_close(channel->conn, sim_node_clock(node));
+    rawe_conn_close(conn, sim_node_clock(node));
     free(channel->sendings);
     free(channel->early);
     free(channel);
@@ -170,9 +194,10 @@ bool sim_channel_settled(struct sim_channel *channel)
 
     if (channel->unsettled) {
         const struct sim_channel *back = sim_channel_far_end(channel);
-        channel->unsettled = back == NULL || back->failed || back->peer_life != node->life ||
-                             channel->conn->handshake.state != RAWE_CONN_OPEN ||
-                             channel->conn->handshake.peer_id != back->conn->handshake.local_id;
+        channel->unsettled =
+            back == NULL || back->failed || back->peer_life != node->life ||
+            sim_conn(channel)->handshake.state != RAWE_CONN_OPEN ||
+            sim_conn(channel)->handshake.peer_id != sim_conn(back)->handshake.local_id;
     }
     return !channel->unsettled;
 }
@@ -220,11 +245,11 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
         const struct sim_peer *via = channel->via;
         if (channel->peer == from->vpid && channel->lane == from->lane &&
             via->nic->index == sim_route_meant(nic, from) && via->peer.config.key == from->key) {
-            return channel->conn;
+            return sim_channel_wake(channel);
         }
     }
     struct sim_peer *via = sim_route_called(nic, from, source_mac);
-    return via == NULL ? NULL : channel_renew(via, from->lane)->conn;
+    return via == NULL ? NULL : sim_channel_wake(channel_renew(via, from->lane));
 }
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)

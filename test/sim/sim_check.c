@@ -27,10 +27,10 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
                  node->index, header->connection_id);
     }
     sim_evidence_sent(channel, header, packet);
-    uint32_t in_window = header->sequence - channel->conn->sendwin.una;
+    uint32_t in_window = header->sequence - sim_conn(channel)->sendwin.una;
     if (in_window >= sim->plan.window_frames) {
         net_fail("window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
-                 node->index, header->sequence, channel->peer, channel->conn->sendwin.una);
+                 node->index, header->sequence, channel->peer, sim_conn(channel)->sendwin.una);
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
@@ -70,7 +70,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 /** Every number of the window: states add up to the counts, nothing to send is overlooked. */
 static void check_window(const struct sim_channel *channel)
 {
-    const struct rawe_conn *conn = channel->conn;
+    const struct rawe_conn *conn = sim_conn(channel);
     const struct rawe_sendwin *window = &conn->sendwin;
     const struct rawe_txframe *frame = window->oldest;
     uint32_t in_flight = 0, sacked = 0, to_transmit = 0;
@@ -112,7 +112,7 @@ static void check_window(const struct sim_channel *channel)
 static void check_channel(struct sim *sim, const struct sim_channel *channel)
 {
     const struct sim_node *node = channel->node;
-    const struct rawe_conn *conn = channel->conn;
+    const struct rawe_conn *conn = sim_conn(channel);
     uint32_t window = conn->sendwin.next - conn->sendwin.una;
 
     if (window > sim->plan.window_frames ||
@@ -287,7 +287,7 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         net_fail("the living are not given up",
                  "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
                  node->index, channel->peer, channel->lane, (unsigned long long)silent_ns / 1000000,
-                 channel->conn->handshake.state);
+                 sim_conn(channel)->handshake.state);
     }
     if (silent_ns < sim->plan.peer_timeout_ns) {
         net_fail("death is not told early", "n%u gives n%u up after %llu ms", node->index,
@@ -306,8 +306,8 @@ static bool node_quiet(const struct sim_node *node)
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        if (channel->conn->handshake.state == RAWE_CONN_CONNECTING ||
-            !rawe_conn_drained(channel->conn)) {
+        if (sim_conn(channel)->handshake.state == RAWE_CONN_CONNECTING ||
+            !rawe_conn_drained(sim_conn(channel))) {
             return false;
         }
     }

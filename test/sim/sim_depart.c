@@ -39,8 +39,8 @@ static bool is_half_closed(const struct sim_channel *channel)
                             back->via->far != channel->via->nic->index)) {
         back = back->next;
     }
-    return channel->conn->handshake.state == RAWE_CONN_OPEN &&
-           (back == NULL || back->conn->handshake.state != RAWE_CONN_OPEN);
+    return sim_conn(channel)->handshake.state == RAWE_CONN_OPEN &&
+           (back == NULL || sim_conn(back)->handshake.state != RAWE_CONN_OPEN);
 }
 
 bool sim_depart_possible(const struct sim *sim)
@@ -116,7 +116,7 @@ static bool is_at_fence(const struct sim_node *node)
 
     for (const struct sim_channel *channel = node->channels; channel != NULL && ready;
          channel = channel->next) {
-        ready = channel->conn->handshake.state != RAWE_CONN_CONNECTING;
+        ready = sim_conn(channel)->handshake.state != RAWE_CONN_CONNECTING;
     }
     return ready;
 }
@@ -170,7 +170,7 @@ static bool may_depart(struct sim_node *node)
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         enum rawe_finalized finalized =
-            rawe_conn_finalized(channel->conn, sim_nic_time(channel->via->nic));
+            rawe_conn_finalized(sim_channel_wake(channel), sim_nic_time(channel->via->nic));
         if (finalized == RAWE_FINALIZED_LOST) {
             net_fail("nothing is lost by leaving", "n%u leaves, and n%u does not have all",
                      node->index, channel->peer);

@@ -28,8 +28,8 @@ struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct raw
 {
     struct sim_channel *channel = node->channels;
 
-    while (channel != NULL && (channel->conn->handshake.peer_id != header->connection_id ||
-                               !leads_to(channel->conn, header->key))) {
+    while (channel != NULL && (sim_conn(channel)->handshake.peer_id != header->connection_id ||
+                               !leads_to(sim_conn(channel), header->key))) {
         channel = channel->next;
     }
     return channel;
@@ -92,7 +92,7 @@ static void arrived_early(struct sim_channel *channel, const struct sim_sending 
 static void believe_early(struct sim_channel *channel)
 {
     const struct sim_plan *plan = &channel->node->sim->plan;
-    uint64_t now_ns = channel->conn->engine->now_ns + plan->clock_step_ns;
+    uint64_t now_ns = sim_conn(channel)->engine->now_ns + plan->clock_step_ns;
     uint32_t waiting = 0;
 
     for (uint32_t i = 0; i < channel->early_count; i++) {
@@ -118,12 +118,12 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
     if (!peer->alive || peer->life != channel->peer_life) {
         return true;
     }
-    while (back != NULL && (back->conn->handshake.local_id != channel->stream_id ||
+    while (back != NULL && (sim_conn(back)->handshake.local_id != channel->stream_id ||
                             back->peer != channel->node->index)) {
         back = back->next;
     }
     return back == NULL ||
-           rawe_acktr_check(&back->conn->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE;
+           rawe_acktr_check(&sim_conn(back)->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE;
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
@@ -141,7 +141,7 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
                  channel->node->index, header->sequence, channel->peer);
     }
     number_packet(channel, packet);
-    *sending = (struct sim_sending){channel->sent_order, channel->conn->engine->now_ns};
+    *sending = (struct sim_sending){channel->sent_order, sim_conn(channel)->engine->now_ns};
     if (again && has_frame(channel, header->sequence)) {
         arrived_early(channel, sending);
     }
@@ -170,7 +170,7 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     for (uint32_t i = 0; i < packet->sequenced; i++) {
         const struct sim_sending *newest = sending_of(channel, header.sequence + i);
         /* Of an old frame the place in the window may be another's by now. */
-        bool in_window = !rawe_sequence_before(header.sequence + i, channel->conn->sendwin.una);
+        bool in_window = !rawe_sequence_before(header.sequence + i, sim_conn(channel)->sendwin.una);
         arrived(channel, packet->order + i);
         if (in_window && newest->order > packet->order + i) {
             arrived_early(channel, newest);
@@ -202,7 +202,7 @@ void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header
 {
     struct sim_channel *channel = node->sim->nodes[destination].channels;
 
-    while (channel != NULL && (channel->conn->handshake.local_id != header->connection_id ||
+    while (channel != NULL && (sim_conn(channel)->handshake.local_id != header->connection_id ||
                                channel->peer != node->index)) {
         channel = channel->next;
     }

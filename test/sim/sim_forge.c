@@ -133,13 +133,13 @@ static uint64_t state_of(const struct sim_node *node)
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        digest = mix(digest, channel->conn, sizeof(*channel->conn));
-        const uint64_t *taken = channel->conn->recvwin.acktr.taken;
+        digest = mix(digest, sim_conn(channel), sizeof(*sim_conn(channel)));
+        const uint64_t *taken = sim_conn(channel)->recvwin.acktr.taken;
         if (taken != NULL) {
             digest = mix(digest, taken, RAWE_WINDOW_FRAMES_MAX / 8);
         }
-        const struct rawe_liveness_probes *probes = channel->conn->liveness.probes;
-        for (unsigned i = 0; i < channel->conn->liveness.probes_remembered; i++) {
+        const struct rawe_liveness_probes *probes = sim_conn(channel)->liveness.probes;
+        for (unsigned i = 0; i < sim_conn(channel)->liveness.probes_remembered; i++) {
             digest = mix(digest, &probes->sent_ns[i], sizeof(probes->sent_ns[i]));
             digest = mix(digest, &probes->numbers[i], sizeof(probes->numbers[i]));
         }
@@ -230,7 +230,7 @@ static struct sim_packet *make_hostile(struct sim *sim, const struct sim_node *n
     if (node->regions != NULL) {
         memory = (struct net_memory){node->regions->handle_index, node->regions->handle_key};
     }
-    uint32_t len_bytes = net_forge(victim->conn, &memory, &forgery, bytes);
+    uint32_t len_bytes = net_forge(sim_conn(victim), &memory, &forgery, bytes);
     struct sim_packet *packet = sim_packet_take(sim, len_bytes);
     memcpy(packet->bytes, bytes, len_bytes);
     packet->batch = (forgery.what & NET_FORGE_BATCH) != 0;

@@ -60,6 +60,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->pause = sim_random_stream(seed, 1001 + 8ull * index);
     node->app.random = sim_random_stream(seed, 1003 + 8ull * index);
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
+    node->rest = sim_random_stream(seed, 1006 + 8ull * index);
     node->nic_count = choose_nics(sim, index);
     for (unsigned i = 0; i < node->nic_count; i++) {
         sim_nic_init(&node->nics[i], node, i);
@@ -182,7 +183,7 @@ static uint64_t timer_due_ns(const struct sim_node *node)
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        note_timer(&channel->conn->timer, &earliest_ns);
+        note_timer(&sim_conn(channel)->timer, &earliest_ns);
     }
     earliest_ns = ((earliest_ns >> RAWE_TIMER_TICK_SHIFT) + 1) << RAWE_TIMER_TICK_SHIFT;
     earliest_ns += node->sim->plan.clock_step_ns - 1;
@@ -362,5 +363,6 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
         return;
     }
     sim_trouble_between(sim, node);
+    sim_channel_rest(node);
     plan_wake(sim, node);
 }

@@ -310,6 +310,14 @@ static void plan_idle(struct sim_plan *plan, uint64_t seed)
     plan->idle_ns = sim_random_below(&random, 4) == 0 ? idle_ns : 0;
 }
 
+/** The same. */
+static void plan_rest(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 22);
+
+    plan->rests = sim_random_below(&random, 2) == 0;
+}
+
 /** The same: a job is suspended as a whole, for much longer than peers wait for each other. */
 static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 {
@@ -423,6 +431,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     calm_troubles(plan);
     plan_long_transfers(plan, options->seed);
     plan_idle(plan, options->seed);
+    plan_rest(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);

@@ -184,8 +184,9 @@ void sim_route_close(struct sim_nic *nic)
 
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
         for (unsigned lane = 0; route->nic == nic && lane < RAWE_LANES; lane++) {
-            if (route->peer.conn[lane] != NULL) {
-                sim_channel_close(route->peer.conn[lane]->owner);
+            const struct rawe_conn *conn = rawe_peer_awake(&route->peer, lane);
+            if (conn != NULL) {
+                sim_channel_close(conn->owner);
             }
         }
         if (route->nic == nic) {
@@ -416,7 +417,7 @@ static bool others_carry(struct sim_peer *route)
 static void check_silent(const struct sim_channel *channel, struct sim_peer *route)
 {
     const struct sim_node *node = channel->node;
-    const struct rawe_conn *conn = channel->conn;
+    const struct rawe_conn *conn = sim_conn(channel);
     uint64_t since_ns = conn->liveness.silent_since_ns;
 
     if (since_ns != 0 && sim_node_clock(node) > since_ns + FAILOVER_NS && !carries(route) &&
@@ -444,7 +445,7 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
 /** Has it been left, if there is another? One that has come just now is seen at the next check. */
 static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
 {
-    struct rawe_route *best = rawe_route_best(channel->conn->preferred);
+    struct rawe_route *best = rawe_route_best(sim_conn(channel)->preferred);
 
     for (const struct sim_peer *other = channel->node->peers; other != NULL; other = other->next) {
         if (&other->peer.route == best && channel->node->sim->now_ns > other->opened_ns + JOIN_NS) {
@@ -465,10 +466,11 @@ void sim_route_check_node(const struct sim_node *node)
         return;
     }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        const struct rawe_conn *conn = channel->conn;
+        const struct rawe_conn *conn = sim_conn(channel);
         const struct sim_node *other = &sim->nodes[channel->peer];
         struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
-        if (conn->route->down) {
+        bool rests = channel->via->peer.resting[channel->lane] != 0;
+        if (conn->route->down && !rests) {
             check_down(channel, route);
         }
         if (channel->failed || !other->alive || other->life != channel->peer_life ||

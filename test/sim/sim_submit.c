@@ -196,7 +196,7 @@ void sim_submit(struct sim *sim, struct sim_message *message)
     /* Of two lanes that use different paths one may carry in a frame what the other cannot. */
     net->may_overtake = sim_route_count(channel->via) != 1 && !ordered &&
                         net->len_bytes <= channel->via->nic->payload_max_bytes;
-    bool fits = net->len_bytes <= rawe_conn_frame_message_bytes(channel->conn);
+    bool fits = net->len_bytes <= rawe_conn_frame_message_bytes(sim_conn(channel));
     if (!net->put && (net->out.send.ordered || !fits)) {
         channel = sim_channel_beside(channel, RAWE_LANE_BULK);
     }
@@ -269,7 +269,7 @@ void sim_submit_closed(struct sim_channel *channel)
         excuse_parts(channel);
     }
     net_ledger_closed(&node->sim->ledger, &route, &channel->via->peer,
-                      !channel->failed && rawe_conn_drained(channel->conn));
+                      !channel->failed && rawe_conn_drained(sim_conn(channel)));
     for (struct sim_channel *back = peer->channels; back != NULL; back = back->next) {
         if (back->peer == node->index && back->lane == channel->lane) {
             back->unsettled = true;

@@ -13,7 +13,7 @@
 static struct sim_watch *watch_of(struct sim_channel *channel)
 {
     struct sim_watch *watch = &channel->watch;
-    const struct rawe_conn *conn = channel->conn;
+    const struct rawe_conn *conn = sim_conn(channel);
 
     if (watch->local_id != conn->handshake.local_id) {
         uint32_t first = channel->node->sim->plan.first_sequence;
@@ -36,7 +36,7 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
         return;
     }
     struct sim_watch *watch = watch_of(channel);
-    const struct rawe_acktr *acktr = &channel->conn->recvwin.acktr;
+    const struct rawe_acktr *acktr = &sim_conn(channel)->recvwin.acktr;
     if (header->type == RAWE_FRAME_ACK || acktr->beyond == 0) { /* only ACK has a SACK block */
         watch->acked = header->acknowledgement;
         watch->acked_beyond = acktr->beyond;
@@ -52,23 +52,23 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
  */
 static uint64_t reductions_most(const struct sim *sim, const struct sim_channel *channel)
 {
-    return 1 + (channel->node->local_ns - sim->now_ns) / channel->conn->rtt.minimum_ns;
+    return 1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->rtt.minimum_ns;
 }
 
 /** Before the reductions, a window that was not made use of may have been forgotten. */
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
 {
-    const struct rawe_cc *cc = &channel->conn->cc;
+    const struct rawe_cc *cc = &sim_conn(channel)->cc;
     uint32_t window = cc->window;
-    bool unused = channel->conn->engine->now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
+    bool unused = sim_conn(channel)->engine->now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
 
     for (uint64_t left = reductions_most(sim, channel); left != 0 && least > cc->least; left--) {
         least = least * 7 / 10;
     }
-    uint64_t persistent = channel->conn->engine->counters.congestion_persistent;
+    uint64_t persistent = sim_conn(channel)->engine->counters.congestion_persistent;
     least = least < cc->least || persistent != watch->cc_persistent ? cc->least : least;
     watch->cc_persistent = persistent;
     /* Who lies about what has arrived can make several round trips of one. */
@@ -85,11 +85,11 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
 static void check_owed(struct sim *sim, const struct sim_channel *channel, struct sim_watch *watch)
 {
     const struct sim_node *node = channel->node;
-    const struct rawe_engine *engine = channel->conn->engine;
-    const struct rawe_acktr *acktr = &channel->conn->recvwin.acktr;
+    const struct rawe_engine *engine = sim_conn(channel)->engine;
+    const struct rawe_acktr *acktr = &sim_conn(channel)->recvwin.acktr;
     uint64_t clock_ns = sim_node_clock(node);
 
-    if (channel->conn->handshake.state != RAWE_CONN_OPEN || all_acked(watch, acktr)) {
+    if (sim_conn(channel)->handshake.state != RAWE_CONN_OPEN || all_acked(watch, acktr)) {
         watch->owed_since_ns = 0;
         return;
     }
@@ -121,9 +121,9 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        if (channel->conn->into == &nic->engine) {
-            promised += rawe_credit_of(credit, channel->lane, &channel->conn->credit);
-            active += rawe_credit_is_active(credit, &channel->conn->credit);
+        if (sim_conn(channel)->into == &nic->engine) {
+            promised += rawe_credit_of(credit, channel->lane, &sim_conn(channel)->credit);
+            active += rawe_credit_is_active(credit, &sim_conn(channel)->credit);
         }
     }
     uint32_t counted = 0;
@@ -137,12 +137,14 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     }
 }
 
+/** How often a connection of the node has begun on a path of which it knew no window. */
 static uint64_t migrations_of(const struct sim_node *node)
 {
     uint64_t migrations = 0;
 
     for (unsigned i = 0; i < node->nic_count; i++) {
-        migrations += node->nics[i].engine.counters.migrations;
+        const struct rawe_counters *counters = &node->nics[i].engine.counters;
+        migrations += counters->migrations + counters->rests;
     }
     return migrations;
 }
@@ -156,7 +158,7 @@ void sim_watch_node(struct sim_node *node)
         struct sim_watch *watch = watch_of(channel);
         if (watch->migrations != migrations) {
             watch->migrations = migrations; /* of another path nothing is known */
-            watch->cc_window = channel->conn->cc.window;
+            watch->cc_window = sim_conn(channel)->cc.window;
         }
         check_congestion(sim, channel, watch);
         if (!sim->plan.lying) {

@@ -83,7 +83,7 @@ TEST(rawe_conn_table_add__full_at_2_20)
 
 TEST(rawe_conn_table_add__without_memory)
 {
-    for (int allowed = 0; allowed < 2; allowed++) { /* of the two arrays */
+    for (int allowed = 0; allowed < 3; allowed++) { /* of the three arrays */
         unit_allocations_left = allowed;
         assert_int_equal(rawe_conn_table_add(&table, &conns[0]), 0);
         assert_int_equal(table.used, 0);
@@ -94,7 +94,7 @@ TEST(rawe_conn_table_add__without_memory)
     for (unsigned i = 0; i < 16; i++) {
         assert_true(rawe_conn_table_add(&table, &conns[i]) != 0);
     }
-    for (int allowed = 0; allowed < 2; allowed++) {
+    for (int allowed = 0; allowed < 3; allowed++) {
         unit_allocations_left = allowed;
         assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 0);
         assert_int_equal(table.used, 16);
@@ -152,6 +152,30 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
     }
     assert_int_equal(table.used, 7);
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
+}
+
+/* rawe_conn_table_rest, rawe_conn_table_wake, rawe_conn_table_find_rest */
+
+TEST(rawe_conn_table_rest__found_as_what_it_is)
+{
+    static struct rawe_rest *rest = (struct rawe_rest *)8;
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]);
+    assert_null(rawe_conn_table_find_rest(&table, id));
+    rawe_conn_table_rest(&table, id, rest);
+    assert_null(rawe_conn_table_find(&table, id));
+    assert_ptr_equal(rawe_conn_table_find_rest(&table, id), rest);
+    assert_null(rawe_conn_table_find_rest(&table, id ^ 1u << GENERATION_SHIFT));
+    assert_null(rawe_conn_table_find_rest(&table, 0));
+    assert_null(rawe_conn_table_find_rest(&table, UINT32_MAX));
+    uint32_t other = rawe_conn_table_add(&table, &conns[1]); /* the entry is not free */
+    assert_int_not_equal(other & INDEX_MASK, id & INDEX_MASK);
+    rawe_conn_table_wake(&table, id, &conns[2]);
+    assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[2]);
+    assert_null(rawe_conn_table_find_rest(&table, id));
+    rawe_conn_table_rest(&table, id, rest);
+    rawe_conn_table_remove(&table, id);
+    assert_null(rawe_conn_table_find_rest(&table, id));
+    assert_int_equal(rawe_conn_table_add(&table, &conns[3]) & INDEX_MASK, id & INDEX_MASK);
 }
 
 TEST(rawe_conn_table_find__ids_from_anywhere)

@@ -45,6 +45,9 @@
 
 #define MEGA 1000000u
 
+/** A connection that is idle for this time, or up to twice, gives most of its memory back. */
+#define REST_NS 1000000000ull
+
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
@@ -257,6 +260,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .congestion = mca_btl_rawe_params_congestion(),
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
+        .rest_ns = REST_NS,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,

@@ -571,7 +571,8 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
         if (NULL != endpoint->peer.conn[lane]) {
             dump_conn(endpoint->peer.conn[lane], head, now_ns);
         } else {
-            opal_output(0, "%s lane %s state: state=unused", head, lane_names[lane]);
+            opal_output(0, "%s lane %s state: state=%s", head, lane_names[lane],
+                        0 != endpoint->peer.resting[lane] ? "resting" : "unused");
         }
     }
 }

@@ -95,9 +95,10 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
      * A frame in the ring may be what a timer waits for: receive first. But where the ring is never
      * empty, losses must be repaired and acknowledgements sent all the same.
      */
-    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
-        (!mca_btl_rawe_module_receivable(module) ||
-         rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS))) {
+    if (rawe_engine_may_rest(engine) ||
+        (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
+         (!mca_btl_rawe_module_receivable(module) ||
+          rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS)))) {
         rawe_engine_advance(engine, engine->now_ns);
     }
     if (rawe_engine_pending(engine)) {
@@ -189,7 +190,8 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 
     if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
                     !rawe_engine_has_deferred(engine) &&
-                    (!poll_clock || (0 == engine->timers.armed && !data_is_missing(module))))) {
+                    (!poll_clock || (0 == engine->timers.armed && NULL == engine->awake &&
+                                     !data_is_missing(module))))) {
         return 0;
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {

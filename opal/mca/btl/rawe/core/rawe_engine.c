@@ -44,6 +44,10 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
+        const struct rawe_rest *rest = engine->table->rests[i];
+        if (rest != NULL && rest->peer->engine == engine) {
+            conn = rawe_peer_awake(rest->peer, rest->lane);
+        }
         if (conn != NULL && conn->engine == engine) {
             rawe_conn_announce_finalizing(conn);
         }
@@ -148,6 +152,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);
+    engine->awake_tail = &engine->awake;
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
     rawe_reassembly_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
@@ -186,6 +191,17 @@ bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
 void rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index)
 {
     rawe_conn_serve_forget(engine, handle_index);
+}
+
+/** The connection that a frame is for, woken if it rests. NULL: none, or no memory. */
+static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t id)
+{
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, id);
+    if (__builtin_expect(conn != NULL, 1)) {
+        return conn;
+    }
+    const struct rawe_rest *rest = rawe_conn_table_find_rest(engine->table, id);
+    return rest == NULL ? NULL : rawe_peer_awake(rest->peer, rest->lane);
 }
 
 /** The route by which a frame for a connection has come; NULL: none that is known. */
@@ -238,6 +254,10 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
 {
     for (uint32_t index = 0; index < engine->table->size; index++) {
         const struct rawe_conn *conn = engine->table->entries[index];
+        const struct rawe_rest *rest = engine->table->rests[index];
+        if (rest != NULL && rest->handshake.peer_id == from->connection_id) {
+            conn = rawe_peer_awake(rest->peer, rest->lane);
+        }
         if (conn == NULL || conn->handshake.peer_id != from->connection_id) {
             continue;
         }
@@ -291,7 +311,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_conn *conn;
     if (reply) {
-        conn = rawe_conn_table_find(engine->table, header->connection_id);
+        conn = find(engine, header->connection_id);
         if (conn == NULL) {
             engine->counters.dropped_connection++;
             return;
@@ -441,7 +461,7 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
                             const struct rawe_header *header, const uint8_t *payload,
                             const struct rawe_batch *batch, uint64_t now_ns)
 {
-    struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
+    struct rawe_conn *conn = find(engine, header->connection_id);
     if (conn == NULL) {
         if (header->type == RAWE_FRAME_PROBE) {
             answer_closed(engine, header, source_mac, payload);
@@ -487,7 +507,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
         batch.header.key != engine->config.key || engine->config.checksum) {
         return NULL;
     }
-    struct rawe_conn *conn = rawe_conn_table_find(engine->table, batch.header.connection_id);
+    struct rawe_conn *conn = find(engine, batch.header.connection_id);
     if (conn == NULL) {
         return NULL;
     }
@@ -518,6 +538,20 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
+/**
+ * A connection of the table that is outdated in what an engine shares out is to be informed: NULL
+ * when the one with this index rests, and is not.
+ */
+static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t index)
+{
+    const struct rawe_rest *rest = engine->table->rests[index];
+    return rest != NULL && rest->peer->engine == engine &&
+                   rest->handshake.state == RAWE_CONN_OPEN &&
+                   rawe_credit_outdated(&engine->credit, rest->lane, &rest->credit)
+               ? rawe_peer_awake(rest->peer, rest->lane)
+               : engine->table->entries[index];
+}
+
 /** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */
 static void update_credit(struct rawe_engine *engine)
 {
@@ -525,7 +559,7 @@ static void update_credit(struct rawe_engine *engine)
         return; /* with a thousand peers, looking at each takes longer than all else does */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
-        struct rawe_conn *conn = engine->table->entries[i];
+        struct rawe_conn *conn = credited(engine, i);
         if (conn == NULL || conn->into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
@@ -584,10 +618,30 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
+/** Connections looked at in one round at most: a thousand would take long. */
+#define CHECKS_MAX 64u
+
+/** Have connections rest that were idle when they were looked at last, and are now. */
+static void rest_idle(struct rawe_engine *engine, uint64_t now_ns)
+{
+    struct rawe_conn *conn;
+    for (unsigned checks = 0;
+         checks < CHECKS_MAX && (conn = engine->awake) != NULL && conn->check_ns <= now_ns;
+         checks++) {
+        if (rawe_conn_check_idle(conn, now_ns)) {
+            (void)rawe_peer_rest(conn); /* without memory it is looked at again */
+        }
+    }
+    engine->check_ns = engine->awake != NULL ? engine->awake->check_ns : now_ns;
+}
+
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     rawe_txframe_pool_trim(&engine->frames, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);
+    if (__builtin_expect(now_ns >= engine->check_ns, 0)) {
+        rest_idle(engine, now_ns);
+    }
 }

@@ -108,6 +108,12 @@ static inline bool rawe_engine_pending(const struct rawe_engine *engine)
     return engine->pending != NULL || engine->flushing != NULL || engine->waiting.first != NULL;
 }
 
+/** Nothing is to be kept going, but connections may be idle: call rawe_engine_advance now and then. */
+static inline bool rawe_engine_may_rest(const struct rawe_engine *engine)
+{
+    return engine->timers.armed == 0 && engine->awake != NULL;
+}
+
 /** Nothing is in flight, owed or held back: nothing to be kept going. */
 static inline bool rawe_engine_idle(const struct rawe_engine *engine)
 {

@@ -24,6 +24,11 @@ static bool grow(struct rawe_conn_table *table)
         return false;
     }
     table->entries = entries;
+    struct rawe_rest **rests = realloc(table->rests, size * sizeof(*rests));
+    if (rests == NULL) {
+        return false;
+    }
+    table->rests = rests;
     uint32_t *ids = realloc(table->ids, size * sizeof(*ids));
     if (ids == NULL) {
         return false;
@@ -31,6 +36,7 @@ static bool grow(struct rawe_conn_table *table)
     table->ids = ids;
     for (uint32_t i = table->size; i < size; i++) {
         entries[i] = NULL;
+        rests[i] = NULL;
         ids[i] = i | table->generation << INDEX_BITS;
     }
     table->size = size;
@@ -40,7 +46,7 @@ static bool grow(struct rawe_conn_table *table)
 uint32_t rawe_conn_table_add(struct rawe_conn_table *table, struct rawe_conn *conn)
 {
     uint32_t index = table->full_below;
-    while (index < table->size && table->entries[index] != NULL) {
+    while (index < table->size && (table->entries[index] != NULL || table->rests[index] != NULL)) {
         index++;
     }
     if (index == table->size && !grow(table)) {
@@ -64,10 +70,23 @@ void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id)
 {
     uint32_t index = id & INDEX_MASK;
     table->entries[index] = NULL;
+    table->rests[index] = NULL;
     if (index < table->full_below) {
         table->full_below = index;
     }
     table->used--;
+}
+
+void rawe_conn_table_rest(struct rawe_conn_table *table, uint32_t id, struct rawe_rest *rest)
+{
+    table->entries[id & INDEX_MASK] = NULL;
+    table->rests[id & INDEX_MASK] = rest;
+}
+
+void rawe_conn_table_wake(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn)
+{
+    table->entries[id & INDEX_MASK] = conn;
+    table->rests[id & INDEX_MASK] = NULL;
 }
 
 void rawe_conn_table_free(struct rawe_conn_table *table)
@@ -79,6 +98,7 @@ void rawe_conn_table_free(struct rawe_conn_table *table)
         newest = generation > newest ? generation : newest;
     }
     free(table->entries);
+    free(table->rests);
     free(table->ids);
     *table = (struct rawe_conn_table){.generation = newest};
 }

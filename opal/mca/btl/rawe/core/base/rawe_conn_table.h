@@ -16,9 +16,11 @@
 #include <stdint.h>
 
 struct rawe_conn;
+struct rawe_rest;
 
 struct rawe_conn_table {
-    struct rawe_conn **entries; /**< by index; NULL: free */
+    struct rawe_conn **entries; /**< by index; NULL: free, or at rest */
+    struct rawe_rest **rests;   /**< by index: what is kept of a connection at rest, else NULL */
     uint32_t *ids;              /**< by index: of the connection that is or was there last */
     uint32_t size;
     uint32_t full_below; /**< no index below is free */
@@ -35,12 +37,25 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id);
 
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id);
 
+/** The connection with this id comes to rest: rawe_conn_table_find does not find it meanwhile. */
+void rawe_conn_table_rest(struct rawe_conn_table *table, uint32_t id, struct rawe_rest *rest);
+/** It is whole again. */
+void rawe_conn_table_wake(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn);
+
 /** The connection that has this id now, or NULL. Untrusted. */
 static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_table *table,
                                                      uint32_t id)
 {
     uint32_t index = id & 0xFFFFFu;
     return index < table->size && table->ids[index] == id ? table->entries[index] : NULL;
+}
+
+/** The same of a connection at rest. */
+static inline struct rawe_rest *rawe_conn_table_find_rest(const struct rawe_conn_table *table,
+                                                          uint32_t id)
+{
+    uint32_t index = id & 0xFFFFFu;
+    return index < table->size && table->ids[index] == id ? table->rests[index] : NULL;
 }
 
 /**

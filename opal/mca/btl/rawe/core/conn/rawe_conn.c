@@ -22,30 +22,61 @@
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
-struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config)
+/** Have it looked at, behind all others, when it may have been idle. */
+static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    conn->check_ns = engine->config.rest_ns != 0 ? now_ns + engine->config.rest_ns : UINT64_MAX;
+    conn->checked_sent = conn->sendwin.next;
+    conn->checked_taken = rawe_recvwin_next(&conn->recvwin);
+    conn->next_awake = NULL;
+    conn->awake_link = engine->awake_tail;
+    *engine->awake_tail = conn;
+    engine->awake_tail = &conn->next_awake;
+}
+
+static void unlink_awake(struct rawe_conn *conn)
+{
+    *conn->awake_link = conn->next_awake;
+    if (conn->next_awake != NULL) {
+        conn->next_awake->awake_link = conn->awake_link;
+    } else {
+        conn->engine->awake_tail = conn->awake_link;
+    }
+}
+
+/** A connection in its first state, but for its id. */
+static struct rawe_conn *create(struct rawe_engine *engine, const struct rawe_conn_config *config)
 {
     struct rawe_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
         return NULL;
     }
-    uint32_t local_id = rawe_conn_table_add(engine->table, conn);
-    if (local_id == 0) {
-        free(conn);
-        return NULL;
-    }
-    rawe_handshake_init(&conn->handshake, local_id, ++engine->incarnation);
     conn->engine = engine;
-    engine->connections++;
     conn->owner = config->owner;
     conn->peer = config->peer;
     conn->lane = config->lane;
-    rawe_credit_open(&engine->credit, conn->lane);
     rawe_conn_path_open(conn, engine, config->peer_mac, config->peer_port, config->peer_key,
                         config->peer_interface, config->payload_max_bytes);
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
     rawe_conn_reset(conn);
+    return conn;
+}
+
+struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config)
+{
+    struct rawe_conn *conn = create(engine, config);
+    uint32_t local_id = conn != NULL ? rawe_conn_table_add(engine->table, conn) : 0;
+    if (local_id == 0) {
+        free(conn);
+        return NULL;
+    }
+    rawe_handshake_init(&conn->handshake, local_id, ++engine->incarnation);
+    engine->connections++;
+    rawe_credit_open(&engine->credit, conn->lane);
+    append_awake(conn, engine->now_ns);
     return conn;
 }
 
@@ -104,6 +135,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_conn_unlink_pending(conn);
+    unlink_awake(conn);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->predicted == NULL;
@@ -113,6 +145,128 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
     free(conn);
+}
+
+/** Is the engine in a state in which its connections may be needed without being used? */
+static bool prevents_rest(const struct rawe_engine *engine)
+{
+    const struct rawe_deferral *deferral = &engine->deferral;
+    return engine->finalizing || deferral->active || deferral->pending || deferral->first != NULL ||
+           engine->waiting.first != NULL || engine->serving.used != NULL;
+}
+
+/** Is nothing owed to the peer? */
+static bool owes_nothing(const struct rawe_conn *conn)
+{
+    const struct rawe_recvwin *recvwin = &conn->recvwin;
+    return !conn->is_pending && !rawe_recvwin_due(recvwin) && recvwin->unacked_frames == 0 &&
+           recvwin->ack_deadline_ns == 0 && !rawe_recvwin_has_gap(recvwin) &&
+           conn->reassembly.first == NULL && conn->sliced == NULL && !conn->credit.asked &&
+           !conn->credit.refused && !rawe_credit_waits(&conn->into->credit, &conn->credit);
+}
+
+/** Is nothing expected of the peer, nor to be done for what was sent? */
+static bool awaits_nothing(const struct rawe_conn *conn)
+{
+    const struct rawe_sendqueue *queue = &conn->queue;
+    return rawe_conn_drained(conn) && queue->reports == NULL &&
+           queue->messages_open == queue->message_number && !conn->wants_credit &&
+           conn->batch != RAWE_BATCH_VALIDATING && conn->liveness.waits_since_ns == 0 &&
+           !rawe_liveness_is_silent(&conn->liveness) &&
+           !rawe_liveness_unanswered(&conn->liveness) && conn->liveness.probe_deadline_ns == 0 &&
+           rawe_conn_idle_deadline_ns(conn) == 0;
+}
+
+bool rawe_conn_may_rest(const struct rawe_conn *conn)
+{
+    enum rawe_conn_state state = conn->handshake.state;
+    return !prevents_rest(conn->engine) &&
+           (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->preferred != NULL &&
+           conn->predicted != NULL && conn->disowned_since_ns == 0 && !conn->data_lost &&
+           !conn->finalize.lost && !rawe_conn_peer_finalizing(conn) && owes_nothing(conn) &&
+           awaits_nothing(conn);
+}
+
+bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
+{
+    bool idle = conn->checked_sent == conn->sendwin.next &&
+                conn->checked_taken == rawe_recvwin_next(&conn->recvwin);
+    unlink_awake(conn);
+    append_awake(conn, now_ns);
+    return idle && rawe_conn_may_rest(conn);
+}
+
+bool rawe_conn_rest(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_rest *rest = malloc(sizeof(*rest));
+    if (rest == NULL) {
+        return false;
+    }
+    *rest = (struct rawe_rest){
+        .peer = conn->peer,
+        .owner = conn->owner,
+        .handshake = conn->handshake,
+        .rtt = conn->rtt,
+        .credit = conn->credit,
+        .batch_verdict_ns = conn->batch_verdict_ns,
+        .next_sequence = conn->sendwin.next,
+        .next_message = conn->queue.message_number,
+        .expected = rawe_recvwin_next(&conn->recvwin),
+        .expected_message = conn->reassembly.next,
+        .payload_max_bytes = conn->payload_max_bytes,
+        .peer_credit = conn->peer_credit,
+        .probe_number = conn->liveness.probe_number,
+        .rate_mbps = conn->cc.rate_mbps,
+        .batch = conn->batch,
+        .batch_failures = conn->batch_failures,
+        .lane = conn->lane,
+    };
+    rawe_timer_cancel(&engine->timers, &conn->timer);
+    rawe_conn_owe_nothing(conn);
+    unlink_awake(conn);
+    rawe_recvwin_reset(&conn->recvwin, 0);
+    rawe_liveness_reset(&conn->liveness);
+    rawe_conn_table_rest(engine->table, conn->handshake.local_id, rest);
+    engine->counters.rests++;
+    free(conn);
+    return true;
+}
+
+struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,
+                                 struct rawe_rest *rest, struct rawe_route *preferred)
+{
+    struct rawe_conn *conn = create(engine, config);
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->owner = rest->owner;
+    rawe_conn_path_begin(conn, preferred);
+    rawe_conn_path_use(conn, preferred);
+    rawe_conn_limit_payload(conn, rest->payload_max_bytes);
+    rawe_handshake_resume(&conn->handshake, &rest->handshake);
+    rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
+    rawe_sendqueue_renumber(&conn->queue, rest->next_message);
+    rawe_recvwin_reset(&conn->recvwin, rest->expected);
+    rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
+    rawe_rtt_resume(&conn->rtt, &rest->rtt);
+    rawe_cc_resume(&conn->cc, rest->rate_mbps);
+    rawe_liveness_resume(&conn->liveness, rest->probe_number);
+    rawe_credit_resume(&conn->credit, &rest->credit);
+    rawe_conn_credit_resume(conn, rest->peer_credit);
+    rawe_conn_batch_resume(conn, rest);
+    rawe_conn_table_wake(engine->table, conn->handshake.local_id, conn);
+    append_awake(conn, engine->now_ns);
+    free(rest);
+    return conn;
+}
+
+void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest)
+{
+    rawe_conn_table_remove(engine->table, rest->handshake.local_id);
+    engine->connections--;
+    rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
+    free(rest);
 }
 
 bool rawe_conn_drained(const struct rawe_conn *conn)

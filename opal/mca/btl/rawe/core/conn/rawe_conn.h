@@ -43,6 +43,31 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
  */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 
+/** May the connection rest? It owes and awaits nothing, and has no part in what is under way. */
+bool rawe_conn_may_rest(const struct rawe_conn *conn);
+
+/**
+ * Look at the connection whose time it is, and plan the next look. True when it may rest, and was
+ * idle since the last one.
+ */
+bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns);
+
+/**
+ * A connection that may rest does: frees it. Its id stays, and finds what is kept in the table. False
+ * without memory: it stays as it is.
+ */
+bool rawe_conn_rest(struct rawe_conn *conn);
+
+/**
+ * The connection again, on its preferred route. NULL without memory: it stays at rest. `config` is
+ * what it was opened with; its path may carry less now.
+ */
+struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,
+                                 struct rawe_rest *rest, struct rawe_route *preferred);
+
+/** Close a connection at rest that there is no memory to wake: the peer is not told. */
+void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest);
+
 /** True when the peer has acknowledged everything, or will not any more. */
 bool rawe_conn_drained(const struct rawe_conn *conn);
 

@@ -123,6 +123,7 @@ struct rawe_engine_config {
      * connection may come through another's link (rawe_route.h). NULL: this one has its own.
      */
     struct rawe_conn_table *table;
+    uint64_t rest_ns; /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
     bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
@@ -173,7 +174,10 @@ struct rawe_engine {
     /** Connections that have owed a delayed acknowledgement, that of the earliest deadline first. */
     struct rawe_conn *owing, **owing_tail;
     struct rawe_timer owing_timer; /**< expires by its deadline */
-    uint64_t probes_passed_on;     /**< PROBEs received for connections of other engines */
+    /** Connections that are not at rest, in the order in which they are looked at next. */
+    struct rawe_conn *awake, **awake_tail;
+    uint64_t check_ns;         /**< when the first is to be looked at, or before */
+    uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
 };
 
 /**
@@ -219,6 +223,13 @@ struct rawe_conn {
     void *owner; /**< the caller's */
     struct rawe_peer *peer;
     uint8_t lane; /**< enum rawe_lane */
+
+    /* rawe_conn.c: has it been idle? */
+    struct rawe_conn *next_awake;  /**< in the engine's list... */
+    struct rawe_conn **awake_link; /**< ... and what points to it there */
+    uint64_t check_ns;             /**< when to look at it next */
+    uint32_t checked_sent;         /**< its next sequence number at the last look... */
+    uint32_t checked_taken;        /**< ... and the peer's */
 
     /* rawe_conn_path.c: where its frames go */
     uint8_t
@@ -280,6 +291,27 @@ struct rawe_conn {
     struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit; /**< its part in what we advertise */
     struct rawe_timer timer;          /**< earliest of the deadlines */
+};
+
+/**
+ * What is kept of a connection at rest: one that was idle gives its other memory back until it is
+ * used again. It is on its preferred route, and owes nothing.
+ */
+struct rawe_rest {
+    struct rawe_peer *peer;
+    void *owner;
+    struct rawe_handshake handshake;
+    struct rawe_rtt rtt;
+    struct rawe_credit_member credit;
+    uint64_t batch_verdict_ns;
+    uint32_t next_sequence, next_message; /**< to be sent */
+    uint32_t expected, expected_message;  /**< of the peer */
+    uint32_t payload_max_bytes;
+    uint32_t peer_credit;
+    uint32_t probe_number;
+    uint32_t rate_mbps;
+    uint8_t batch, batch_failures;
+    uint8_t lane;
 };
 
 /** Nothing is queued or in the window. */

@@ -69,6 +69,13 @@ static inline void rawe_handshake_init(struct rawe_handshake *handshake, uint32_
     handshake->state = RAWE_CONN_IDLE;
 }
 
+/** A connection that was at rest goes on. */
+static inline void rawe_handshake_resume(struct rawe_handshake *handshake,
+                                         const struct rawe_handshake *rested)
+{
+    *handshake = *rested;
+}
+
 /** Our end takes a step of the drawing above, other than by the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)

@@ -131,6 +131,12 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
  */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
+/** A connection that was at rest goes on: late answers to probes from before are not mistaken. */
+static inline void rawe_liveness_resume(struct rawe_liveness *liveness, uint32_t probe_number)
+{
+    liveness->probe_number = probe_number;
+}
+
 /** Was the peer asked, and has not answered? */
 static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
 {

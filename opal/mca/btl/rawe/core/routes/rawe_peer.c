@@ -125,11 +125,34 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
         .peer = peer,
     };
     memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
-    peer->conn[lane] = rawe_conn_open(peer->engine, &config);
-    if (peer->conn[lane] != NULL) {
-        rawe_conn_attach(peer->conn[lane], &peer->route);
+    struct rawe_rest *rest = rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]);
+    if (rest == NULL) {
+        peer->conn[lane] = rawe_conn_open(peer->engine, &config);
+        if (peer->conn[lane] != NULL) {
+            rawe_conn_attach(peer->conn[lane], &peer->route);
+        }
+        return peer->conn[lane];
     }
-    return peer->conn[lane];
+    struct rawe_conn *conn = rawe_conn_wake(peer->engine, &config, rest, &peer->route);
+    if (conn != NULL) {
+        peer->conn[lane] = conn;
+        peer->resting[lane] = 0;
+        choose(conn, &peer->route, now_ns(peer)); /* its route may have failed meanwhile */
+    }
+    return conn;
+}
+
+bool rawe_peer_rest(struct rawe_conn *conn)
+{
+    struct rawe_peer *peer = conn->peer;
+    unsigned lane = conn->lane;
+    uint32_t id = conn->handshake.local_id;
+    if (!rawe_conn_rest(conn)) {
+        return false;
+    }
+    peer->conn[lane] = NULL;
+    peer->resting[lane] = id;
+    return true;
 }
 
 static void abandon_waiting(struct rawe_operation_queue *queue, const struct rawe_peer *peer);
@@ -138,10 +161,15 @@ void rawe_peer_close(struct rawe_peer *peer)
 {
     abandon_waiting(&peer->engine->waiting, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        if (peer->conn[lane] != NULL) {
-            rawe_conn_close(peer->conn[lane], now_ns(peer));
-            peer->conn[lane] = NULL;
+        struct rawe_conn *conn = rawe_peer_awake(peer, lane);
+        if (conn != NULL) {
+            rawe_conn_close(conn, now_ns(peer));
+        } else if (peer->resting[lane] != 0) {
+            rawe_conn_forget_rest(
+                peer->engine, rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]));
         }
+        peer->conn[lane] = NULL;
+        peer->resting[lane] = 0;
     }
     peer->route.down = true;
     for_all(peer, vacate, now_ns(peer));
@@ -165,9 +193,10 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
 {
     bool waits = false, lost = false;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        if (peer->conn[lane] != NULL) {
-            rawe_conn_set_needs(peer->conn[lane], needs);
-            enum rawe_finalized finalized = rawe_conn_finalized(peer->conn[lane], now_ns);
+        struct rawe_conn *conn = rawe_peer_awake(peer, lane);
+        if (conn != NULL) {
+            rawe_conn_set_needs(conn, needs);
+            enum rawe_finalized finalized = rawe_conn_finalized(conn, now_ns);
             waits |= finalized == RAWE_FINALIZED_NOT;
             lost |= finalized == RAWE_FINALIZED_LOST;
         }

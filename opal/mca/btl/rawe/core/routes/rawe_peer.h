@@ -54,7 +54,8 @@ struct rawe_peer_config {
 struct rawe_peer {
     struct rawe_engine *engine;
     struct rawe_route route;            /**< to it; others of the process may be in its ring */
-    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
+    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used, and at rest */
+    uint32_t resting[RAWE_LANES];       /**< id of the connection at rest; 0: it is not */
     struct rawe_peer_config config;
     bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
     uint32_t streak_count;    /**< such messages sent on the express lane... */
@@ -115,15 +116,24 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
  */
 void rawe_peer_close(struct rawe_peer *peer);
 
-/** Open the connection of a lane; NULL without memory. Use rawe_peer_conn. */
+/** Open or wake the connection of a lane; NULL without memory. Use rawe_peer_conn. */
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane);
 
-/** The connection of a lane, opened if need be; NULL without memory. */
+/** The connection of a lane, opened or woken if need be; NULL without memory. */
 static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned lane)
 {
     struct rawe_conn *conn = peer->conn[lane];
     return __builtin_expect(conn != NULL, 1) ? conn : rawe_peer_open(peer, lane);
 }
+
+/** The same, but not opened: NULL, too, when it never was. */
+static inline struct rawe_conn *rawe_peer_awake(struct rawe_peer *peer, unsigned lane)
+{
+    return peer->resting[lane] != 0 ? rawe_peer_open(peer, lane) : peer->conn[lane];
+}
+
+/** A connection of a peer's comes to rest: see rawe_conn_rest. False without memory. */
+bool rawe_peer_rest(struct rawe_conn *conn);
 
 /** The path was found to carry frame payload of that length only. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);

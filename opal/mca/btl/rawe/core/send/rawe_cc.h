@@ -72,6 +72,12 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint64_t now_ns);
 
+/** Go on with a rate measured before, after rawe_cc_start. */
+static inline void rawe_cc_resume(struct rawe_cc *cc, uint32_t rate_mbps)
+{
+    cc->rate_mbps = rate_mbps;
+}
+
 /** Losses of frames sent until now, by another path, are no congestion of this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {

@@ -1,0 +1,430 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of connections at rest: which ones rest, and what wakes them.
+ */
+#include "unit_alloc.h"
+#include "unit_rails.h"
+
+#include <string.h>
+
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_finalize.h"
+
+#define EXPRESS RAWE_LANE_EXPRESS
+#define BULK RAWE_LANE_BULK
+#define LONG_BYTES 5000u
+
+static struct unit_send sent;
+static uint8_t data[LONG_BYTES];
+static unsigned lose; /**< frames yet to be lost */
+
+static bool rests(unsigned host, unsigned lane)
+{
+    const struct rawe_peer *peer = rails_peer(host, 0);
+    assert_true(peer->conn[lane] == NULL || peer->resting[lane] == 0);
+    return peer->resting[lane] != 0;
+}
+
+static const struct rawe_rest *rest_of(unsigned host, unsigned lane)
+{
+    const struct rawe_peer *peer = rails_peer(host, 0);
+    return rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]);
+}
+
+static const struct rawe_counters *counters(unsigned host)
+{
+    return &rails_peer(host, 0)->engine->counters;
+}
+
+static void send(unsigned host, enum rawe_lane lane)
+{
+    size_t len_bytes = lane == BULK ? LONG_BYTES : 100;
+    unit_fill(data, len_bytes, 7);
+    unit_send_message(rails_conn(host, 0, lane), &sent, 7, data, len_bytes);
+}
+
+/** Let the message through; it arrives once and whole. */
+static void finish(unsigned host, enum rawe_lane lane)
+{
+    struct unit_node *inbox = &rails.host[1 - host].inbox;
+    rails_run(200 * UNIT_MS, UNIT_MS);
+    assert_int_equal(sent.status, RAWE_STATUS_DONE);
+    assert_int_equal(inbox->message_count, 1);
+    unit_assert_message(inbox, 0, 7, lane == BULK ? LONG_BYTES : 100, 7);
+    unit_forget_messages(inbox);
+}
+
+/** Idle until all connections that may rest do. */
+static void pass_idle(void)
+{
+    rails_run(3 * UNIT_S, 100 * UNIT_MS);
+}
+
+static void set_up(void)
+{
+    rails_init();
+    rails.config.rest_ns = UNIT_S;
+    rails_start(16);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        rails_connect(lane);
+        for (unsigned host = 0; host < 2; host++) {
+            send(host, lane);
+            finish(host, lane);
+        }
+    }
+    lose = 0;
+}
+
+static void set_up_resting(void)
+{
+    set_up();
+    pass_idle();
+    for (unsigned host = 0; host < 2; host++) {
+        assert_true(rests(host, EXPRESS) && rests(host, BULK));
+    }
+}
+
+static const struct unit_fixture awake = {set_up, rails_tear_down};
+FIXTURE(set_up_resting, rails_tear_down);
+
+/* rawe_conn_may_rest */
+
+struct prevention {
+    const char *what;
+    void (*set)(struct rawe_conn *conn, bool on);
+};
+
+#define PREVENTS(what_, field_, off_, on_)             \
+    static void what_(struct rawe_conn *conn, bool on) \
+    {                                                  \
+        conn->field_ = on ? (on_) : (off_);            \
+    }
+
+static struct rawe_txframe any_frame;
+static struct rawe_send queued;
+static struct rawe_partial partial;
+static struct rawe_deferred deferred;
+static struct rawe_operation waiting;
+
+PREVENTS(connecting, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_CONNECTING)
+PREVENTS(failed, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_FAILED)
+PREVENTS(elsewhere, predicted, conn->engine, NULL)
+PREVENTS(pending, is_pending, false, true)
+PREVENTS(queue, queue.first, NULL, &queued)
+PREVENTS(report, queue.reports, NULL, &queued)
+PREVENTS(held, sendwin.held, NULL, &any_frame)
+PREVENTS(validating, batch, RAWE_BATCH_VALID, RAWE_BATCH_VALIDATING)
+PREVENTS(no_credit, wants_credit, false, true)
+PREVENTS(unacknowledged, recvwin.unacked_frames, 0, 1)
+PREVENTS(delayed, recvwin.ack_deadline_ns, 0, 1)
+PREVENTS(acknowledges, recvwin.ack_now, false, true)
+PREVENTS(answers, recvwin.answer_probe, false, true)
+PREVENTS(gap, recvwin.acktr.beyond, 0, 1)
+PREVENTS(fragments, reassembly.first, NULL, &partial)
+PREVENTS(asked, credit.asked, false, true)
+PREVENTS(refused, credit.refused, false, true)
+PREVENTS(waits, liveness.waits_since_ns, 0, 1)
+PREVENTS(silent, liveness.silent_since_ns, 0, 1)
+PREVENTS(unanswered, liveness.probes_unanswered, 0, 1)
+PREVENTS(planned, liveness.probe_deadline_ns, 0, 1)
+PREVENTS(disowned, disowned_since_ns, 0, 1)
+PREVENTS(loss, data_lost, false, true)
+PREVENTS(finalize_lost, finalize.lost, false, true)
+PREVENTS(peer_finalizes, finalize.peer, false, true)
+PREVENTS(idle_asked, engine->config.liveness.idle_ns, 0, UNIT_S)
+PREVENTS(finalizing, engine->finalizing, false, true)
+PREVENTS(defers, engine->deferral.active, false, true)
+PREVENTS(deferred_left, engine->deferral.first, NULL, &deferred)
+PREVENTS(completions, engine->deferral.pending, false, true)
+PREVENTS(operations, engine->waiting.first, NULL, &waiting)
+PREVENTS(served, engine->serving.used, NULL, (struct rawe_served *)8)
+
+static void in_window(struct rawe_conn *conn, bool on)
+{
+    conn->sendwin.next += on ? 1u : UINT32_MAX;
+}
+
+static void message_open(struct rawe_conn *conn, bool on)
+{
+    conn->queue.message_number += on ? 1u : UINT32_MAX;
+}
+
+#define CASE(what_)   \
+    {                 \
+#what_, what_ \
+    }
+
+static const struct prevention preventions[] = {
+    CASE(connecting),     CASE(failed),      CASE(elsewhere),
+    CASE(pending),        CASE(queue),       CASE(report),
+    CASE(held),           CASE(validating),  CASE(no_credit),
+    CASE(unacknowledged), CASE(delayed),     CASE(answers),
+    CASE(acknowledges),   CASE(gap),         CASE(fragments),
+    CASE(asked),          CASE(refused),     CASE(waits),
+    CASE(silent),         CASE(unanswered),  CASE(planned),
+    CASE(disowned),       CASE(loss),        CASE(finalize_lost),
+    CASE(peer_finalizes), CASE(idle_asked),  CASE(defers),
+    CASE(deferred_left),  CASE(completions), CASE(operations),
+    CASE(served),         CASE(in_window),   CASE(message_open),
+    CASE(finalizing),
+};
+
+TEST_WITH(awake, rawe_conn_may_rest__not_while_anything_is_under_way)
+{
+    struct rawe_conn *conn = rails_conn(0, 0, BULK);
+    rails_run(200 * UNIT_MS, UNIT_MS);
+    conn->batch = RAWE_BATCH_VALID;
+    assert_true(rawe_conn_may_rest(conn));
+    for (unsigned i = 0; i < sizeof(preventions) / sizeof(preventions[0]); i++) {
+        preventions[i].set(conn, true);
+        if (rawe_conn_may_rest(conn)) {
+            fail_msg("it may rest: %s", preventions[i].what);
+        }
+        preventions[i].set(conn, false);
+        assert_true(rawe_conn_may_rest(conn));
+    }
+}
+
+/* rawe_conn_check_idle */
+
+TEST_WITH(awake, rawe_conn_check_idle__not_one_that_was_used_meanwhile)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        send(i % 2, EXPRESS);
+        finish(i % 2, EXPRESS);
+    }
+    assert_false(rests(0, EXPRESS) || rests(1, EXPRESS));
+    assert_true(rests(0, BULK) && rests(1, BULK));
+}
+
+TEST_WITH(awake, rawe_conn_check_idle__never_without_rest_ns)
+{
+    for (unsigned host = 0; host < 2; host++) {
+        rails_peer(host, 0)->engine->config.rest_ns = 0;
+    }
+    rails_run(2 * UNIT_S, 100 * UNIT_MS); /* planned before */
+    for (unsigned host = 0; host < 2; host++) {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            (void)rails_conn(host, 0, lane);
+        }
+    }
+    pass_idle();
+    assert_false(rests(0, EXPRESS) || rests(1, BULK));
+}
+
+/* rawe_conn_rest */
+
+TEST(rawe_conn_rest__is_silent)
+{
+    unsigned carried = rails.carried[0];
+    rails_run(100 * UNIT_S, 500 * UNIT_MS);
+    assert_int_equal(rails.carried[0], carried);
+    assert_int_equal(counters(0)->rests, RAWE_LANES);
+    assert_null(rails_peer(0, 0)->engine->awake);
+    assert_int_equal(rails_peer(0, 0)->engine->timers.armed, 0);
+    assert_int_equal(rails_peer(0, 0)->engine->connections, RAWE_LANES);
+}
+
+TEST_WITH(awake, rawe_conn_rest__without_memory_it_stays)
+{
+    unit_allocations_left = 0;
+    pass_idle();
+    unit_allocations_left = -1;
+    assert_false(rests(0, EXPRESS) || rests(0, BULK));
+    pass_idle();
+    assert_true(rests(0, EXPRESS) && rests(0, BULK));
+}
+
+/* rawe_conn_wake */
+
+static void lose_first(struct net_frame *lost, unsigned rail)
+{
+    if (lose != 0 && rail == 0) {
+        lose--;
+        memset(lost->bytes + RAWE_ETH_HEADER_BYTES, 0xFF, RAWE_HEADER_BYTES); /* no such version */
+        lost->batch = 0;
+    }
+}
+
+struct wake {
+    unsigned host; /**< that sends */
+    enum rawe_lane lane;
+    unsigned lost; /**< frames */
+};
+
+TEST(rawe_conn_wake__by_a_send_and_by_a_frame)
+{
+    static const struct wake wakes[] = {
+        {0, EXPRESS, 0}, {1, EXPRESS, 0}, {0, BULK, 0}, {1, BULK, 0}, {0, EXPRESS, 1},
+        {1, EXPRESS, 3}, {0, BULK, 1},    {1, BULK, 3}, {0, BULK, 9},
+    };
+    for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {
+        const struct wake *wake = &wakes[i];
+        uint64_t connects = counters(0)->connects_sent + counters(1)->connects_sent;
+        lose = wake->lost;
+        rails.on_frame = lose_first;
+        send(wake->host, wake->lane);
+        assert_false(rests(wake->host, wake->lane));
+        assert_true(rests(1 - wake->host, wake->lane));
+        finish(wake->host, wake->lane);
+        rails.on_frame = NULL;
+        assert_int_equal(lose, 0);
+        for (unsigned host = 0; host < 2; host++) {
+            assert_false(rests(host, wake->lane));
+            assert_true(rests(host, 1u - wake->lane));
+        }
+        assert_int_equal(counters(0)->connects_sent + counters(1)->connects_sent, connects);
+        assert_int_equal(counters(0)->dropped_connection + counters(1)->dropped_connection, 0);
+        pass_idle();
+        assert_true(rests(0, wake->lane) && rests(1, wake->lane));
+    }
+}
+
+TEST_WITH(awake, rawe_conn_wake__goes_on_as_it_was)
+{
+    struct rawe_conn *conn = rails_conn(0, 0, BULK);
+    conn->batch = RAWE_BATCH_INVALID;
+    conn->batch_failures = 3;
+    conn->batch_verdict_ns = rails.now_ns;
+    conn->liveness.probe_number = 77;
+    conn->cc.rate_mbps = 4711;
+    conn->payload_max_bytes = conn->preferred_payload_max_bytes = 1000;
+    pass_idle();
+    assert_true(rests(0, BULK));
+    const struct rawe_rest rest = *rest_of(0, BULK);
+    conn = rails_conn(0, 0, BULK);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    assert_memory_equal(&conn->handshake, &rest.handshake, sizeof(rest.handshake));
+    assert_memory_equal(&conn->rtt, &rest.rtt, sizeof(rest.rtt));
+    assert_memory_equal(&conn->credit, &rest.credit, sizeof(rest.credit));
+    assert_ptr_equal(conn->owner, &rails.host[0].inbox);
+    assert_int_equal(conn->sendwin.next, rest.next_sequence);
+    assert_true(rawe_sendwin_empty(&conn->sendwin));
+    assert_int_equal(conn->ack_requested, rest.next_sequence);
+    assert_int_equal(conn->queue.message_number, rest.next_message);
+    assert_int_equal(rawe_recvwin_next(&conn->recvwin), rest.expected);
+    assert_int_equal(conn->reassembly.next, rest.expected_message);
+    assert_true(rest.next_message != 0 && rest.expected_message != 0);
+    assert_true(rest.rtt.smoothed_ns != 0 && rest.peer_credit != 0);
+    assert_int_equal(conn->peer_credit, rest.peer_credit);
+    assert_int_equal(conn->payload_max_bytes, 1000);
+    assert_int_equal(conn->preferred_payload_max_bytes, 1000);
+    assert_int_equal(conn->liveness.probe_number, 77);
+    assert_int_equal(conn->cc.rate_mbps, 4711);
+    assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(conn->batch_failures, 3);
+    assert_int_equal(conn->batch_verdict_ns, rest.batch_verdict_ns);
+    assert_ptr_equal(rawe_conn_table_find(conn->engine->table, conn->handshake.local_id), conn);
+}
+
+TEST(rawe_conn_wake__the_path_may_carry_less_now)
+{
+    rawe_peer_set_payload_max(rails_peer(0, 0), 600);
+    assert_int_equal(rails_conn(0, 0, EXPRESS)->payload_max_bytes, 600);
+}
+
+TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
+{
+    send(0, EXPRESS);
+    unit_allocations_left = 0;
+    rails_settle();
+    assert_true(rests(1, EXPRESS));
+    assert_null(rails_conn(1, 0, EXPRESS));
+    unit_allocations_left = -1;
+    finish(0, EXPRESS);
+    assert_false(rests(1, EXPRESS));
+}
+
+TEST(rawe_conn_wake__its_route_has_failed_meanwhile)
+{
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_true(rests(0, EXPRESS) && rests(0, BULK)); /* nothing to be sent: nothing moves */
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        send(0, lane);
+        assert_int_not_equal(rails_used(rails_conn(0, 0, lane)), 0);
+        finish(0, lane);
+    }
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    pass_idle();
+    assert_true(rests(0, EXPRESS) && rests(0, BULK));
+}
+
+TEST(rawe_conn_wake__the_peer_begins_another_life)
+{
+    rails.cut[0] = rails.cut[1] = rails.cut[2] = true; /* its CLOSE is lost */
+    rawe_peer_close(rails_peer(1, 0));
+    rails.cut[0] = rails.cut[1] = rails.cut[2] = false;
+    rails_peer(1, 0)->route.down = false;
+    rawe_peer_join(rails_peer(1, 0), rails_peer(1, 1));
+    send(1, EXPRESS);
+    finish(1, EXPRESS);
+    assert_false(rests(0, EXPRESS));
+    send(0, EXPRESS);
+    finish(0, EXPRESS);
+}
+
+TEST(rawe_conn_wake__the_peer_is_told_of_less_credit)
+{
+    struct rawe_credit *credit = &rails_peer(0, 0)->engine->credit;
+    uint16_t before = rest_of(0, EXPRESS)->credit.advertised;
+    credit->ring_frames = credit->queue_frames = 4;
+    rails_run(50 * UNIT_MS, UNIT_MS);
+    assert_false(rests(0, EXPRESS));
+    assert_true(counters(0)->credit_updates != 0);
+    assert_true(rails_conn(0, 0, EXPRESS)->credit.advertised < before);
+    assert_int_equal(rails_conn(1, 0, EXPRESS)->peer_credit,
+                     rails_conn(0, 0, EXPRESS)->credit.advertised);
+}
+
+/* rawe_engine_finalizing, rawe_peer_finalized */
+
+TEST(rawe_engine_finalizing__peers_are_told)
+{
+    rawe_engine_finalizing(rails_peer(0, 0)->engine);
+    assert_false(rests(0, EXPRESS) || rests(0, BULK));
+    assert_int_equal(rawe_peer_finalized(rails_peer(0, 0), RAWE_NEEDS_ALL, rails.now_ns),
+                     RAWE_FINALIZED_NOT);
+    rails_run(100 * UNIT_MS, UNIT_MS);
+    assert_int_equal(rawe_peer_finalized(rails_peer(0, 0), RAWE_NEEDS_ALL, rails.now_ns),
+                     RAWE_FINALIZED_DONE);
+    assert_true(rawe_conn_peer_finalizing(rails_conn(1, 0, EXPRESS)));
+}
+
+TEST(rawe_peer_finalized__wakes_what_there_was_no_memory_for)
+{
+    unit_allocations_left = 0;
+    rawe_engine_finalizing(rails_peer(0, 0)->engine);
+    unit_allocations_left = -1;
+    assert_true(rests(0, EXPRESS) && rests(0, BULK));
+    assert_int_equal(rawe_peer_finalized(rails_peer(0, 0), RAWE_NEEDS_DATA, rails.now_ns),
+                     RAWE_FINALIZED_NOT);
+    assert_false(rests(0, EXPRESS) || rests(0, BULK));
+}
+
+/* rawe_conn_forget_rest, and rawe_peer_close of what rests */
+
+TEST(rawe_peer_close__the_peer_is_told)
+{
+    rawe_peer_close(rails_peer(0, 0));
+    rails_settle();
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        assert_int_equal(rails_conn(1, 0, lane)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    }
+    pass_idle();
+    assert_true(rests(1, EXPRESS) && rests(1, BULK)); /* such a one may rest as well */
+}
+
+TEST(rawe_conn_forget_rest__without_memory)
+{
+    unit_allocations_left = 0;
+    rawe_peer_close(rails_peer(0, 0));
+    unit_allocations_left = -1;
+    const struct rawe_engine *engine = rails_peer(0, 0)->engine;
+    assert_int_equal(engine->connections, 0);
+    assert_int_equal(engine->credit.open[EXPRESS] + engine->credit.open[BULK], 0);
+    assert_int_equal(engine->credit.advertised[EXPRESS] + engine->credit.advertised[BULK], 0);
+}
