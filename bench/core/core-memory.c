@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
 #define MESSAGE_BYTES 1024
@@ -85,9 +86,29 @@ static double measure_connected(struct core_net *net, unsigned lane)
     return grown / net->peers;
 }
 
-/* With unacknowledged messages to every peer at the same time. */
+/* Time passes in which the hub is not used; returns by how much its heap grew. */
+static double measure_rest(struct core_net *net)
+{
+    struct rawe_engine *hub = &net->nodes[0].engine;
+    size_t before = heap_bytes();
+    for (int looks = 0; looks < 3; looks++) {
+        net->now_ns += hub->config.rest_ns;
+        for (uint32_t looked = 0; looked < RAWE_LANES * net->peers; looked++) {
+            rawe_engine_advance(hub, net->now_ns);
+        }
+    }
+    if (hub->awake != NULL) {
+        core_net_fail("a connection does not come to rest");
+    }
+    return ((double)heap_bytes() - (double)before) / net->peers;
+}
+
+/* With unacknowledged messages to every peer at the same time; the lane has just been used. */
 static double measure_active(struct core_net *net)
 {
+    for (uint32_t peer = 1; peer <= net->peers; peer++) {
+        core_net_open(net, peer);
+    }
     size_t before = heap_bytes();
     for (uint32_t peer = 1; peer <= net->peers; peer++) {
         for (unsigned i = 0; i < MESSAGES_IN_FLIGHT; i++) {
@@ -115,7 +136,9 @@ int main(int argc, char **argv)
     double opened = measure_opened(&net);
     double connected = opened + measure_connected(&net, RAWE_LANE_EXPRESS);
     print("connected", connected, -1);
-    print("both", connected + measure_connected(&net, RAWE_LANE_BULK), -1);
+    double both = connected + measure_connected(&net, RAWE_LANE_BULK);
+    print("both", both, -1);
+    print("resting", both + measure_rest(&net), -1);
     double active = connected + measure_active(&net);
     print("active", active, -1);
     printf("core memory frames_allocated=%u\n", net.nodes[0].engine.frames.allocated);

@@ -30,6 +30,7 @@ static const struct rawe_engine_config defaults = {
     .liveness.probe_most_ns = 1000000000,
     .reorder_ns = 50000,
     .liveness.peer_timeout_ns = 30000000000,
+    .rest_ns = 1000000000,
 };
 
 _Noreturn void core_net_fail(const char *what)
@@ -137,21 +138,20 @@ void core_net_init(struct core_net *net, uint32_t peers)
     }
 }
 
-static void close_all(struct core_node *node)
+static void close_peer(struct core_net *net, struct rawe_peer *peer)
 {
-    for (uint32_t i = 0; i < node->engine.table->size; i++) {
-        if (node->engine.table->entries[i] != NULL) {
-            rawe_conn_close(node->engine.table->entries[i], node->net->now_ns);
-            node->net->to_hub.count = node->net->to_peers.count = 0;
-        }
-    }
-    net_engine_stop(&node->engine);
+    rawe_peer_close(peer);
+    net->to_hub.count = net->to_peers.count = 0;
 }
 
 void core_net_free(struct core_net *net)
 {
     for (uint32_t i = 0; i <= net->peers; i++) {
-        close_all(&net->nodes[i]);
+        close_peer(net, &net->nodes[i].hub);
+        close_peer(net, &net->peer[i]);
+    }
+    for (uint32_t i = 0; i <= net->peers; i++) {
+        net_engine_stop(&net->nodes[i].engine);
     }
     free(net->nodes);
     free(net->peer);

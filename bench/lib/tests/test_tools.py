@@ -17,6 +17,7 @@ core memory state=endpoint heap_bytes=100
 core memory state=opened heap_bytes=400 resident_bytes=500
 core memory state=connected heap_bytes=4400
 core memory state=both heap_bytes=4800
+core memory state=resting heap_bytes=500
 core memory state=active heap_bytes=14400
 """
 
