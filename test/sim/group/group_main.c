@@ -3,18 +3,16 @@
  *
  * rawe-sim-group: group delivery simulated, a run a seed.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "driver/driver.h"
 #include "group_sim.h"
 
-static void usage(FILE *out)
-{
-    fprintf(out, "usage: rawe-sim-group [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
-                 "Runs group delivery for each seed and checks it (doc/simulator.md).\n");
-}
+const char simulator_help[] =
+    "usage: rawe-sim-group [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
+    "Runs group delivery for each seed and checks it (doc/simulator.md).\n";
+const char *const simulator_counted[2] = {"frames", "repairs"};
 
 static void describe(const struct plan *plan, const struct outcome *outcome)
 {
@@ -33,54 +31,21 @@ static void describe(const struct plan *plan, const struct outcome *outcome)
            outcome->failures, outcome->end_ns / NS_PER_US);
 }
 
-int main(int argc, char **argv)
+bool simulator_run(uint64_t seed, bool trace, bool show, uint64_t counts[2])
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"failures", required_argument, NULL, 'f'},
-        {"trace", no_argument, NULL, 't'},       {"no-shrink", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
-    };
-    uint64_t first = 1, count = 1, frames = 0, repairs = 0, failures = 0, failures_max = 10;
-    bool trace = false;
-
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (option) {
-        case 's':
-            if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &first, &count) < 1) {
-                usage(stderr);
-                return 2;
-            }
-            break;
-        case 'f':
-            failures_max = strtoull(optarg, NULL, 10);
-            break;
-        case 't':
-            trace = true;
-            break;
-        case 'n':
-            break; /* for test/sim/planted: there is nothing to shrink */
-        default:
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
-        }
+    struct plan plan;
+    struct outcome outcome;
+    plan_make(&plan, seed);
+    plan_run(&plan, &outcome, trace);
+    counts[0] += outcome.frames;
+    counts[1] += outcome.repairs;
+    const bool failed = outcome.violation[0] != 0;
+    if (failed) {
+        printf("FAILED seed %" PRIu64 ": %s\n", seed, outcome.violation);
     }
-    for (uint64_t seed = first; seed < first + count && failures < failures_max; seed++) {
-        struct plan plan;
-        struct outcome outcome;
-        plan_make(&plan, seed);
-        plan_run(&plan, &outcome, trace);
-        frames += outcome.frames;
-        repairs += outcome.repairs;
-        if (outcome.violation[0] != 0) {
-            failures++;
-            printf("FAILED seed %" PRIu64 ": %s\n", seed, outcome.violation);
-            describe(&plan, &outcome);
-        } else if (count == 1) {
-            describe(&plan, &outcome);
-        }
-        plan_free(&plan);
+    if (failed || show) {
+        describe(&plan, &outcome);
     }
-    printf("%" PRIu64 " runs, %" PRIu64 " frames, %" PRIu64 " repairs, %" PRIu64 " failures\n",
-           count, frames, repairs, failures);
-    return failures == 0 ? 0 : 1;
+    plan_free(&plan);
+    return failed;
 }

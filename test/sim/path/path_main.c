@@ -3,19 +3,16 @@
  *
  * rawe-sim-path: path discovery simulated, a run a seed.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "driver/driver.h"
 #include "path_sim.h"
 
-static void usage(FILE *out)
-{
-    fprintf(out, "usage: rawe-sim-path [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
-                 "Runs path discovery for each seed and checks its results (doc/simulator.md).\n");
-}
+const char simulator_help[] =
+    "usage: rawe-sim-path [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
+    "Runs path discovery for each seed and checks its results (doc/simulator.md).\n";
+const char *const simulator_counted[2] = {"PINGs", NULL};
 
 /** The parts of a run that decide what may be expected of it. */
 static void describe(const struct plan *plan, const struct outcome *outcome)
@@ -39,53 +36,21 @@ static void describe(const struct plan *plan, const struct outcome *outcome)
     }
 }
 
-int main(int argc, char **argv)
+bool simulator_run(uint64_t seed, bool trace, bool show, uint64_t counts[2])
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"failures", required_argument, NULL, 'f'},
-        {"trace", no_argument, NULL, 't'},       {"no-shrink", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
-    };
-    uint64_t first = 1, count = 1, pings = 0, failures = 0, failures_max = 10;
-    bool trace = false;
-
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (option) {
-        case 's':
-            if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &first, &count) < 1) {
-                usage(stderr);
-                return 2;
-            }
-            break;
-        case 'f':
-            failures_max = strtoull(optarg, NULL, 10);
-            break;
-        case 't':
-            trace = true;
-            break;
-        case 'n':
-            break; /* for test/sim/planted: there is nothing to shrink */
-        default:
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
-        }
+    struct plan plan;
+    struct outcome outcome;
+    char text[200];
+    plan_make(&plan, seed);
+    plan_run(&plan, &outcome, trace);
+    counts[0] += outcome.pings;
+    const bool failed = plan_check(&plan, &outcome, text);
+    if (failed) {
+        printf("FAILED seed %" PRIu64 ": %s\n", seed, text);
     }
-    for (uint64_t seed = first; seed < first + count && failures < failures_max; seed++) {
-        struct plan plan;
-        struct outcome outcome;
-        char text[200];
-        plan_make(&plan, seed);
-        plan_run(&plan, &outcome, trace);
-        pings += outcome.pings;
-        if (plan_check(&plan, &outcome, text)) {
-            failures++;
-            printf("FAILED seed %" PRIu64 ": %s\n", seed, text);
-            describe(&plan, &outcome);
-        } else if (count == 1) {
-            describe(&plan, &outcome);
-        }
-        plan_free(&plan);
+    if (failed || show) {
+        describe(&plan, &outcome);
     }
-    printf("%" PRIu64 " runs, %" PRIu64 " PINGs, %" PRIu64 " failures\n", count, pings, failures);
-    return failures == 0 ? 0 : 1;
+    plan_free(&plan);
+    return failed;
 }
