@@ -47,25 +47,19 @@ static const char *const type_names[RAWE_FRAME_TYPE_END] = {
     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",       [RAWE_FRAME_SLICE] = "SLICE",
 };
 
-static void add_flags(struct text *text, const struct rawe_header *header)
+struct flag {
+    uint8_t flag;
+    const char *name;
+};
+
+#define FLAGS 7u
+
+static void add_flags(struct text *text, uint8_t flags, const struct flag names[FLAGS])
 {
-    bool pong = header->type == RAWE_FRAME_PONG;
-    const struct {
-        uint8_t flag;
-        const char *name;
-    } names[] = {
-        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},
-        {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
-        {RAWE_FLAG_REPLY, "REPLY"},
-        {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-        {RAWE_FLAG_RESENT, "RESENT"},
-        {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
-        {RAWE_FLAG_SERVICED, pong ? "SERVICED" : "FINALIZING"},
-    };
     const char *separator = " flags=";
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if ((header->flags & names[i].flag) != 0) {
+    for (size_t i = 0; i < FLAGS; i++) {
+        if ((flags & names[i].flag) != 0) {
             add(text, "%s%s", separator, names[i].name);
             separator = ",";
         }
@@ -94,7 +88,16 @@ static void add_header(struct text *text, const struct rawe_header *header, unsi
         add(text, " ack=%" PRIu32 " credit=%u", header->acknowledgement, header->credit);
     }
     add(text, " len=%u", header->payload_bytes);
-    add_flags(text, header);
+    add_flags(text, header->flags,
+              (const struct flag[FLAGS]){
+                  {RAWE_FLAG_ACK_NOW, "ACK_NOW"},
+                  {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+                  {RAWE_FLAG_REPLY, "REPLY"},
+                  {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+                  {RAWE_FLAG_RESENT, "RESENT"},
+                  {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
+                  {RAWE_FLAG_SERVICED, header->type == RAWE_FRAME_PONG ? "SERVICED" : "FINALIZING"},
+              });
 }
 
 static void add_fragment(struct text *text, const struct rawe_fragment *fragment)
@@ -152,11 +155,11 @@ static void add_fragments(struct text *text, const uint8_t *payload, size_t payl
     }
 }
 
-/** The frames that a bitmap says have arrived, as ranges. */
-static void add_sack(struct text *text, uint32_t acknowledgement, const uint8_t *bitmap,
-                     size_t bitmap_bytes)
+/** The frames that a bitmap names, whose first bit is for frame `base`, as ranges. */
+static void add_bitmap(struct text *text, const char *name, uint32_t base, const uint8_t *bitmap,
+                       size_t bitmap_bytes)
 {
-    const char *separator = " sack=";
+    const char *separator = "=";
 
     for (size_t bit = 0; bit < bitmap_bytes * 8; bit++) {
         size_t first = bit;
@@ -166,9 +169,9 @@ static void add_sack(struct text *text, uint32_t acknowledgement, const uint8_t 
         if (bit == first) {
             continue;
         }
-        add(text, "%s%" PRIu32, separator, acknowledgement + 1 + (uint32_t)first);
+        add(text, "%s%s%" PRIu32, *separator == '=' ? name : "", separator, base + (uint32_t)first);
         if (bit > first + 1) {
-            add(text, "-%" PRIu32, acknowledgement + (uint32_t)bit);
+            add(text, "-%" PRIu32, base + (uint32_t)bit - 1);
         }
         separator = ",";
     }
@@ -213,8 +216,8 @@ static void add_payload(struct text *text, const struct rawe_header *header, con
     size_t bytes = header->payload_bytes < captured_bytes ? header->payload_bytes : captured_bytes;
     switch (header->type) {
     case RAWE_FRAME_ACK:
-        add_sack(text, header->acknowledgement, payload,
-                 bytes < RAWE_SACK_BYTES_MAX ? bytes : RAWE_SACK_BYTES_MAX);
+        add_bitmap(text, " sack", header->acknowledgement + 1, payload,
+                   bytes < RAWE_SACK_BYTES_MAX ? bytes : RAWE_SACK_BYTES_MAX);
         break;
     case RAWE_FRAME_PROBE:
     case RAWE_FRAME_CONNECT:
@@ -284,11 +287,66 @@ static const uint8_t *begin(struct text *text, const uint8_t *in, size_t *captur
     return complete(in, *captured_bytes, *len_bytes);
 }
 
+/** Type 10 to 13: a frame to or from members of a group. */
+static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured_bytes,
+                           size_t len_bytes)
+{
+    static const char *const names[] = {"DATA", "HEARTBEAT", "NACK", "ACK"};
+    static const struct flag flags[FLAGS] = {
+        {RAWE_GROUP_FLAG_ASK, "ASK"},           {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
+        {RAWE_GROUP_FLAG_EXCLUDED, "EXCLUDED"}, {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_RESENT, "RESENT"},
+    };
+    struct rawe_group_header header;
+
+    add(text, "group ");
+    const uint8_t *whole = begin(text, in, &captured_bytes, &len_bytes, RAWE_GROUP_HEADER_BYTES);
+    if (whole == NULL) {
+        return 0;
+    }
+    enum rawe_decode_result result = rawe_group_header_decode(&header, whole, len_bytes);
+    if (result != RAWE_DECODE_OK) {
+        add(text, "MALFORMED: %s",
+            result == RAWE_DECODE_LENGTH ? "lengths that do not add up" : why_malformed(result));
+        return 0;
+    }
+    const uint8_t *payload = whole + RAWE_GROUP_HEADER_BYTES;
+    const size_t bytes = at_most(header.payload_bytes, captured_bytes - RAWE_GROUP_HEADER_BYTES);
+    add(text, "%-9s id=%04" PRIx64 ".. key=%04x.. member=%u", names[header.type - RAWE_GROUP_DATA],
+        header.id >> 48, header.key >> 16, header.sender);
+    if (header.type <= RAWE_GROUP_HEARTBEAT) {
+        add(text, " seq=%" PRIu32, header.sequence);
+    }
+    if (header.acked_root != RAWE_GROUP_NO_ROOT) {
+        add(text, " root=%u ack=%" PRIu32, header.acked_root, header.acknowledgement);
+    }
+    add(text, " len=%u", header.payload_bytes);
+    if (header.type == RAWE_GROUP_DATA) {
+        add(text, " of=%" PRIu32, header.total_bytes);
+    } else if (header.type == RAWE_GROUP_NACK) {
+        add_bitmap(text, " missing", header.acknowledgement, payload, bytes);
+    }
+    for (unsigned i = 0; i < bytes / 2 && header.type == RAWE_GROUP_HEARTBEAT; i++) {
+        add(text, "%s%u", i == 0 ? " asks=" : ",", rawe_group_member_decode(payload, i));
+    }
+    add_flags(text, header.flags, flags);
+    if ((header.flags & RAWE_FLAG_CHECKSUM) != 0) {
+        add_checksum(text, whole, captured_bytes,
+                     RAWE_GROUP_HEADER_BYTES + (size_t)header.payload_bytes);
+    }
+    return 1;
+}
+
 unsigned dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
                     size_t len_bytes)
 {
     struct text text = {out, out_bytes};
     struct rawe_header header;
+    const unsigned type = captured_bytes == 0 ? 0 : in[0] & 0x0F;
+
+    if (type >= RAWE_GROUP_DATA && type < RAWE_GROUP_TYPE_END) {
+        return dump_group(&text, in, captured_bytes, len_bytes);
+    }
     const uint8_t *whole = begin(&text, in, &captured_bytes, &len_bytes, RAWE_HEADER_BYTES);
 
     if (whole == NULL) {

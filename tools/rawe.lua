@@ -10,6 +10,9 @@
 local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 
 local HEADER_BYTES = 24
+local GROUP_HEADER_BYTES = 32
+local NACK_BYTES_MAX = 128
+local NO_ROOT = 0xFFFF
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
@@ -25,6 +28,12 @@ local types = {
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
     [SLICE] = "SLICE",
 }
+-- Frames to or from members of a group.
+local GROUP_DATA, GROUP_HEARTBEAT, GROUP_NACK, GROUP_ACK = 10, 11, 12, 13
+local group_types = {
+    [GROUP_DATA] = "group DATA", [GROUP_HEARTBEAT] = "group HEARTBEAT",
+    [GROUP_NACK] = "group NACK", [GROUP_ACK] = "group ACK",
+}
 local MESSAGE, PART, PUT, VALIDATION, BUNDLE, GET, ATOMIC, REPLY = 1, 2, 3, 4, 5, 6, 7, 8
 local kinds = {
     [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation",
@@ -38,9 +47,16 @@ local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
+local all_types = {}
+for _, names in ipairs({ types, group_types }) do
+    for kind, name in pairs(names) do
+        all_types[kind] = name
+    end
+end
+
 local f = rawe.fields
 f.version = ProtoField.uint8("rawe.version", "Version", base.DEC, nil, 0xF0)
-f.type = ProtoField.uint8("rawe.type", "Type", base.DEC, types, 0x0F)
+f.type = ProtoField.uint8("rawe.type", "Type", base.DEC, all_types, 0x0F)
 f.flags = ProtoField.uint8("rawe.flags", "Flags", base.HEX)
 f.ack_now = ProtoField.bool("rawe.ack_now", "Acknowledge at once", 8, nil, 0x01)
 f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil, 0x02)
@@ -89,6 +105,16 @@ f.batch_segment = ProtoField.uint16("rawe.batch.segment", "Data of each frame", 
 f.batch_seq = ProtoField.uint32("rawe.batch.seq", "Sequence number of the first frame", base.DEC)
 f.batch_frames = ProtoField.uint8("rawe.batch.frames", "Frames of the batch", base.DEC)
 f.batch_here = ProtoField.uint32("rawe.batch.here", "Frames in this packet", base.DEC)
+f.group_ask = ProtoField.bool("rawe.group.ask", "Acknowledge by the tree", 8, nil, 0x01)
+f.group_subtree = ProtoField.bool("rawe.group.subtree", "For all below, too", 8, nil, 0x02)
+f.group_excluded = ProtoField.bool("rawe.group.excluded", "Receiver is given up", 8, nil, 0x04)
+f.group_member = ProtoField.uint16("rawe.group.member", "Sending member", base.DEC)
+f.group_key = ProtoField.uint32("rawe.group.key", "Key of the group", base.HEX)
+f.group_id = ProtoField.uint64("rawe.group.id", "Group id", base.HEX)
+f.group_root = ProtoField.uint16("rawe.group.root", "Root acknowledged", base.DEC)
+f.group_of = ProtoField.uint32("rawe.group.of", "Length of the message", base.DEC)
+f.group_asks = ProtoField.uint16("rawe.group.asks", "Member that is to acknowledge", base.DEC)
+f.group_missing = ProtoField.bytes("rawe.group.missing", "Bitmap of missing frames")
 
 local malformed = ProtoExpert.new(
     "rawe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
@@ -206,18 +232,77 @@ local function add_payload(tvb, tree, kind)
     return ""
 end
 
--- One frame from its header on. Returns its length and a line on it, or 0 when it is malformed.
-local function dissect_frame(tvb, tree)
-    if tvb:len() < HEADER_BYTES then
+local function group_lengths_fit(kind, len, of)
+    if kind == GROUP_DATA then
+        return len <= of and (len ~= 0) == (of ~= 0)
+    elseif kind == GROUP_HEARTBEAT then
+        return len % 2 == 0
+    elseif kind == GROUP_NACK then
+        return len ~= 0 and len <= NACK_BYTES_MAX
+    end
+    return len == 0
+end
+
+local function add_group_header(tvb, tree)
+    tree:add(f.version, tvb(0, 1))
+    tree:add(f.type, tvb(0, 1))
+    local flags = tree:add(f.flags, tvb(1, 1))
+    for _, flag in ipairs({ f.group_ask, f.group_subtree, f.group_excluded, f.has_checksum,
+                            f.resent }) do
+        flags:add(flag, tvb(1, 1))
+    end
+    tree:add(f.group_member, tvb(2, 2))
+    tree:add(f.group_key, tvb(4, 4))
+    tree:add(f.group_id, tvb(8, 8))
+    tree:add(f.seq, tvb(16, 4))
+    tree:add(f.len, tvb(20, 2))
+    tree:add(f.group_root, tvb(22, 2))
+    tree:add(f.ack, tvb(24, 4))
+    tree:add(f.group_of, tvb(28, 4))
+end
+
+local function add_group_payload(tvb, tree, kind)
+    if kind == GROUP_DATA then
+        tree:add(f.data, tvb())
+    elseif kind == GROUP_HEARTBEAT then
+        for at = 0, tvb:len() - 2, 2 do
+            tree:add(f.group_asks, tvb(at, 2))
+        end
+    else
+        tree:add(f.group_missing, tvb())
+    end
+end
+
+-- A frame of a group whose first byte is right. Returns its length, without checksum, and a line.
+local function dissect_group(tvb, tree, kind)
+    local words = group_types[kind]
+    if tvb:len() < GROUP_HEADER_BYTES then
         tree:add_proto_expert_info(malformed, "Shorter than a header")
-        return 0, "malformed"
+        return 0, words .. " malformed"
     end
-    local kind = tvb(0, 1):bitfield(4, 4)
-    if tvb(0, 1):bitfield(0, 4) ~= VERSION or types[kind] == nil then
-        tree:add(f.version, tvb(0, 1))
-        tree:add_proto_expert_info(malformed, "Unknown version or type")
-        return 0, "malformed"
+    add_group_header(tvb, tree)
+    words = words .. string.format(" member %d", tvb(2, 2):uint())
+    if kind == GROUP_DATA or kind == GROUP_HEARTBEAT then
+        words = words .. string.format(" seq=%d", tvb(16, 4):uint())
     end
+    local root = tvb(22, 2):uint()
+    if root ~= NO_ROOT then
+        words = words .. string.format(" root %d ack=%d", root, tvb(24, 4):uint())
+    end
+    local len = tvb(20, 2):uint()
+    if len > tvb:len() - GROUP_HEADER_BYTES
+        or not group_lengths_fit(kind, len, tvb(28, 4):uint()) then
+        tree:add_proto_expert_info(malformed, "Lengths that do not add up")
+        return 0, words .. " malformed"
+    end
+    if len > 0 then
+        add_group_payload(tvb(GROUP_HEADER_BYTES, len):tvb(), tree, kind)
+    end
+    return GROUP_HEADER_BYTES + len, words
+end
+
+-- A frame of a connection whose first byte is right. Returns as dissect_group.
+local function dissect_connection(tvb, tree, kind)
     add_header(tvb, tree)
     local flags, len = tvb(1, 1):uint(), tvb(20, 2):uint()
     local words = types[kind]
@@ -234,8 +319,25 @@ local function dissect_frame(tvb, tree)
     if len > 0 then
         words = words .. add_payload(tvb(HEADER_BYTES, len):tvb(), tree, kind)
     end
-    local used = HEADER_BYTES + len
-    if bit.band(flags, CHECKSUM_FLAG) ~= 0 and tvb:len() >= used + CHECKSUM_BYTES then
+    return HEADER_BYTES + len, words
+end
+
+-- Any frame from its header on. Returns its length and a line on it, or 0 when it is malformed.
+local function dissect_frame(tvb, tree)
+    if tvb:len() < HEADER_BYTES then
+        tree:add_proto_expert_info(malformed, "Shorter than a header")
+        return 0, "malformed"
+    end
+    local kind = tvb(0, 1):bitfield(4, 4)
+    if tvb(0, 1):bitfield(0, 4) ~= VERSION or all_types[kind] == nil then
+        tree:add(f.version, tvb(0, 1))
+        tree:add_proto_expert_info(malformed, "Unknown version or type")
+        return 0, "malformed"
+    end
+    local dissect = group_types[kind] and dissect_group or dissect_connection
+    local used, words = dissect(tvb, tree, kind)
+    local flags = tvb(1, 1):uint()
+    if used > 0 and bit.band(flags, CHECKSUM_FLAG) ~= 0 and tvb:len() >= used + CHECKSUM_BYTES then
         tree:add(f.checksum, tvb(used, CHECKSUM_BYTES))
         used = used + CHECKSUM_BYTES
     end

@@ -53,6 +53,12 @@ def ethernet(content, ethertype=ETHERTYPE, pad=True):
     return whole + bytes(max(0, 60 - len(whole))) if pad else whole
 
 
+def group(kind, payload=b"", of=0, flags=0, root=0xFFFF, version=VERSION):
+    """A frame of a group, as doc/protocol.md section 13 draws it."""
+    words = (version << 4 | kind, flags, 3, 0xABCDEF01, 0x1122334455667788, 7, len(payload))
+    return struct.pack(">BBHIQIHHII", *words, root, 100, of) + payload
+
+
 PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
 
 
@@ -168,6 +174,28 @@ def test_packets_of_batches_are_shown(dump, tmp_path):
         assert words in line, line
 
 
+GROUP = [
+    (group(10, b"content", of=5000), "DATA      id=1122.. key=abcd.. member=3 seq=7 len=7 of=5000"),
+    (group(10, b"x", 1, 0x11, root=2), "seq=7 root=2 ack=100 len=1 of=1 flags=ASK,RESENT"),
+    (group(10), "member=3 seq=7 len=0 of=0"),
+    (group(11, struct.pack(">HH", 5, 700)), "HEARTBEAT id=1122.. key=abcd.. member=3 seq=7 len=4"),
+    (group(11, struct.pack(">HH", 5, 700)), "asks=5,700"),
+    (group(11, flags=4), "flags=EXCLUDED"),
+    (group(12, bytes([0b01110001, 1]), root=2), "root=2 ack=100 len=2 missing=100,104-106,108"),
+    (group(13, flags=2, root=2), "ACK       id=1122.. key=abcd.. member=3 root=2 ack=100 len=0"),
+    (group(13, flags=8, root=2) + bytes(4), "flags=CHECKSUM checksum=WRONG"),
+]
+
+
+def test_frames_of_groups_are_shown(dump, tmp_path):
+    file = write_pcap(tmp_path / "group.pcap", [ethernet(one) for one, _ in GROUP])
+    lines, said = lines_of(dump, file)
+    assert f"{len(GROUP)} frames, 0 of them malformed" in said
+    for line, (_, words) in zip(lines, GROUP, strict=True):
+        assert " group " in line and words in line, line
+    assert not re.search("abcdef01|55667788", "".join(lines))
+
+
 def test_other_packets_are_left_out(dump, tmp_path):
     ip = struct.pack(">BBHHHBBHII", 0x45, 0, 28, 0, 0, 64, 17, 0, 0x0A000001, 2)
     packets = [ethernet(ip + bytes(8), 0x0800), ethernet(frame(CLOSE))]
@@ -188,7 +216,7 @@ def test_a_full_disk_is_said(dump, tmp_path):
 
 MALFORMED = [
     (frame(DATA, message(b"x"), version=2), "another wire version"),
-    (frame(10), "unknown type or flags"),
+    (frame(14), "unknown type or flags"),
     (frame(DATA, flags=0x80), "unknown type or flags"),
     (header(DATA, 2000), "payload longer than the frame"),
     (frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])), "fragment at 0"),
@@ -196,6 +224,15 @@ MALFORMED = [
     (frame(DATA, message(bytes(8)) + bytes([2, 0, 0])), "fragment at 16"),
     (frame(CONNECT, bytes(8)), "identity cut short"),
     (frame(PING, bytes(8)), "cut short"),
+    (group(10, b"x", of=1, version=2), "another wire version"),
+    (group(13, flags=0x80), "unknown type or flags"),
+    (group(10, of=1), "lengths that do not add up"),
+    (group(10, bytes(20), of=10), "lengths that do not add up"),
+    (group(11, bytes(3)), "lengths that do not add up"),
+    (group(12), "lengths that do not add up"),
+    (group(12, bytes(129)), "lengths that do not add up"),
+    (group(13, bytes(1)), "lengths that do not add up"),
+    (group(10, bytes(100), of=1000)[:60], "lengths that do not add up"),
 ]
 MALFORMED = [(ethernet(one), words) for one, words in MALFORMED] + [
     (batch(10, version=2), "another wire version"),
@@ -226,6 +263,7 @@ def test_a_frame_shorter_than_a_header(dump, tmp_path):
 def test_a_capture_cut_short_is_no_malformed_frame(dump, tmp_path, captured):
     packets = [ethernet(frame(DATA, message(bytes(30)) + message(bytes(30))))]
     packets += [batch(3000, frames=3), batch(10)]
+    packets += [ethernet(group(kind, bytes(30), of=30)) for kind in (10, 11, 12)]
     file = write_pcap(tmp_path / "cut.pcap", packets, captured)
     lines, _ = lines_of(dump, file)
     assert lines and not [line for line in lines if "MALFORMED" in line], lines
@@ -372,6 +410,40 @@ def test_the_dissector_reads_the_fields(tmp_path):
     options = [word for name in expected for word in ("-e", f"rawe.{name}")]
     lines = tshark(file, "-T", "fields", *options)
     assert [line.split("\t") for line in lines] == [list(one) for one in zip(*expected.values())]
+
+
+@needs_tshark
+def test_the_dissector_reads_frames_of_groups(tmp_path):
+    packets = [
+        group(10, b"content", of=5000, flags=0x11, root=2),
+        group(11, struct.pack(">HH", 5, 700)),
+        group(12, bytes([0x71, 1]), root=2),
+        group(13, flags=10, root=2) + bytes(4),
+    ]
+    file = write_pcap(tmp_path / "group.pcap", [ethernet(one) for one in packets])
+    assert tshark(file, "-Y", "rawe.malformed") == []
+    expected = {
+        "type": ("10", "11", "12", "13"),
+        "group.member": ("3", "3", "3", "3"),
+        "group.key": ("0xabcdef01",) * 4,
+        "group.id": ("0x1122334455667788",) * 4,
+        "group.root": ("2", "65535", "2", "2"),
+        "ack": ("100",) * 4,
+        "len": ("7", "4", "2", "0"),
+        "group.of": ("5000", "0", "0", "0"),
+        "data": (b"content".hex(), "", "", ""),
+        "group.asks": ("", "5,700", "", ""),
+        "group.missing": ("", "", "7101", ""),
+        "checksum": ("", "", "", "0x00000000"),
+    }
+    options = [word for name in expected for word in ("-e", f"rawe.{name}")]
+    lines = tshark(file, "-T", "fields", *options)
+    assert [line.split("\t") for line in lines] == [list(one) for one in zip(*expected.values())]
+    flags = ("resent", "group.ask", "group.subtree", "group.excluded", "has_checksum")
+    options = [word for name in flags for word in ("-e", f"rawe.{name}")]
+    lines = tshark(file, "-T", "fields", *options)
+    shown = [line.replace("True", "1").replace("False", "0").split("\t") for line in lines]
+    assert shown == [list("11000"), list("00000"), list("00000"), list("00101")]
 
 
 @needs_tshark
