@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Fuzz target `decode`: every decoder that is given bytes from the wire, on its own: headers,
- * fragments, batch headers, CONNECT, PING, checksums, and the responder's way with a frame.
+ * fragments, group headers, batch headers, CONNECT, PING, checksums, and the responder's way with a frame.
  *
  * Input: one byte that says what the others are, then those. A batch header has in front of it how
  * many bytes of data are behind it, 2 bytes.
@@ -119,12 +119,45 @@ static void check_checksum(const uint8_t *bytes, size_t len_bytes)
     FUZZ_CHECK(rawe_checksum_decode(written) == whole, "a checksum did not survive encoding");
 }
 
+/** A frame of a group: its type is none of those that check_frame goes on with. */
+static void check_group(const uint8_t *frame, size_t len_bytes)
+{
+    struct rawe_group_header header;
+    uint8_t bytes[RAWE_GROUP_HEADER_BYTES];
+    if (rawe_group_header_decode(&header, frame, len_bytes) != RAWE_DECODE_OK) {
+        return;
+    }
+    FUZZ_CHECK(len_bytes >= RAWE_GROUP_HEADER_BYTES &&
+                   header.payload_bytes <= len_bytes - RAWE_GROUP_HEADER_BYTES,
+               "the payload of a group's frame is longer than the frame");
+    FUZZ_CHECK(header.type != RAWE_GROUP_DATA || header.payload_bytes <= header.total_bytes,
+               "a part is longer than its message");
+    FUZZ_CHECK(header.type != RAWE_GROUP_NACK ||
+                   (header.payload_bytes != 0 && header.payload_bytes <= RAWE_GROUP_NACK_BYTES_MAX),
+               "a NACK is for no frame, or for more than a window");
+    rawe_group_header_encode(bytes, &header);
+    FUZZ_CHECK(memcmp(bytes, frame, sizeof(bytes)) == 0,
+               "a group's header did not survive decoding and encoding");
+    if (header.type != RAWE_GROUP_HEARTBEAT) {
+        return;
+    }
+    uint8_t *list = fuzz_copy(frame + RAWE_GROUP_HEADER_BYTES, header.payload_bytes);
+    for (unsigned i = 0; i < header.payload_bytes / 2u; i++) {
+        uint8_t member[2];
+        rawe_group_member_encode(member, 0, rawe_group_member_decode(list, i));
+        FUZZ_CHECK(memcmp(member, list + (size_t)i * 2, sizeof(member)) == 0,
+                   "a member of a list did not survive decoding and encoding");
+    }
+    fuzz_delete(list);
+}
+
 /** A frame behind its Ethernet header. */
 static void check_frame(const uint8_t *frame, size_t len_bytes)
 {
     struct rawe_header header;
     uint8_t bytes[RAWE_HEADER_BYTES];
     check_checksum(frame, len_bytes);
+    check_group(frame, len_bytes);
     if (rawe_header_decode(&header, frame, len_bytes) != RAWE_DECODE_OK) {
         return;
     }
