@@ -32,81 +32,140 @@ static inline uint8_t *unit_exactly(const uint8_t *bytes, size_t len_bytes)
     return copy;
 }
 
-static enum rawe_decode_result decode_header(const uint8_t *bytes, size_t len_bytes,
-                                             struct rawe_header *header)
+/* What each structure of fixed length has in common: a layout, and decoders that look at lengths,
+ * version, type and flags in the same way. */
+
+#define CODEC(name_)                                                                             \
+    static void encode_##name_(uint8_t *out, const void *from)                                   \
+    {                                                                                            \
+        rawe_##name_##_encode(out, from);                                                        \
+    }                                                                                            \
+    static enum rawe_decode_result decode_##name_(void *to, const uint8_t *in, size_t len_bytes) \
+    {                                                                                            \
+        return rawe_##name_##_decode(to, in, len_bytes);                                         \
+    }
+
+CODEC(header)
+CODEC(group_header)
+CODEC(request)
+CODEC(connect)
+CODEC(ping)
+
+enum { STRUCTURE_BYTES_MAX = 32, PAYLOAD_BYTES_MAX = 2048 };
+
+static const struct structure {
+    void (*encode)(uint8_t *out, const void *from);
+    enum rawe_decode_result (*decode)(void *to, const uint8_t *in, size_t len_bytes);
+    const void *sample; /**< each of its bytes is known by its place */
+    const char *bytes;  /**< the same as it is sent */
+    size_t len_bytes;
+    size_t payload_bytes; /**< that the sample has behind it */
+    /* Of headers, which begin with version and type, and flags. */
+    unsigned first_type, end_type, flags;
+} structures[] = {
+    {encode_header, decode_header,
+     &(const struct rawe_header){UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203},
+     "\x82\x11\x12\x34\x89\xAB\xCD\xEF\xFF\xF0\x00\x01"
+     "\xFF\xFF\xFF\xFE\x80\x00\x00\x01\x02\x03\x04\x05",
+     RAWE_HEADER_BYTES, 0x0203, RAWE_FRAME_DATA, RAWE_FRAME_SLICE + 1, 0x7F},
+    {encode_group_header, decode_group_header,
+     &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
+                                       0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
+                                       0x00010203},
+     "\x8A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
+     "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x01\x02\x03",
+     RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x1F},
+    {encode_request, decode_request,
+     &(const struct rawe_request){.operation = 0x01020304,
+                                  .key = 0x1112131415161718,
+                                  .atomic = RAWE_ATOMIC_XOR,
+                                  .word_bytes = 8,
+                                  .operand = 0x2122232425262728,
+                                  .compare = 0x3132333435363738},
+     "\x01\x02\x03\x04\x04\x08\x00\x00\x11\x12\x13\x14\x15\x16\x17\x18"
+     "\x21\x22\x23\x24\x25\x26\x27\x28\x31\x32\x33\x34\x35\x36\x37\x38",
+     RAWE_REQUEST_BYTES, 0, 0, 0, 0},
+    {encode_connect, decode_connect,
+     &(const struct rawe_connect){.jobid = 0x01020304,
+                                  .vpid = 0x11121314,
+                                  .connection_id = 0x21222324,
+                                  .key = 0x31323334,
+                                  .port = 0x4142,
+                                  .lane = 0x51,
+                                  .choice = 0x55,
+                                  .payload_max_bytes = 0x61626364,
+                                  .incarnation = 0x7172737475767778},
+     "\x01\x02\x03\x04\x11\x12\x13\x14\x21\x22\x23\x24\x31\x32\x33\x34"
+     "\x41\x42\x51\x55\x61\x62\x63\x64\x71\x72\x73\x74\x75\x76\x77\x78",
+     RAWE_CONNECT_BYTES, 0, 0, 0, 0},
+    {encode_ping, decode_ping,
+     &(const struct rawe_ping){.key = 0x01020304, .port = 0x0506, .token = 0x1112131415161718},
+     "\x01\x02\x03\x04\x05\x06\x00\x00\x11\x12\x13\x14\x15\x16\x17\x18", RAWE_PING_BYTES, 0, 0, 0,
+     0},
+};
+
+#define STRUCTURES (sizeof(structures) / sizeof(structures[0]))
+
+/** Decode from memory of exactly that length. */
+static enum rawe_decode_result decode(const struct structure *structure, void *to,
+                                      const uint8_t *bytes, size_t len_bytes)
 {
     uint8_t *copy = unit_exactly(bytes, len_bytes);
-    enum rawe_decode_result result = rawe_header_decode(header, copy, len_bytes);
+    enum rawe_decode_result result = structure->decode(to, copy, len_bytes);
     free(copy);
     return result;
 }
 
-static const struct rawe_header sample_header = {UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203};
-
-TEST(rawe_header_encode__every_byte_in_its_place)
+TEST(rawe_encode__every_byte_in_its_place)
 {
-    static const uint8_t expected[RAWE_HEADER_BYTES] = {
-        0x82, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
-        0xFF, 0xFF, 0xFF, 0xFE, 0x80, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05,
-    };
-    uint8_t out[RAWE_HEADER_BYTES];
-    rawe_header_encode(out, &sample_header);
-    assert_memory_equal(out, expected, sizeof(expected));
-}
-
-TEST(rawe_header_decode__gives_back_what_was_encoded)
-{
-    uint8_t bytes[RAWE_HEADER_BYTES + 0x0203] = {0};
-    rawe_header_encode(bytes, &sample_header);
-    struct rawe_header header;
-    assert_int_equal(decode_header(bytes, sizeof(bytes), &header), RAWE_DECODE_OK);
-    assert_int_equal(header.type, sample_header.type);
-    assert_int_equal(header.flags, sample_header.flags);
-    assert_int_equal(header.port, sample_header.port);
-    assert_int_equal(header.key, sample_header.key);
-    assert_int_equal(header.connection_id, sample_header.connection_id);
-    assert_int_equal(header.sequence, sample_header.sequence);
-    assert_int_equal(header.acknowledgement, sample_header.acknowledgement);
-    assert_int_equal(header.payload_bytes, sample_header.payload_bytes);
-    assert_int_equal(header.credit, sample_header.credit);
-}
-
-TEST(rawe_header_decode__every_short_length)
-{
-    uint8_t bytes[RAWE_HEADER_BYTES];
-    struct rawe_header header = sample_header;
-    header.payload_bytes = 0;
-    rawe_header_encode(bytes, &header);
-    for (size_t len_bytes = 0; len_bytes < RAWE_HEADER_BYTES; len_bytes++) {
-        assert_int_equal(decode_header(bytes, len_bytes, &header), RAWE_DECODE_SHORT);
+    for (const struct structure *one = structures; one != structures + STRUCTURES; one++) {
+        uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0}, again[STRUCTURE_BYTES_MAX];
+        uint64_t decoded[8];
+        memset(bytes, 0xEE, one->len_bytes);
+        one->encode(bytes, one->sample);
+        assert_memory_equal(bytes, one->bytes, one->len_bytes);
+        assert_int_equal(decode(one, decoded, bytes, one->len_bytes + one->payload_bytes),
+                         RAWE_DECODE_OK);
+        memset(again, 0xEE, sizeof(again));
+        one->encode(again, decoded);
+        assert_memory_equal(again, one->bytes, one->len_bytes);
     }
-    assert_int_equal(decode_header(bytes, RAWE_HEADER_BYTES, &header), RAWE_DECODE_OK);
 }
 
-TEST(rawe_header_decode__every_version_and_type)
+TEST(rawe_decode__every_short_length)
 {
-    uint8_t bytes[RAWE_HEADER_BYTES] = {0};
-    struct rawe_header header;
-    for (unsigned first = 0; first < 256; first++) {
-        bytes[0] = (uint8_t)first;
-        enum rawe_decode_result expected = RAWE_DECODE_OK;
-        if (first >> 4 != RAWE_WIRE_VERSION) {
-            expected = RAWE_DECODE_VERSION;
-        } else if ((first & 15) < RAWE_FRAME_DATA || (first & 15) > RAWE_FRAME_SLICE) {
-            expected = RAWE_DECODE_TYPE;
+    for (const struct structure *one = structures; one != structures + STRUCTURES; one++) {
+        uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0};
+        uint64_t decoded[8];
+        one->encode(bytes, one->sample);
+        for (size_t len_bytes = 0; len_bytes < one->len_bytes + one->payload_bytes; len_bytes++) {
+            assert_int_equal(decode(one, decoded, bytes, len_bytes),
+                             len_bytes < one->len_bytes ? RAWE_DECODE_SHORT : RAWE_DECODE_LENGTH);
         }
-        assert_int_equal(decode_header(bytes, sizeof(bytes), &header), expected);
     }
 }
 
-TEST(rawe_header_decode__unknown_flags_are_refused)
+TEST(rawe_decode__every_version_type_and_flag)
 {
-    uint8_t bytes[RAWE_HEADER_BYTES] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
-    struct rawe_header header;
-    for (unsigned flags = 0; flags < 256; flags++) {
-        bytes[1] = (uint8_t)flags;
-        assert_int_equal(decode_header(bytes, sizeof(bytes), &header),
-                         flags < 0x80 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+    for (const struct structure *one = structures; one->end_type != 0; one++) {
+        for (unsigned byte = 0; byte <= UINT8_MAX; byte++) {
+            const unsigned type = byte & 0x0F;
+            uint8_t bytes[STRUCTURE_BYTES_MAX] = {(uint8_t)byte};
+            uint64_t decoded[8];
+            enum rawe_decode_result expected = RAWE_DECODE_OK;
+            if (byte >> 4 != RAWE_WIRE_VERSION) {
+                expected = RAWE_DECODE_VERSION;
+            } else if (type < one->first_type || type >= one->end_type) {
+                expected = RAWE_DECODE_TYPE;
+            } else if (type == RAWE_GROUP_NACK) {
+                expected = RAWE_DECODE_LENGTH; /* for no frame */
+            }
+            assert_int_equal(decode(one, decoded, bytes, one->len_bytes), expected);
+            bytes[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | one->first_type);
+            bytes[1] = (uint8_t)byte;
+            assert_int_equal(decode(one, decoded, bytes, one->len_bytes),
+                             (byte & ~one->flags) == 0 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+        }
     }
 }
 
@@ -118,13 +177,13 @@ TEST(rawe_header_decode__payload_must_lie_inside)
     for (unsigned payload_bytes = 0; payload_bytes <= UINT16_MAX; payload_bytes += 5) {
         header.payload_bytes = (uint16_t)payload_bytes;
         rawe_header_encode(bytes, &header);
-        assert_int_equal(decode_header(bytes, sizeof(bytes), &decoded),
+        assert_int_equal(decode(&structures[0], &decoded, bytes, sizeof(bytes)),
                          payload_bytes <= 100 ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
     }
     /* A NIC's padding behind the payload is no error. */
     header.payload_bytes = 0;
     rawe_header_encode(bytes, &header);
-    assert_int_equal(decode_header(bytes, sizeof(bytes), &decoded), RAWE_DECODE_OK);
+    assert_int_equal(decode(&structures[0], &decoded, bytes, sizeof(bytes)), RAWE_DECODE_OK);
 }
 
 TEST(rawe_fragment_encode__every_byte_in_its_place)
@@ -158,39 +217,6 @@ TEST(rawe_fragment_encode__every_byte_in_its_place)
                                                           .offset = 0xE1E2E3E4E5E6E7E8}),
         RAWE_FRAGMENT_PUT_BYTES);
     assert_memory_equal(out, put, sizeof(put));
-}
-
-TEST(rawe_request_encode__every_byte_in_its_place)
-{
-    static const struct rawe_request request = {
-        .operation = 0x01020304,
-        .key = 0x1112131415161718,
-        .atomic = RAWE_ATOMIC_XOR,
-        .word_bytes = 8,
-        .operand = 0x2122232425262728,
-        .compare = 0x3132333435363738,
-    };
-    static const uint8_t expected[] = {
-        0x01, 0x02, 0x03, 0x04, 4,    8,    0,    0,    0x11, 0x12, 0x13,
-        0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26,
-        0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
-    };
-    uint8_t out[RAWE_REQUEST_BYTES];
-    struct rawe_request decoded;
-    rawe_request_encode(out, &request);
-    assert_memory_equal(out, expected, sizeof(expected));
-    assert_int_equal(sizeof(expected), RAWE_REQUEST_BYTES);
-    for (size_t len_bytes = 0; len_bytes <= sizeof(out); len_bytes++) {
-        uint8_t *copy = unit_exactly(out, len_bytes);
-        assert_int_equal(rawe_request_decode(&decoded, copy, len_bytes),
-                         len_bytes < sizeof(out) ? RAWE_DECODE_SHORT : RAWE_DECODE_OK);
-        free(copy);
-    }
-    assert_int_equal(decoded.operation, request.operation);
-    assert_true(decoded.key == request.key && decoded.operand == request.operand &&
-                decoded.compare == request.compare);
-    assert_int_equal(decoded.atomic, request.atomic);
-    assert_int_equal(decoded.word_bytes, request.word_bytes);
 }
 
 TEST(rawe_fragment_encode__unknown_kind_has_no_length)
@@ -377,95 +403,6 @@ TEST(rawe_fragment_pad__rounds_up_to_eight)
         size_t padded = rawe_fragment_pad(len_bytes);
         assert_true(padded % 8 == 0 && padded >= len_bytes && padded < len_bytes + 8);
     }
-}
-
-TEST(rawe_connect_encode__every_byte_in_its_place)
-{
-    static const uint8_t expected[RAWE_CONNECT_BYTES] = {
-        0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23,
-        0x24, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x51, 0x55, 0x61, 0x62,
-        0x63, 0x64, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78,
-    };
-    struct rawe_connect connect = {
-        .jobid = 0x01020304,
-        .vpid = 0x11121314,
-        .connection_id = 0x21222324,
-        .key = 0x31323334,
-        .port = 0x4142,
-        .lane = 0x51,
-        .choice = 0x55,
-        .payload_max_bytes = 0x61626364,
-        .incarnation = 0x7172737475767778,
-    };
-    uint8_t out[RAWE_CONNECT_BYTES];
-    memset(out, 0xEE, sizeof(out));
-    rawe_connect_encode(out, &connect);
-    assert_memory_equal(out, expected, sizeof(expected));
-}
-
-TEST(rawe_connect_decode__round_trip_and_short_lengths)
-{
-    struct rawe_connect connect = {
-        .jobid = UINT32_MAX,
-        .vpid = 2,
-        .connection_id = 3,
-        .key = UINT32_MAX - 1,
-        .port = UINT16_MAX,
-        .lane = 1,
-        .choice = UINT8_MAX,
-        .payload_max_bytes = 1462,
-        .incarnation = UINT64_MAX,
-    };
-    uint8_t bytes[RAWE_CONNECT_BYTES];
-    rawe_connect_encode(bytes, &connect);
-    for (size_t len_bytes = 0; len_bytes <= RAWE_CONNECT_BYTES; len_bytes++) {
-        struct rawe_connect decoded;
-        uint8_t *copy = unit_exactly(bytes, len_bytes);
-        enum rawe_decode_result result = rawe_connect_decode(&decoded, copy, len_bytes);
-        free(copy);
-        if (len_bytes < RAWE_CONNECT_BYTES) {
-            assert_int_equal(result, RAWE_DECODE_SHORT);
-            continue;
-        }
-        assert_int_equal(result, RAWE_DECODE_OK);
-        assert_int_equal(decoded.jobid, connect.jobid);
-        assert_int_equal(decoded.vpid, connect.vpid);
-        assert_int_equal(decoded.connection_id, connect.connection_id);
-        assert_int_equal(decoded.key, connect.key);
-        assert_int_equal(decoded.port, connect.port);
-        assert_int_equal(decoded.lane, connect.lane);
-        assert_int_equal(decoded.choice, connect.choice);
-        assert_int_equal(decoded.payload_max_bytes, connect.payload_max_bytes);
-        assert_true(decoded.incarnation == connect.incarnation);
-    }
-}
-
-TEST(rawe_ping_encode__every_byte_in_its_place)
-{
-    static const uint8_t expected[RAWE_PING_BYTES] = {
-        0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18};
-    uint8_t out[RAWE_PING_BYTES];
-    memset(out, 0xEE, sizeof(out));
-    rawe_ping_encode(
-        out, &(struct rawe_ping){.key = 0x01020304, .port = 0x0506, .token = 0x1112131415161718});
-    assert_memory_equal(out, expected, sizeof(expected));
-}
-
-TEST(rawe_ping_decode__round_trip_and_short_lengths)
-{
-    uint8_t bytes[RAWE_PING_BYTES];
-    struct rawe_ping ping = {.key = 0xFEDCBA98, .port = 0xFFFE, .token = UINT64_MAX - 5};
-    rawe_ping_encode(bytes, &ping);
-    struct rawe_ping decoded;
-    for (size_t len_bytes = 0; len_bytes < RAWE_PING_BYTES; len_bytes++) {
-        uint8_t *copy = unit_exactly(bytes, len_bytes);
-        assert_int_equal(rawe_ping_decode(&decoded, copy, len_bytes), RAWE_DECODE_SHORT);
-        free(copy);
-    }
-    assert_int_equal(rawe_ping_decode(&decoded, bytes, sizeof(bytes)), RAWE_DECODE_OK);
-    assert_int_equal(decoded.key, ping.key);
-    assert_int_equal(decoded.port, ping.port);
-    assert_true(decoded.token == ping.token);
 }
 
 TEST(rawe_sequence_before__around_the_wrap)
@@ -797,48 +734,6 @@ TEST(rawe_batch_decode__parts_must_lie_in_their_message)
     }
 }
 
-static const struct rawe_group_header sample_group = {.type = RAWE_GROUP_DATA,
-                                                      .flags = RAWE_FLAG_RESENT,
-                                                      .sender = 0x1234,
-                                                      .key = 0x89ABCDEF,
-                                                      .id = 0x1122334455667788,
-                                                      .sequence = 0xFFFFFFFE,
-                                                      .payload_bytes = 0x0203,
-                                                      .acked_root = 0x0405,
-                                                      .acknowledgement = 0x80000001,
-                                                      .total_bytes = 0x00010203};
-
-static enum rawe_decode_result decode_group(const struct rawe_group_header *header,
-                                            size_t len_bytes, struct rawe_group_header *decoded)
-{
-    uint8_t bytes[2048] = {0};
-    rawe_group_header_encode(bytes, header);
-    uint8_t *copy = unit_exactly(bytes, len_bytes);
-    enum rawe_decode_result result = rawe_group_header_decode(decoded, copy, len_bytes);
-    free(copy);
-    return result;
-}
-
-TEST(rawe_group_header_encode__every_byte_in_its_place)
-{
-    static const uint8_t expected[RAWE_GROUP_HEADER_BYTES] = {
-        0x8A, 0x10, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0x11, 0x22, 0x33,
-        0x44, 0x55, 0x66, 0x77, 0x88, 0xFF, 0xFF, 0xFF, 0xFE, 0x02, 0x03,
-        0x04, 0x05, 0x80, 0x00, 0x00, 0x01, 0x00, 0x01, 0x02, 0x03,
-    };
-    uint8_t out[RAWE_GROUP_HEADER_BYTES];
-    rawe_group_header_encode(out, &sample_group);
-    assert_memory_equal(out, expected, sizeof(expected));
-}
-
-TEST(rawe_group_header_decode__gives_back_what_was_encoded)
-{
-    struct rawe_group_header decoded = {0};
-    assert_int_equal(decode_group(&sample_group, RAWE_GROUP_HEADER_BYTES + 0x0203, &decoded),
-                     RAWE_DECODE_OK);
-    assert_memory_equal(&decoded, &sample_group, sizeof(decoded));
-}
-
 TEST(rawe_group_header_decode__lengths)
 {
     static const struct {
@@ -856,52 +751,14 @@ TEST(rawe_group_header_decode__lengths)
         {RAWE_GROUP_ACK, 0, 0, true},         {RAWE_GROUP_ACK, 1, 0, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct rawe_group_header header = sample_group;
-        struct rawe_group_header decoded;
-        header.type = cases[i].type;
-        header.payload_bytes = cases[i].payload_bytes;
-        header.total_bytes = cases[i].total_bytes;
-        size_t len_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
-        assert_int_equal(decode_group(&header, len_bytes, &decoded),
-                         cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
-        assert_int_equal(decode_group(&header, RAWE_GROUP_HEADER_BYTES - 1, &decoded),
-                         RAWE_DECODE_SHORT);
-        if (cases[i].payload_bytes != 0) {
-            assert_int_equal(decode_group(&header, len_bytes - 1, &decoded), RAWE_DECODE_LENGTH);
-        }
-    }
-}
-
-TEST(rawe_group_header_decode__first_bytes)
-{
-    for (unsigned first = 0; first <= UINT8_MAX; first++) {
-        uint8_t bytes[RAWE_GROUP_HEADER_BYTES] = {0};
-        struct rawe_group_header decoded;
-        struct rawe_header other;
-        bytes[0] = (uint8_t)first;
-        bytes[20] = 0;
-        enum rawe_decode_result result = rawe_group_header_decode(&decoded, bytes, sizeof(bytes));
-        if (first >> 4 != RAWE_WIRE_VERSION) {
-            assert_int_equal(result, RAWE_DECODE_VERSION);
-        } else if ((first & 15) < RAWE_GROUP_DATA || (first & 15) > RAWE_GROUP_ACK) {
-            assert_int_equal(result, RAWE_DECODE_TYPE);
-        } else { /* and no connection takes it */
-            assert_int_equal(result,
-                             (first & 15) == RAWE_GROUP_NACK ? RAWE_DECODE_LENGTH : RAWE_DECODE_OK);
-            assert_int_equal(rawe_header_decode(&other, bytes, sizeof(bytes)), RAWE_DECODE_TYPE);
-        }
-    }
-}
-
-TEST(rawe_group_header_decode__unknown_flags)
-{
-    for (unsigned bit = 0; bit < 8; bit++) {
-        struct rawe_group_header header = sample_group;
-        struct rawe_group_header decoded;
-        header.flags = (uint8_t)(1u << bit);
-        assert_int_equal(decode_group(&header, RAWE_GROUP_HEADER_BYTES + 0x0203, &decoded),
-                         (header.flags & RAWE_GROUP_FLAGS_KNOWN) != 0 ? RAWE_DECODE_OK
-                                                                      : RAWE_DECODE_TYPE);
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 200] = {0};
+        struct rawe_group_header header = {.type = cases[i].type,
+                                           .payload_bytes = cases[i].payload_bytes,
+                                           .total_bytes = cases[i].total_bytes};
+        rawe_group_header_encode(bytes, &header);
+        assert_int_equal(
+            decode(&structures[1], &header, bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes),
+            cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
     }
 }
 
