@@ -57,7 +57,7 @@ static const struct structure {
     void (*encode)(uint8_t *out, const void *from);
     enum rawe_decode_result (*decode)(void *to, const uint8_t *in, size_t len_bytes);
     const void *sample; /**< each of its bytes is known by its place */
-    const char *bytes;  /**< the same as it is sent */
+    const char *bytes;  /**< the same as it is sent, in headers without the version */
     size_t len_bytes;
     size_t payload_bytes; /**< that the sample has behind it */
     /* Of headers, which begin with version and type, and flags. */
@@ -65,14 +65,14 @@ static const struct structure {
 } structures[] = {
     {encode_header, decode_header,
      &(const struct rawe_header){UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203},
-     "\x82\x11\x12\x34\x89\xAB\xCD\xEF\xFF\xF0\x00\x01"
+     "\x02\x11\x12\x34\x89\xAB\xCD\xEF\xFF\xF0\x00\x01"
      "\xFF\xFF\xFF\xFE\x80\x00\x00\x01\x02\x03\x04\x05",
      RAWE_HEADER_BYTES, 0x0203, RAWE_FRAME_DATA, RAWE_FRAME_SLICE + 1, 0x7F},
     {encode_group_header, decode_group_header,
      &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
                                        0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
                                        0x00010203},
-     "\x8A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
+     "\x0A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
      "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x01\x02\x03",
      RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x1F},
     {encode_request, decode_request,
@@ -119,16 +119,19 @@ static enum rawe_decode_result decode(const struct structure *structure, void *t
 TEST(rawe_encode__every_byte_in_its_place)
 {
     for (const struct structure *one = structures; one != structures + STRUCTURES; one++) {
-        uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0}, again[STRUCTURE_BYTES_MAX];
+        uint8_t bytes[STRUCTURE_BYTES_MAX + PAYLOAD_BYTES_MAX] = {0};
+        uint8_t expected[STRUCTURE_BYTES_MAX], again[STRUCTURE_BYTES_MAX];
         uint64_t decoded[8];
+        memcpy(expected, one->bytes, one->len_bytes);
+        expected[0] |= one->end_type != 0 ? RAWE_WIRE_VERSION << 4 : 0;
         memset(bytes, 0xEE, one->len_bytes);
         one->encode(bytes, one->sample);
-        assert_memory_equal(bytes, one->bytes, one->len_bytes);
+        assert_memory_equal(bytes, expected, one->len_bytes);
         assert_int_equal(decode(one, decoded, bytes, one->len_bytes + one->payload_bytes),
                          RAWE_DECODE_OK);
         memset(again, 0xEE, sizeof(again));
         one->encode(again, decoded);
-        assert_memory_equal(again, one->bytes, one->len_bytes);
+        assert_memory_equal(again, expected, one->len_bytes);
     }
 }
 
@@ -475,9 +478,10 @@ static void assert_refused(const struct rawe_batch *batch, size_t data_bytes,
 
 TEST(rawe_batch_encode__every_byte_in_its_place)
 {
+    enum { BULK = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_BULK };
     static const uint8_t expected[RAWE_BATCH_HEADER_BYTES] = {
         0x00, 0x01, 0x12, 0x34, 0x00, 0x00, 0x07, 0xD0, 0x80, 0x00, 0x00, 0x01, 0xF0, 0x10, 0x03,
-        0xE8, 0x00, 0x00, 0x00, 0x00, 0xFE, 0x28, 0x52, 0x57, 0x82, 0x11, 0x02, 0x5A, 0x89, 0xAB,
+        0xE8, 0x00, 0x00, 0x00, 0x00, 0xFE, 0x28, 0x52, 0x57, BULK, 0x11, 0x02, 0x5A, 0x89, 0xAB,
         0xCD, 0xEF, 0xFF, 0xF0, 0x04, 0x05, 0xFF, 0xFF, 0xFF, 0xFE, 0x01, 0x02, 0x03, 0x04, 0x00,
         0xAB, 0xCD, 0xEF, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x11, 0x22, 0x33, 0x05, 0x00,
     };
