@@ -65,8 +65,7 @@ TEST(rawe_conn_close__before_it_is_open_says_nothing)
 TEST(rawe_conn_close__what_is_left_completes_with_an_error)
 {
     static uint8_t data[60000];
-    struct unit_send sends[4];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[4] = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
     unit_send_message(end(0), &sends[0], 1, data, 1400);         /* framed */
@@ -75,10 +74,7 @@ TEST(rawe_conn_close__what_is_left_completes_with_an_error)
     unit_send_message(end(0), &sends[3], 1, data, 10);
     assert_false(rawe_conn_drained(end(0)));
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(sends, 4, RAWE_STATUS_FAILED);
 }
 
 static struct unit_send send_again;
@@ -101,8 +97,7 @@ TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(send.done, 1);
-    assert_int_equal(send_again.done, 1);
-    assert_int_equal(send_again.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&send_again, 1, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_close__while_it_waits_to_be_flushed)
@@ -129,8 +124,7 @@ TEST(rawe_conn_close__with_data_in_flight_both_ways)
     unit_settle(&net);
     assert_int_equal(theirs.done, 0); /* we may be about to finalize, too */
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(theirs.done, 1);
-    assert_int_equal(theirs.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&theirs, 1, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[1].lost_calls, 1);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* What still came for the closed end had no effect. */
@@ -147,8 +141,7 @@ TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     assert_true(end(0)->sendwin.to_transmit > 0);
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* unit_stop counts the frames */
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
     assert_false(rawe_engine_pending(&net.node[0].engine));
 }
 
@@ -157,7 +150,7 @@ TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
 TEST(rawe_conn_drained__only_when_all_is_acknowledged)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
     assert_false(rawe_conn_drained(end(0)));
     unit_settle(&net);
     assert_false(rawe_conn_drained(end(0))); /* the acknowledgement is put off */
@@ -329,9 +322,9 @@ TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
 TEST(rawe_conn_owe_ack__rides_on_a_reply)
 {
     connect_nodes();
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
     unit_step(&net);
-    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 2, 10);
     assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
     unit_step(&net);
     assert_true(rawe_conn_drained(end(0)));
@@ -371,10 +364,10 @@ TEST(rawe_conn_write_header__as_of_now)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 1, 10);
     unit_settle(&net);
     unit_set_credit(&net, 0, 99);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
     struct net_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
@@ -390,7 +383,7 @@ TEST(rawe_conn_write_header__as_of_now)
 TEST(rawe_conn_write_header__lane_decides_the_type)
 {
     struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(bulk, 1, 10);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
     unit_settle(&net);
     assert_int_equal(net.node[1].message_count, 1);
@@ -426,7 +419,7 @@ TEST(rawe_conn_correct_probe__none_when_nothing_is_in_flight)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
     assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_true(end(0)->liveness.waits_since_ns == 0);

@@ -25,7 +25,7 @@ static void unit_set_up_coalescing(void)
 /** Send a message from node 0. */
 static void copy(uint8_t tag, size_t len_bytes)
 {
-    assert_int_equal(unit_copy_message(end(0), tag, len_bytes), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), tag, len_bytes);
 }
 
 /** An open lane with just enough frames under way for the next short message to be held back. */
@@ -105,16 +105,14 @@ TEST(rawe_conn_coalesce_new__no_large_frame_left)
     assert_null(end(0)->sendwin.held);
     assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
     assert_null(end(0)->sendwin.held);
-    struct unit_send sends[2];
+    struct unit_send sends[2] = {0};
     uint8_t data[20];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
     unit_send_message(end(0), &sends[0], 1, data, sizeof(data));
     assert_int_equal(sends[0].done, 1); /* alone, a short one needs no large frame */
     assert_int_equal(unit_wire_count(&net), count + 1);
     finish();
-    assert_int_equal(net.node[1].message_count, count + 1);
-    unit_assert_message(&net.node[1], count, 1, sizeof(data), 1);
+    unit_assert_last(&net.node[1], count + 1, 1, sizeof(data), 1);
     assert_int_equal(counters(0)->messages_sent, count + 1);
 }
 
@@ -207,9 +205,8 @@ TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
     }
     finish();
     assert_delivered(0, 0, 20, 1);
-    struct unit_send sends[20];
+    struct unit_send sends[20] = {0};
     uint8_t data[40];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
     net_fix_window(end(0), 4); /* the others are queued */
     for (unsigned i = 0; i < 20; i++) {
@@ -333,9 +330,8 @@ TEST(rawe_conn_coalesce__answers_out_of_a_callback)
 
 TEST(rawe_conn_coalesce_add__queued_messages_share_frames)
 {
-    struct unit_send sends[30];
+    struct unit_send sends[30] = {0};
     uint8_t data[30][80];
-    memset(sends, 0, sizeof(sends));
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 30; i++) {
         unit_fill(data[i], sizeof(data[i]), i);
@@ -350,17 +346,13 @@ TEST(rawe_conn_coalesce_add__queued_messages_share_frames)
     assert_int_equal(counters(0)->messages_coalesced, 30 - frames);
     assert_int_equal(counters(0)->messages_sent, 30);
     assert_int_equal(end(0)->queue.bytes, 0);
-    for (unsigned i = 0; i < 30; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
 }
 
 TEST(rawe_conn_coalesce_add__others_stand_between)
 {
     static uint8_t data[40][5000];
-    struct unit_send sends[40];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[40] = {0};
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 40; i++) {
         unit_fill(data[i], sizeof(data[i]), i);
@@ -392,7 +384,6 @@ TEST(rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
     struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
     static struct unit_send sends[200];
     uint8_t data[8];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 3);
     for (unsigned i = 0; i < 200; i++) { /* queued behind the validation */
         unit_send_message(bulk, &sends[i], (uint8_t)i, data, sizeof(data));
@@ -441,8 +432,7 @@ TEST(send_coalesced__counts_in_the_window_while_held_back)
     assert_int_equal(unit_wire_count(&net), 16);
     assert_true(count > 16 + 10);
     uint8_t data[300];
-    struct unit_send sends[20];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[20] = {0};
     unit_fill(data, sizeof(data), 1);
     for (unsigned i = 0; i < 20; i++) {
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
@@ -496,7 +486,7 @@ TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 {
     connect_busy();
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 1, 10);
     struct net_frame *frames[COALESCE_FROM + 1];
     for (unsigned i = 0; i <= COALESCE_FROM; i++) {
         frames[i] = unit_wire_take(&net);
@@ -582,9 +572,7 @@ TEST(rawe_conn_coalesce_flush__drained_only_after_it)
 {
     connect_busy();
     copy(1, 10);
-    while (unit_wire_count(&net) != 0) {
-        unit_receive_next(&net);
-    }
+    unit_receive_all(&net);
     flush(1);
     end(1)->recvwin.ack_now = true;
     rawe_conn_make_pending(end(1));
@@ -642,8 +630,7 @@ TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
     hold_and_be_closed();
     uint8_t data[1200];
-    struct unit_send sends[20];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[20] = {0};
     unit_fill(data, sizeof(data), 3);
     for (unsigned i = 0; i < 20; i++) { /* behind it, and more than a window */
         unit_send_message(end(0), &sends[i], 3, data, sizeof(data));

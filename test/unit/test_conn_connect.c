@@ -347,8 +347,7 @@ TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
     /* What had begun belonged to the old incarnation, what had not goes to the new one. */
     assert_int_equal(in_flight.done, 1);
     assert_int_equal(half.done, 1);
-    assert_int_equal(queued.done, 1);
-    assert_int_equal(queued.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&queued, 1, RAWE_STATUS_DONE);
     unit_assert_message(&net.node[1], net.node[1].message_count - 1, 3, sizeof(data), 6);
     assert_works_both_ways();
 }
@@ -368,8 +367,7 @@ TEST(rawe_conn_receive_connect__a_done_that_sends_again)
     rawe_conn_connect(end(1), net.now_ns);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(send.done, 1);
-    assert_int_equal(send_again.done, 1);
-    assert_int_equal(send_again.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&send_again, 1, RAWE_STATUS_DONE);
     unit_assert_message(&net.node[1], net.node[1].message_count - 1, 5, sizeof(again_data), 4);
     assert_works_both_ways();
 }
@@ -390,7 +388,7 @@ TEST(rawe_conn_receive_connect__again_while_still_asking_but_data_came)
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     for (uint8_t tag = 1; tag <= 3; tag++) {
-        assert_int_equal(unit_copy_message(end(1), tag, 100), RAWE_STATUS_DONE);
+        unit_send_copy(end(1), tag, 100);
     }
     unit_settle(&net);
     assert_int_equal(net.node[0].message_count, 3);
@@ -422,8 +420,7 @@ TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_again)
         unit_send_message(end(1), &send, 9, data, sizeof(data));
         unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
         assert_int_equal(send.done, 1);
-        assert_int_equal(net.node[0].message_count, before + 1);
-        unit_assert_message(&net.node[0], before, 9, sizeof(data), round);
+        unit_assert_last(&net.node[0], before + 1, 9, sizeof(data), round);
     }
     assert_works_both_ways();
 }

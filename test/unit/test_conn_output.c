@@ -52,8 +52,7 @@ static bool drop_every_third_data(struct unit_net *of, const struct net_frame *f
 TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full)
 {
     static uint8_t data[60000];
-    struct unit_send sends[4];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[4] = {0};
     unit_fill(data, sizeof(data), 9);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_every_third_data;
@@ -147,7 +146,7 @@ static void send_two_later(struct unit_send *send)
 {
     struct rawe_conn *conn = send->context;
     net.now_ns += UNIT_MS;
-    assert_int_equal(unit_copy_message(conn, 2, 50), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 2, 50);
     memset(&late_send, 0, sizeof(late_send));
     unit_send_message(conn, &late_send, 3, late_data, 1300);
 }
@@ -197,7 +196,6 @@ TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
     enum { COUNT = 200 };
     static uint8_t data[2000];
     static struct unit_send sends[COUNT];
-    memset(sends, 0, sizeof(sends));
     memset(seen_number, 0, sizeof(seen_number));
     unit_fill(data, sizeof(data), 1);
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
@@ -211,9 +209,7 @@ TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
     end(0)->queue.message_number = end(0)->queue.messages_open = UINT32_MAX - 30;
     end(1)->reassembly.next = UINT32_MAX - 30;
     net.filter = note_message_numbers;
-    for (unsigned i = 0; i < COUNT; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
-    }
+    unit_send_messages(end(0), sends, COUNT, data, sizeof(data));
     unit_settle(&net);
     assert_int_equal(net.filter_count, RAWE_REASSEMBLY_MESSAGES);
     net.filter = NULL;
@@ -231,7 +227,6 @@ TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
     enum { COUNT = 150 };
     static uint8_t data[2000];
     static struct unit_send sends[COUNT];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -261,7 +256,6 @@ TEST(rawe_conn_frame_next__frames_run_out)
     enum { COUNT = 40 };
     static uint8_t data[10000];
     static struct unit_send sends[2][COUNT];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
     unit_start_with(
         (struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX, .coalesce_from_frames = 64});
@@ -291,7 +285,6 @@ TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
     static uint8_t data[70][3000];
     static struct unit_send sends[70];
     struct unit_send blocked = {0};
-    memset(sends, 0, sizeof(sends));
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
@@ -317,8 +310,7 @@ TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
     unit_run(&net, 2 * UNIT_MS, 100 * UNIT_US);
     unit_close(&net, 0, RAWE_LANE_BULK); /* its frames are free again */
     finish();
-    assert_int_equal(blocked.done, 1);
-    assert_int_equal(blocked.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&blocked, 1, RAWE_STATUS_DONE);
     unsigned found = 0; /* among those of the other lane */
     for (unsigned i = 0; i < net.node[1].message_count; i++) {
         if (net.node[1].messages[i].tag == 99) {

@@ -110,8 +110,7 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
         memcpy(payload + at, tails[i], tail_bytes[i]);
         uint32_t next = end(1)->recvwin.acktr.next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
-        assert_int_equal(net.node[1].message_count, i + 1);
-        unit_assert_message(&net.node[1], i, 7, 12, i);
+        unit_assert_last(&net.node[1], i + 1, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
         assert_int_equal(end(1)->recvwin.acktr.next,
                          next + 1); /* sent again it would be no better */
@@ -154,7 +153,7 @@ static unsigned replies;
 static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     replies++;
-    assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
+    unit_send_copy(conn, (uint8_t)(tag + 100), 30);
 }
 
 TEST(rawe_conn_deliver__a_callback_replies)
@@ -224,7 +223,7 @@ TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE};
     connect_nodes();
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 1, 10);
     unit_wire_clear(&net);
     unsigned count = 0;
     for (unsigned i = 0; i < sizeof(types); i++) {
@@ -312,7 +311,7 @@ TEST(rawe_conn_receive__data_while_still_asking)
     rawe_conn_connect(end(1), net.now_ns);
     unit_settle(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 1, 10);
     unit_settle(&net);
     assert_int_equal(net.node[0].message_count, 1);
     unit_run(&net, UNIT_MS / 2, 20 * UNIT_US);
@@ -334,8 +333,7 @@ TEST(rawe_conn_receive__close_twice)
     assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
     unit_receive(&net, close);
     uint64_t dropped = counters(1)->dropped_connection;
-    unit_receive(&net, close);
-    net_frame_free(close);
+    unit_hand_over(&net, close);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(counters(1)->dropped_connection, dropped + 1);
 }
@@ -343,14 +341,11 @@ TEST(rawe_conn_receive__close_twice)
 TEST(rawe_conn_receive__close_with_sends_queued)
 {
     static uint8_t data[30000];
-    struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[3] = {0};
     unit_fill(data, sizeof(data), 2);
     connect_nodes();
     end(1)->peer_credit = 4;
-    for (unsigned i = 0; i < 3; i++) {
-        unit_send_message(end(1), &sends[i], (uint8_t)i, data, sizeof(data));
-    }
+    unit_send_messages(end(1), sends, 3, data, sizeof(data));
     unit_wire_clear(&net);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
@@ -385,8 +380,7 @@ TEST(rawe_conn_receive__close_and_a_done_that_sends_again)
     unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_int_equal(after_close.done, 1);
-    assert_int_equal(net.node[0].message_count, 1);
-    unit_assert_message(&net.node[0], 0, 6, sizeof(after_close_data), 8);
+    unit_assert_last(&net.node[0], 1, 6, sizeof(after_close_data), 8);
 }
 
 /** Hand node 1 a SEGMENT of message `number`. */
@@ -535,8 +529,7 @@ TEST(place__is_done_only_when_all_is_there)
         net.filter = drop_every_fifth;
         unit_send_put(end(0), &send, put_data, sizeof(put_data), index, key, 0);
         unit_run(&net, 200 * UNIT_MS, 50 * UNIT_US);
-        assert_int_equal(send.done, 1);
-        assert_int_equal(send.status, RAWE_STATUS_DONE);
+        unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
     }
 }
 
@@ -544,7 +537,7 @@ TEST(place__is_done_only_when_all_is_there)
 
 static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
+    unit_send_copy(conn, (uint8_t)(tag + 100), 30);
 }
 
 TEST(add_fragment__out_of_order)
@@ -577,8 +570,7 @@ TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
     assert_int_equal(counters(1)->frames_received, 6); /* sent again they were no better */
     assert_int_equal(net.node[1].message_count, 0);
     receive_segment(0, 100, 100, 200);
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 9, 200, 0);
+    unit_assert_last(&net.node[1], 1, 9, 200, 0);
 }
 
 TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
@@ -627,15 +619,12 @@ TEST(add_fragment__few_buffers_for_many_messages_with_losses)
     enum { COUNT = 60 };
     static uint8_t data[4000];
     static struct unit_send sends[COUNT];
-    memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 3);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 50);
     net.node[1].engine.reassembly_buffers.limit = 2;
     net.filter = drop_some;
-    for (unsigned i = 0; i < COUNT; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
-    }
+    unit_send_messages(end(0), sends, COUNT, data, sizeof(data));
     unit_run(&net, 500 * UNIT_MS, 50 * UNIT_US);
     net.filter = NULL;
     unit_run(&net, 500 * UNIT_MS, 100 * UNIT_US);

@@ -38,8 +38,7 @@ TEST(rawe_conn_send_copy__every_length)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unsigned count = 0;
     for (size_t len_bytes = 0; len_bytes <= net.config.copy_max_bytes; len_bytes++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)len_bytes, len_bytes),
-                         RAWE_STATUS_DONE);
+        unit_send_copy(end(0), (uint8_t)len_bytes, len_bytes);
         unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
         unit_assert_message(&net.node[1], count++, (uint8_t)len_bytes, len_bytes,
                             (uint8_t)len_bytes);
@@ -69,7 +68,7 @@ TEST(rawe_conn_send_copy__busy_behind_the_queue)
     assert_non_null(end(0)->queue.first);
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
     finish();
-    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 1);
 }
 
 TEST(rawe_conn_send_copy__busy_without_credit)
@@ -77,13 +76,13 @@ TEST(rawe_conn_send_copy__busy_without_credit)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 5;
     for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), 1, 1);
     }
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
     assert_int_equal(unit_wire_count(&net), 5);
     finish();
     assert_int_equal(net.node[1].message_count, 5);
-    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 1);
 }
 
 TEST(rawe_conn_send_copy__busy_without_a_frame)
@@ -100,7 +99,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
     finish();
     assert_int_equal(net.node[1].message_count, count);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
 }
 
 TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
@@ -108,7 +107,7 @@ TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
     unit_start_with((struct unit_options){.coalesce_from_frames = 8});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
-    assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 700);
     assert_int_equal(counters(0)->link_stalls, 1);
     assert_int_equal(counters(0)->frames_sent, 0);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY); /* not past the first */
@@ -118,8 +117,7 @@ TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
     assert_false(rawe_conn_drained(end(0)));
     net.node[0].link_room = UINT32_MAX;
     finish();
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 1, 700, 1);
+    unit_assert_last(&net.node[1], 1, 1, 700, 1);
     assert_int_equal(counters(0)->frames_sent, 1);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
@@ -138,10 +136,9 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
     assert_int_equal(counters(0)->messages_sent, 0);
     net.node[0].link_room = UINT32_MAX;
     unit_settle(&net);
-    assert_int_equal(unit_copy_message(end(0), 2, 700), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 2, 700);
     finish();
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 2, 700, 2);
+    unit_assert_last(&net.node[1], 1, 2, 700, 2);
 }
 
 /* rawe_conn_send */
@@ -199,8 +196,7 @@ TEST(rawe_conn_send__every_kind_of_length)
         /* What was copied is complete at once, what is referred to when the peer has it. */
         assert_int_equal(send.done, lengths[i] <= copy);
         finish();
-        assert_int_equal(send.done, 1);
-        assert_int_equal(send.status, RAWE_STATUS_DONE);
+        unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
         unit_assert_message(&net.node[1], i, (uint8_t)i, lengths[i], 2);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
@@ -306,10 +302,7 @@ TEST(rawe_conn_send__has_failed)
     assert_int_equal(sends[1].done + sends[2].done, 0);
     rawe_engine_defer_end(&net.node[0].engine);
     rawe_engine_deliver_deferred(&net.node[0].engine);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(sends, 3, RAWE_STATUS_FAILED);
 }
 
 /** A callback gives a later time than its round began with; what follows must not look older. */

@@ -70,8 +70,7 @@ static void assert_delivered(void)
     assert_int_equal(net.node[1].message_count, send_count);
     for (unsigned i = 0; i < send_count; i++) {
         unit_assert_message(&net.node[1], i, (uint8_t)i, lengths[i], 5);
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
     }
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_length, 0);
 }
@@ -272,8 +271,6 @@ TEST(coalesces__puts_too)
     uint32_t index;
     uint64_t key;
     connect_busy();
-    memset(puts, 0, sizeof(puts));
-    memset(memory, 0, sizeof(memory));
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
                                      RAWE_ACCESS_WRITE));
     for (unsigned i = 0; i < 5; i++) {
@@ -286,9 +283,7 @@ TEST(coalesces__puts_too)
         unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
     }
     finish();
-    for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(puts[i].done, 1);
-    }
+    unit_assert_sent(puts, 20, RAWE_STATUS_DONE);
     assert_memory_equal(memory, data, sizeof(memory));
     assert_delivered();
 }
@@ -302,8 +297,7 @@ TEST(coalesces__closed_with_something_coalesced)
     assert_int_equal(end(0)->queue.bytes, 6000);
     unit_close(&net, 0, RAWE_LANE_BULK);
     for (unsigned i = first; i < send_count; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_FAILED);
     }
 }
 
@@ -337,8 +331,7 @@ TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
     net.node[0].link_room = UINT32_MAX;
     flush();
     for (unsigned i = send_count - 3; i < send_count; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
     }
     finish();
     assert_delivered();
@@ -361,8 +354,7 @@ TEST(coalesces__peer_restarts)
     assert_int_equal(net.node[1].message_count, before + 4);
     assert_int_equal(sends[begun - 1].status, RAWE_STATUS_FAILED);
     for (unsigned i = begun; i < send_count; i++) { /* those of which nothing had left */
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
         unit_assert_message(&net.node[1], before + i - begun, (uint8_t)i, 3000, 5);
     }
 }

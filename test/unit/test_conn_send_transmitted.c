@@ -89,8 +89,7 @@ static void assert_delivered(unsigned count, size_t len_bytes)
     for (unsigned i = 0; i < count; i++) {
         uint8_t tag = net.node[1].messages[i].tag;
         unit_assert_message(&net.node[1], i, tag, len_bytes, tag);
-        assert_int_equal(sends[tag].done, 1);
-        assert_int_equal(sends[tag].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[tag], 1, RAWE_STATUS_DONE);
     }
 }
 

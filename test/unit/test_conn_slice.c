@@ -61,8 +61,7 @@ static void assert_arrived(unsigned count, size_t len_bytes)
         const struct unit_message *message = &net.node[1].messages[i];
         assert_int_equal(message->len_bytes, len_bytes);
         assert_memory_equal(message->data, data + message->tag, len_bytes);
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
     }
 }
 
@@ -215,8 +214,7 @@ TEST(rawe_conn_take_slice__from_inside_a_callback)
     receive_part(sequence, frame, 0, HALF_BYTES);
     receive_part(sequence, frame, HALF_BYTES, HALF_BYTES);
     assert_int_equal(counters(1)->dropped_length, 0);
-    assert_int_equal(net.node[1].message_count, 2);
-    unit_assert_message(&net.node[1], 1, 1, MESSAGE_BYTES, 1);
+    unit_assert_last(&net.node[1], 2, 1, MESSAGE_BYTES, 1);
 }
 
 TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten)

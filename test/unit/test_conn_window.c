@@ -26,14 +26,11 @@ static const struct unit_fixture with_unit = {unit_set_up, unit_tear_down};
 TEST_WITH(with_unit, rawe_conn_window_full__bounds_what_is_not_acknowledged)
 {
     static uint8_t large[65536];
-    struct unit_send sends[8];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[8] = {0};
     unit_fill(large, sizeof(large), 1);
     unit_connect(&net, RAWE_LANE_BULK);
     net.filter = drop_first; /* frame 0, each time it is sent */
-    for (unsigned i = 0; i < 8; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, large, sizeof(large));
-    }
+    unit_send_messages(end(0), sends, 8, large, sizeof(large));
     for (unsigned i = 0; i < 200; i++) {
         unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
         assert_true(end(0)->sendwin.next - end(0)->sendwin.una <= net.config.window_frames);
@@ -42,9 +39,7 @@ TEST_WITH(with_unit, rawe_conn_window_full__bounds_what_is_not_acknowledged)
     assert_int_equal(end(0)->sendwin.next, net.config.window_frames);
     net.filter = NULL;
     finish();
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
+    unit_assert_sent(sends, 8, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].message_count, 8);
 }
 
@@ -80,7 +75,6 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
 {
     static uint8_t large[60000];
     static struct unit_send sends[2];
-    memset(sends, 0, sizeof(sends));
     unit_start_with((struct unit_options){.window_frames = 256, .batch_frames = 16});
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &sends[0], 1, large, sizeof(large));
@@ -100,7 +94,6 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
 {
     static uint8_t some[3000];
     static struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
     for (unsigned i = 0; i < 3; i++) {
@@ -111,9 +104,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     rawe_engine_flush(engine(0), net.now_ns);
     assert_int_equal(unit_wire_count(&net), 9);
     unit_settle(&net); /* no time has passed */
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
     /* And not with what comes then. */
     sends[0].done = 0;
@@ -127,7 +118,6 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_it_with_one_that_is_cop
 {
     static uint8_t some[3000];
     static struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
     unit_start_with((struct unit_options){.coalesce_from_frames = 4});
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;

@@ -25,8 +25,7 @@ static uint32_t bit_by_bit(const uint8_t *bytes, size_t len_bytes)
 
 TEST(rawe_crc32c__vectors_of_the_standard)
 {
-    uint8_t bytes[32];
-    memset(bytes, 0, sizeof(bytes));
+    uint8_t bytes[32] = {0};
     assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x8A9136AA);
     memset(bytes, 0xFF, sizeof(bytes));
     assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x62A8AB43);

@@ -240,7 +240,6 @@ TEST(rawe_credit_review__misses_no_sender)
     uint64_t now_ns = 1, random = 1;
     unsigned outdated = 0, saved = 0;
     rawe_credit_init(&credit, 40, 512, now_ns);
-    memset(members, 0, sizeof(members));
     for (unsigned i = 0; i < MEMBERS; i++) {
         rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
     }

@@ -30,7 +30,7 @@ static struct rawe_conn *other;
 /** Sends, flushes and defers again: what was kept must still come once, in order. */
 static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    assert_int_equal(unit_copy_message(conn, tag, 10), RAWE_STATUS_DONE);
+    unit_send_copy(conn, tag, 10);
     rawe_engine_flush(&node->engine, net.now_ns);
     if (tag % 4 == 1) {
         rawe_engine_deliver_deferred(&node->engine);
@@ -63,7 +63,6 @@ TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery)
     static struct unit_send sends[30];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
-    memset(sends, 0, sizeof(sends));
     for (unsigned i = 0; i < 30; i++) {
         if (i % 3 == 0) {
             rawe_engine_defer_begin(engine(1));
@@ -126,7 +125,7 @@ TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
 TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken)
 {
     connect_and_defer();
-    assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 7, 100);
     struct net_frame *frame = unit_wire_take(&net);
     unit_allocations_left = 0;
     unit_receive(&net, frame);
@@ -138,8 +137,7 @@ TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken)
     run(5 * UNIT_MS); /* it is sent again */
     assert_true(rawe_conn_drained(end(0)));
     resume(1);
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 7, 100, 7);
+    unit_assert_last(&net.node[1], 1, 7, 100, 7);
 }
 
 /** There is memory for buffers of messages from now on, even when none is left for keeping them. */
@@ -227,7 +225,7 @@ TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept)
     connect_and_defer();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 6; i++) { /* by turns, the last of all for the one that stays */
-        assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
+        unit_send_copy(express, 100, 50);
         memset(&sends[i], 0, sizeof(sends[i]));
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 3000);
         run(UNIT_MS);
@@ -249,7 +247,7 @@ TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered)
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     send_messages(sends, 1, 3000);
     run(UNIT_MS);
-    assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
+    unit_send_copy(express, 100, 50);
     run(UNIT_MS);
     other = net.node[1].conn[RAWE_LANE_EXPRESS];
     net.node[1].on_deliver = deliver_and_go_on;
@@ -288,10 +286,7 @@ TEST(rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes)
     }
     assert_true(engine(1)->deferral.fragments_wait);
     run(UNIT_MS);
-    for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 4, RAWE_STATUS_DONE);
     unit_close(&net, 0, RAWE_LANE_BULK);
     run(UNIT_MS);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);

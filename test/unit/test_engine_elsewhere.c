@@ -20,14 +20,14 @@ TEST(elsewhere__is_deferred_with_the_engine_that_receives)
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);
     rawe_engine_defer_begin(receiver);
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     rails_settle();
     rawe_engine_defer_end(receiver);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     assert_false(owner->deferral.active);
     assert_true(rawe_engine_has_deferred(owner));
     /* What comes next is delivered behind it. */
-    assert_int_equal(unit_copy_message(conn, 4, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 4, 100);
     rails_settle();
     assert_int_equal(rails.host[1].inbox.message_count, 2);
     assert_int_equal(rails.host[1].inbox.messages[0].tag, 3);
@@ -39,7 +39,6 @@ TEST(elsewhere__so_is_the_end_of_a_life)
 {
     static struct unit_send send;
     static uint8_t data[100];
-    memset(&send, 0, sizeof(send));
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
@@ -57,8 +56,7 @@ TEST(elsewhere__so_is_the_end_of_a_life)
     assert_false(owner->deferral.active);
     rawe_engine_deliver_deferred(owner);
     assert_int_equal(rails.host[1].lost_calls, 1);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
 }
 
 /** Engines defer separately, although they share the table of connections. */
@@ -67,7 +65,6 @@ TEST(elsewhere__not_what_another_engine_has_deferred)
     static struct unit_send sends[2][3];
     static uint8_t data[3000];
     struct rawe_engine *engines[2];
-    memset(sends, 0, sizeof(sends));
     for (unsigned rail = 0; rail < 2; rail++) {
         rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
         engines[rail] = &rails.host[1].nic[rail].engine;
@@ -119,7 +116,7 @@ TEST(elsewhere__time_does_not_go_back)
     /* A callback of the round that receives has sent something, at a time it has read itself. */
     uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
     owner->now_ns = later_ns;
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     rails_receive(rails.wire);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_true(owner->now_ns == later_ns);
@@ -183,7 +180,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_probe_by_a_route_that_is_not_know
 {
     struct rawe_conn *conn = connect_lane();
     rails_cut(0);
-    assert_int_equal(unit_copy_message(conn, 7, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 7, 100);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
@@ -198,7 +195,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
     struct rawe_conn *conn = connect_lane();
     rails.host[1].refuses = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    assert_int_equal(unit_copy_message(conn, 7, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 7, 100);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_not_equal(probes, 0);
     assert_int_equal(rails.host[1].unknown_calls, probes);

@@ -183,7 +183,7 @@ TEST(rawe_failover_silent__blames_the_route_that_is_used)
     assert_int_equal(used(0), 1);
     answers[1] = false;
     rails_cut(1);
-    assert_int_equal(unit_copy_message(rails_conn(0, 0, EXPRESS), 1, 100), RAWE_STATUS_DONE);
+    unit_send_copy(rails_conn(0, 0, EXPRESS), 1, 100);
     pass(200 * UNIT_MS);
     assert_true(down(1));
     assert_int_equal(used(0), 2);
@@ -207,7 +207,7 @@ TEST(rawe_failover_silent__reported_in_finalize)
     rails.host[0].on_silent = heed_silence;
     answers[1] = false;
     rails_cut(1);
-    assert_int_equal(unit_copy_message(rails_conn(0, 1, EXPRESS), 1, 100), RAWE_STATUS_DONE);
+    unit_send_copy(rails_conn(0, 1, EXPRESS), 1, 100);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rawe_engine_finalizing(rails_peer(0, rail)->engine);
     }
@@ -223,7 +223,7 @@ TEST(rawe_failover_silent__over_when_the_connection_is_heard)
     rails.host[0].on_silent = heed_silence;
     answers[1] = false;
     rails_cut(1);
-    assert_int_equal(unit_copy_message(rails_conn(0, 1, EXPRESS), 1, 100), RAWE_STATUS_DONE);
+    unit_send_copy(rails_conn(0, 1, EXPRESS), 1, 100);
     pass(20 * UNIT_MS);
     assert_true(rawe_failover_pending(&failover));
     rails.cut[1] = false;

@@ -34,17 +34,12 @@ void resume(unsigned node)
 void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
 {
     memset(sends, 0, count * sizeof(*sends));
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
-    }
+    unit_send_messages(end(0), sends, count, data, len_bytes);
 }
 
 void assert_delivered_in_order(unsigned count, size_t len_bytes)
 {
-    assert_int_equal(net.node[1].message_count, count);
-    for (unsigned i = 0; i < count; i++) {
-        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
-    }
+    unit_assert_messages(&net.node[1], count, len_bytes, 7);
     assert_int_equal(engine(1)->counters.messages_received, count);
     assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
 }

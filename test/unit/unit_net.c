@@ -363,12 +363,23 @@ void unit_receive(struct unit_net *net, const struct net_frame *frame)
     }
 }
 
-void unit_receive_next(struct unit_net *net)
+void unit_hand_over(struct unit_net *net, struct net_frame *frame)
 {
-    struct net_frame *frame = unit_wire_take(net);
-    assert_non_null(frame);
     unit_receive(net, frame);
     net_frame_free(frame);
+}
+
+void unit_receive_next(struct unit_net *net)
+{
+    assert_non_null(net->wire);
+    unit_hand_over(net, unit_wire_take(net));
+}
+
+void unit_receive_all(struct unit_net *net)
+{
+    while (net->wire != NULL) {
+        unit_receive_next(net);
+    }
 }
 
 void unit_frame_encode(struct net_frame *frame)
@@ -405,9 +416,16 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
 void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
                          struct rawe_header header, const void *payload, size_t payload_bytes)
 {
-    struct net_frame *frame = unit_forge(net, from, lane, header, payload, payload_bytes);
-    unit_receive(net, frame);
-    net_frame_free(frame);
+    unit_hand_over(net, unit_forge(net, from, lane, header, payload, payload_bytes));
+}
+
+struct unit_memory unit_register_memory(struct unit_net *net, unsigned node, void *memory,
+                                        size_t len_bytes, unsigned access)
+{
+    struct unit_memory known;
+    assert_true(rawe_handle_register(&net->node[node].handles, memory, len_bytes, &known.index,
+                                     &known.key, access));
+    return known;
 }
 
 void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane)
@@ -418,8 +436,7 @@ void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane l
     struct net_frame *close = unit_forge(net, node, lane, header, NULL, 0);
     unit_close(net, node, lane);
     unit_wire_clear(net);
-    unit_receive(net, close);
-    net_frame_free(close);
+    unit_hand_over(net, close);
 }
 
 /* Messages. */
@@ -474,6 +491,22 @@ void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, s
     rawe_conn_send(conn, &send->send, node->net->now_ns);
 }
 
+void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigned count, void *data,
+                        size_t len_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_message(conn, &sends[i], (uint8_t)i, data, len_bytes);
+    }
+}
+
+void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status)
+{
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, status);
+    }
+}
+
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes)
 {
     uint8_t *data = malloc(len_bytes + 1);
@@ -485,6 +518,18 @@ enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t l
                                                   len_bytes - first_bytes, node->net->now_ns);
     free(data);
     return status;
+}
+
+void unit_send_copy(struct rawe_conn *conn, uint8_t tag, size_t len_bytes)
+{
+    assert_int_equal(unit_copy_message(conn, tag, len_bytes), RAWE_STATUS_DONE);
+}
+
+void unit_send_copies(struct rawe_conn *conn, unsigned count, size_t len_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_copy(conn, (uint8_t)i, len_bytes);
+    }
 }
 
 void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
@@ -510,6 +555,22 @@ void unit_note_message(struct unit_node *node, uint8_t tag, const uint8_t *data,
     assert_non_null(message->data);
     if (len_bytes != 0) {
         memcpy(message->data, data, len_bytes);
+    }
+}
+
+void unit_assert_last(const struct unit_node *node, unsigned count, uint8_t tag, size_t len_bytes,
+                      unsigned seed)
+{
+    assert_int_equal(node->message_count, count);
+    unit_assert_message(node, count - 1, tag, len_bytes, seed);
+}
+
+void unit_assert_messages(const struct unit_node *node, unsigned count, size_t len_bytes,
+                          unsigned seed)
+{
+    assert_int_equal(node->message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        unit_assert_message(node, i, (uint8_t)i, len_bytes, seed);
     }
 }
 

@@ -120,8 +120,12 @@ unsigned unit_wire_count(const struct unit_net *net);
 void unit_wire_clear(struct unit_net *net);
 /** Hand a frame over now, without a flush; it stays the caller's. */
 void unit_receive(struct unit_net *net, const struct net_frame *frame);
+/** The same; the frame is freed. */
+void unit_hand_over(struct unit_net *net, struct net_frame *frame);
 /** Hand the first frame on the wire over now, without a flush. There has to be one. */
 void unit_receive_next(struct unit_net *net);
+/** The same with all frames, and those that they cause. */
+void unit_receive_all(struct unit_net *net);
 
 /**
  * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
@@ -130,6 +134,15 @@ void unit_receive_next(struct unit_net *net);
  */
 struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
                              struct rawe_header header, const void *payload, size_t payload_bytes);
+/** Memory that peers may access, and what they address it by. */
+struct unit_memory {
+    uint32_t index;
+    uint64_t key;
+};
+/** Register memory of a node, for `access`: bits of RAWE_ACCESS_. */
+struct unit_memory unit_register_memory(struct unit_net *net, unsigned node, void *memory,
+                                        size_t len_bytes, unsigned access);
+
 /** Forge a frame and hand it over now, without a flush. */
 void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
                          struct rawe_header header, const void *payload, size_t payload_bytes);
@@ -162,13 +175,28 @@ void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t t
                        size_t len_bytes);
 void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
                    uint32_t index, uint64_t key, uint64_t offset);
+/** Send `count` of them, all of the same data, and with their number as tag. */
+void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigned count, void *data,
+                        size_t len_bytes);
+/** Each has been completed with this status. */
+void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status);
 /** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
+/** The same; the engine has to take it. */
+void unit_send_copy(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
+/** Send `count` of them, with their number as tag. */
+void unit_send_copies(struct rawe_conn *conn, unsigned count, size_t len_bytes);
 /** Note a message that a node gets. */
 void unit_note_message(struct unit_node *node, uint8_t tag, const uint8_t *data, size_t len_bytes);
 /** Message `index` that `node` got is as unit_fill(seed) made it. */
 void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
                          size_t len_bytes, unsigned seed);
+/** `node` got `count` messages, and the last one is like that. */
+void unit_assert_last(const struct unit_node *node, unsigned count, uint8_t tag, size_t len_bytes,
+                      unsigned seed);
+/** `node` got `count` messages, with their number as tag, in this order. */
+void unit_assert_messages(const struct unit_node *node, unsigned count, size_t len_bytes,
+                          unsigned seed);
 /** Forget all that were noted. */
 void unit_forget_messages(struct unit_node *node);
 

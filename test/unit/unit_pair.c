@@ -97,8 +97,7 @@ void assert_works_both_ways(void)
         unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
         unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
         assert_int_equal(small.done, 1);
-        assert_int_equal(large.done, 1);
-        assert_int_equal(large.status, RAWE_STATUS_DONE);
+        unit_assert_sent(&large, 1, RAWE_STATUS_DONE);
         assert_true(rawe_conn_drained(end(from)));
     }
 }
