@@ -44,6 +44,19 @@ static void doom(uint32_t sequence)
     net.filter = drop_doomed_once;
 }
 
+/** Send messages of one frame; those whose bit is set in `lost` do not arrive the first time. */
+static void send_numbered(unsigned count, uint64_t lost)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if ((lost >> i & 1) != 0) {
+            doom(end(0)->sendwin.next + i);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_copy(end(0), (uint8_t)i, 10 + i);
+    }
+}
+
 /** An open connection on which `count` messages of one frame are in flight, none handed over. */
 static void in_flight(unsigned count)
 {
@@ -51,9 +64,7 @@ static void in_flight(unsigned count)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
     end(0)->peer_credit = 64;
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-    }
+    send_numbered(count, 0);
     assert_int_equal(unit_wire_count(&net), count);
 }
 
@@ -128,14 +139,11 @@ TEST(acknowledged__nothing_is_owed_once_all_is_acknowledged)
 TEST(acknowledged__completes_sends_in_order)
 {
     static uint8_t data[1400];
-    struct unit_send sends[6];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[6] = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 10;
     net.filter = drop_all;
-    for (unsigned i = 0; i < 6; i++) {
-        unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
-    }
+    unit_send_messages(end(0), sends, 6, data, sizeof(data));
     acknowledge(3, NULL, 0);
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(sends[i].done, i < 3);
@@ -172,14 +180,14 @@ TEST(acknowledged__no_rtt_sample_from_a_resent_frame)
 {
     in_flight(0);
     doom(end(0)->sendwin.next);
-    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 0, 10);
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
     assert_true(end(0)->rtt.smoothed_ns == 0);
     /* But the probe's: what comes back later than that may be evidence. */
     assert_true(end(0)->rtt.minimum_ns < UNIT_S);
     assert_int_equal(round_trips_counted(), 0);
-    assert_int_equal(unit_copy_message(end(0), 1, 11), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 11);
     finish();
     /* Nothing but the delayed acknowledgement took time on this wire. */
     assert_in_range(end(0)->rtt.smoothed_ns, net.config.ack_delay_ns,
@@ -195,7 +203,7 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 {
     in_flight(0);
     net.node[1].paused = true;
-    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 0, 10);
     while (counters(0)->probes_sent == 0) {
         unit_run(&net, 10 * UNIT_US, 10 * UNIT_US);
     }
@@ -212,7 +220,7 @@ TEST(acknowledged__one_message_at_a_time_does_not_raise_the_window)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t window = end(0)->cc.window;
     for (unsigned i = 0; i < 500; i++) {
-        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), 1, 10);
         finish();
     }
     assert_int_equal(end(0)->cc.window, window);
@@ -223,7 +231,7 @@ TEST(acknowledged__lost_acknowledgements_are_made_good)
 {
     in_flight(0);
     for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), (uint8_t)i, 10 + i);
         net.filter = i % 4 == 3 ? NULL : drop_all;
         unit_step(&net);
         rawe_engine_advance(&net.node[1].engine, net.now_ns += 100 * UNIT_US);
@@ -240,10 +248,7 @@ TEST(acknowledged__lost_acknowledgements_are_made_good)
 TEST(rawe_conn_detect_losses__one_frame_of_many)
 {
     in_flight(0);
-    doom(end(0)->sendwin.next + 4);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-    }
+    send_numbered(20, 1u << 4);
     unit_run(&net, 60 * UNIT_US, 20 * UNIT_US);
     assert_int_equal(counters(0)->frames_resent, 0); /* it may still come */
     finish();
@@ -258,30 +263,27 @@ TEST(rawe_conn_detect_losses__one_frame_of_many)
     assert_int_equal(counters(0)->congestion_events, 1);
 }
 
+/** Of ten frames those whose bit is set are lost: each of them, and no other, is sent again once. */
+static void lose_of_ten(unsigned lost)
+{
+    in_flight(0);
+    unsigned before = net.node[1].message_count;
+    uint64_t resent = counters(0)->frames_resent;
+    send_numbered(10, lost);
+    finish();
+    assert_int_equal(net.node[1].message_count, before + 10);
+    assert_int_equal(counters(0)->frames_resent - resent, __builtin_popcount(lost));
+    assert_int_equal(counters(1)->duplicates, 0);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    net.filter = NULL;
+}
+
 TEST(rawe_conn_detect_losses__any_set_of_frames)
 {
     for (unsigned pattern = 1; pattern < 1024; pattern += 37) {
-        in_flight(0);
-        unsigned lost = 0;
-        for (unsigned i = 0; i < 10; i++) {
-            if ((pattern >> i & 1) != 0) {
-                doom(end(0)->sendwin.next + i);
-                lost++;
-            }
-        }
-        unsigned before = net.node[1].message_count;
-        uint64_t resent = counters(0)->frames_resent;
-        for (unsigned i = 0; i < 10; i++) {
-            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-        }
-        finish();
-        assert_int_equal(net.node[1].message_count, before + 10);
-        assert_int_equal(counters(0)->frames_resent - resent, lost);
-        assert_int_equal(counters(1)->duplicates, 0);
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
-        net.filter = NULL;
+        lose_of_ten(pattern);
     }
 }
 
@@ -291,9 +293,7 @@ TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again)
     for (unsigned i = 0; i < 5; i++) {
         doom(end(0)->sendwin.next + 1);
     }
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-    }
+    send_numbered(10, 0);
     finish();
     assert_all_arrived(10);
     assert_int_equal(counters(0)->frames_resent, 5);
@@ -315,28 +315,14 @@ TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss)
 
 TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe)
 {
+    unsigned lost = 0;
     for (unsigned tail = 1; tail <= 10; tail++) {
-        in_flight(0);
-        for (unsigned i = 10 - tail; i < 10; i++) {
-            doom(end(0)->sendwin.next + i);
-        }
-        uint64_t resent = counters(0)->frames_resent, probes = counters(0)->probes_sent;
-        unsigned before = net.node[1].message_count;
-        for (unsigned i = 0; i < 10; i++) {
-            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-        }
-        finish();
-        assert_int_equal(net.node[1].message_count, before + 10);
-        assert_int_equal(counters(0)->frames_resent - resent, tail);
-        assert_int_equal(counters(0)->probes_sent - probes, 1);
-        assert_int_equal(counters(0)->probes_answered - probes, 1);
+        lose_of_ten(0x3FFu << (10 - tail) & 0x3FF);
+        lost += tail;
+        assert_int_equal(counters(0)->probes_sent, tail);
+        assert_int_equal(counters(0)->probes_answered, tail);
         assert_int_equal(counters(0)->losses_overtaken, 0);
-        assert_int_equal(counters(0)->losses_probed - resent, tail);
-        assert_int_equal(counters(1)->duplicates, 0);
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
-        net.filter = NULL;
+        assert_int_equal(counters(0)->losses_probed, lost);
     }
 }
 
@@ -351,8 +337,7 @@ TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
     }
     struct net_frame *first = unit_wire_take(&net);
     unit_wire_clear(&net);
-    unit_receive(&net, first);
-    net_frame_free(first);
+    unit_hand_over(&net, first);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     struct net_frame *answer = unit_wire_take(&net);
     assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
@@ -450,11 +435,11 @@ TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence)
     net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns =
         60 * UNIT_S;
     /* A round trip is known, so that probes begin early. */
-    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 0, 10);
     finish();
     net.node[1].paused = true;
     for (unsigned i = 1; i < 40; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), (uint8_t)i, 10 + i);
     }
     unit_run(&net, 10 * UNIT_S, UNIT_MS);
     assert_true(counters(0)->probes_sent > 50);
@@ -476,10 +461,7 @@ TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame)
     net.node[1].paused = false;
     /* One frame a turn, each acknowledged before the next is read. */
     for (unsigned turns = 0; turns < 10000 && net.node[1].message_count < 30; turns++) {
-        struct net_frame *frame = unit_wire_take(&net);
-        assert_non_null(frame);
-        unit_receive(&net, frame);
-        net_frame_free(frame);
+        unit_receive_next(&net);
         net.now_ns += 150 * UNIT_US;
         for (unsigned i = 0; i < 2; i++) {
             rawe_engine_advance(&net.node[i].engine, net.now_ns);
@@ -488,10 +470,9 @@ TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame)
         /* What node 1 sends comes at once, what node 0 sends waits behind the rest. */
         unsigned count = unit_wire_count(&net);
         while (count-- > 0) {
-            frame = unit_wire_take(&net);
+            struct net_frame *frame = unit_wire_take(&net);
             if (frame->to == 0) {
-                unit_receive(&net, frame);
-                net_frame_free(frame);
+                unit_hand_over(&net, frame);
             } else {
                 unit_wire_put(&net, frame);
             }
@@ -505,12 +486,7 @@ TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame)
 TEST(rawe_conn_detect_losses__reduces_once_for_a_burst)
 {
     in_flight(0);
-    for (unsigned i = 0; i < 20; i += 2) {
-        doom(end(0)->sendwin.next + i);
-    }
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-    }
+    send_numbered(40, 0x55555);
     finish();
     assert_all_arrived(40);
     assert_int_equal(counters(0)->congestion_events, 1);
@@ -524,9 +500,7 @@ TEST(rawe_conn_detect_losses__reduces_again_when_what_was_sent_again_is_lost)
     in_flight(0);
     doom(end(0)->sendwin.next); /* the first time it is sent ... */
     doom(end(0)->sendwin.next); /* ... and the second */
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
-    }
+    send_numbered(40, 0);
     finish();
     assert_all_arrived(40);
     assert_int_equal(counters(0)->frames_resent, 2);

@@ -18,23 +18,31 @@
 
 /** The source, and node 1's memory that PUTs go to. */
 static uint8_t batch_data[BATCH_DATA_BYTES], batch_memory[BATCH_DATA_BYTES];
-static uint32_t batch_handle_index;
-static uint64_t batch_handle_key;
+static struct unit_memory batch_handle;
 
 /** Open the lane, with batches of at most that many frames, and register node 1's memory. */
 static void batch_connect(unsigned frames_max)
 {
     unit_use_batches(&net, frames_max);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, batch_memory, sizeof(batch_memory),
-                                     &batch_handle_index, &batch_handle_key, RAWE_ACCESS_WRITE));
+    batch_handle =
+        unit_register_memory(&net, 1, batch_memory, sizeof(batch_memory), RAWE_ACCESS_WRITE);
     memset(batch_memory, 0, sizeof(batch_memory));
 }
 
 /** Begin to PUT that much of `batch_data`. */
 static void batch_begin_put(struct unit_send *send, size_t len_bytes)
 {
-    unit_send_put(end(0), send, batch_data, len_bytes, batch_handle_index, batch_handle_key, 0);
+    unit_send_put(end(0), send, batch_data, len_bytes, batch_handle.index, batch_handle.key, 0);
+}
+
+static void batch_end_put(const struct unit_send *send, size_t len_bytes)
+{
+    for (unsigned i = 0; i < 4000 && send->done == 0; i++) {
+        unit_run(&net, 250 * UNIT_US, 50 * UNIT_US);
+    }
+    unit_assert_sent(send, 1, RAWE_STATUS_DONE);
+    assert_memory_equal(batch_memory, batch_data, len_bytes);
 }
 
 /** PUT `len_bytes` of new content and wait until it is done. */
@@ -43,12 +51,7 @@ static void batch_put(size_t len_bytes, unsigned seed)
     struct unit_send send = {0};
     unit_fill(batch_data, len_bytes, seed);
     batch_begin_put(&send, len_bytes);
-    for (unsigned i = 0; i < 4000 && send.done == 0; i++) {
-        unit_run(&net, 250 * UNIT_US, 50 * UNIT_US);
-    }
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
-    assert_memory_equal(batch_memory, batch_data, len_bytes);
+    batch_end_put(&send, len_bytes);
 }
 
 FIXTURE(unit_set_up_wide, unit_tear_down);
@@ -93,15 +96,14 @@ TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
 
 TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
 {
-    struct unit_send sends[40];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[40] = {0};
     batch_connect(16);
     batch_put(VALIDATING_BYTES, 1);
     unit_fill(batch_data, sizeof(batch_data), 9);
     /* Scattered pieces: a batch over two of them would be placed wrongly. */
     for (unsigned i = 0; i < 40; i++) {
-        unit_send_put(end(0), &sends[i], batch_data + i * 7000, 3000 + i, batch_handle_index,
-                      batch_handle_key, (39 - i) * 7000);
+        unit_send_put(end(0), &sends[i], batch_data + i * 7000, 3000 + i, batch_handle.index,
+                      batch_handle.key, (39 - i) * 7000);
     }
     finish();
     for (unsigned i = 0; i < 40; i++) {
@@ -112,8 +114,7 @@ TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
 
 TEST(rawe_conn_batch_transmit__long_messages)
 {
-    struct unit_send sends[100];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[100] = {0};
     batch_connect(16);
     unit_fill(batch_data, sizeof(batch_data), 4);
     for (unsigned i = 0; i < 100; i++) {
@@ -146,8 +147,7 @@ TEST(rawe_conn_batch_transmit__losses_inside_batches)
         unsigned before = net.node[1].message_count;
         unit_send_message(end(0), &send, 1, batch_data, 50000);
         finish();
-        assert_int_equal(net.node[1].message_count, before + 1);
-        unit_assert_message(&net.node[1], before, 1, 50000, i);
+        unit_assert_last(&net.node[1], before + 1, 1, 50000, i);
     }
     assert_true(counters(0)->frames_resent > 0);
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_handle, 0);
@@ -163,9 +163,7 @@ TEST(rawe_conn_batch_transmit__link_full_at_every_place)
         net.node[0].link_room = room;
         batch_begin_put(&send, 60000);
         net.node[0].link_room = UINT32_MAX;
-        finish();
-        assert_int_equal(send.done, 1);
-        assert_memory_equal(batch_memory, batch_data, 60000);
+        batch_end_put(&send, 60000);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(counters(1)->duplicates, 0);
@@ -175,15 +173,12 @@ TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
 {
     static uint8_t shorts[60];
     static struct unit_send many[40];
-    memset(many, 0, sizeof(many));
     unit_start_with((struct unit_options){
         .payload_max_bytes = 512, .coalesce_from_frames = 1, .batch_frames = 10});
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(shorts, sizeof(shorts), 1);
     /* All wait for validation; each frame's length is checked. */
-    for (unsigned i = 0; i < 40; i++) {
-        unit_send_message(conn, &many[i], (uint8_t)i, shorts, sizeof(shorts));
-    }
+    unit_send_messages(conn, many, 40, shorts, sizeof(shorts));
     unit_settle(&net);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(net.node[1].message_count, 40);
@@ -264,9 +259,7 @@ static void send_and_end(bool plain)
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(sends[0].done, 1);
     unit_send_message(end(1), &sends[1], 1, batch_data, 3000);
-    while (unit_wire_count(&net) != 0) {
-        unit_receive_next(&net);
-    }
+    unit_receive_all(&net);
     if (plain) {
         end(0)->batch = RAWE_BATCH_INVALID;
     }
@@ -326,8 +319,7 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
 
 TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
 {
-    struct unit_send sends[9];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[9] = {0};
     batch_connect(10);
     unit_fill(batch_data, sizeof(batch_data), 1);
     for (unsigned i = 0; i < 9; i++) {
@@ -341,8 +333,7 @@ TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
 
 TEST(rawe_conn_batch_validate__what_follows_a_short_message_waits_for_it)
 {
-    struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[3] = {0};
     batch_connect(10);
     unit_fill(batch_data, sizeof(batch_data), 1);
     unit_send_message(end(0), &sends[0], 1, batch_data, 3000);
@@ -356,28 +347,19 @@ TEST(rawe_conn_batch_validate__what_follows_a_short_message_waits_for_it)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-TEST(rawe_conn_batch_validate__not_on_the_express_lane)
+TEST(rawe_conn_batch_validate__not_on_the_express_lane_nor_without_a_link_that_can)
 {
-    struct unit_send send = {0};
-    unit_use_batches(&net, 10);
-    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_fill(batch_data, 20000, 1);
-    unit_send_message(express, &send, 1, batch_data, 20000);
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(express->batch, RAWE_BATCH_UNVALIDATED);
-    assert_int_equal(net.batch_number, 0);
-}
-
-TEST(rawe_conn_batch_validate__not_without_a_link_that_can)
-{
-    struct unit_send send = {0};
-    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(batch_data, 20000, 1);
-    unit_send_message(bulk, &send, 1, batch_data, 20000);
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(bulk->batch, RAWE_BATCH_UNVALIDATED);
+    for (enum rawe_lane lane = 0; lane < RAWE_LANES; lane++) {
+        struct unit_send send = {0};
+        struct rawe_conn *conn = unit_connect(&net, lane == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
+        unit_fill(batch_data, 20000, 1);
+        unit_send_message(conn, &send, 1, batch_data, 20000);
+        unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+        assert_int_equal(send.done, 1);
+        assert_int_equal(conn->batch, RAWE_BATCH_UNVALIDATED);
+        assert_int_equal(net.batch_number, 0);
+        unit_use_batches(&net, 10);
+    }
 }
 
 TEST(rawe_conn_batch_validate__link_full)
@@ -386,15 +368,11 @@ TEST(rawe_conn_batch_validate__link_full)
     for (unsigned i = 0; i < 60; i++) {
         net.node[0].link_room = i % 13;
         struct unit_send send = {0};
-        if (i == 0) {
-            unit_fill(batch_data, 20000, 3);
-        }
+        unit_fill(batch_data, 20000, i);
         batch_begin_put(&send, 20000);
         net.node[0].link_room = UINT32_MAX;
-        finish();
-        assert_int_equal(send.done, 1);
+        batch_end_put(&send, 20000);
     }
-    assert_memory_equal(batch_memory, batch_data, 20000);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
@@ -405,7 +383,7 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     unit_start_with((struct unit_options){.window_frames = 16, .coalesce_from_frames = 1});
     batch_connect(32);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), 1, 10);
     }
     assert_non_null(end(0)->sendwin.held);
     unit_close_having_all(&net, 1, RAWE_LANE_BULK);
@@ -413,9 +391,7 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_non_null(end(0)->sendwin.held);
     batch_begin_put(&send, 3000);
-    while (unit_wire_count(&net) != 0) {
-        unit_receive_next(&net);
-    }
+    unit_receive_all(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                         NULL, 0);
@@ -441,9 +417,7 @@ TEST(rawe_conn_batch_validate__no_frame_left_for_it)
     batch_begin_put(&send, 5000);
     assert_int_equal(send.done, 0);
     net.node[1].paused = false;
-    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_memory_equal(batch_memory, batch_data, 5000);
+    batch_end_put(&send, 5000);
 }
 
 /* rawe_conn_batch_conclude */
@@ -465,6 +439,10 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     assert_int_equal(counters(0)->batches_sent, 3);
     assert_int_equal(counters(0)->frames_resent, resent);
     assert_int_equal(counters(0)->congestion_events, 0); /* validation says nothing of congestion */
+    net.batches_vanish = false;
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    batch_put(30000, 7); /* it is tried again */
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
 static bool drop_sequence(struct unit_net *of, const struct net_frame *frame)
@@ -624,18 +602,6 @@ TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
-TEST(rawe_conn_batch_conclude__tried_again_after_three_lost_ones)
-{
-    batch_connect(16);
-    net.batches_vanish = true;
-    batch_put(30000, 1);
-    assert_int_equal(counters(0)->validations_failed, 1);
-    net.batches_vanish = false;
-    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    batch_put(30000, 2);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-}
-
 /** A link that drops packets of several frames. */
 static bool transmit_single(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
@@ -720,10 +686,6 @@ TEST(acknowledged__also_behind_what_arrived_out_of_order)
     unit_settle(&net);
     assert_true(end(0)->sendwin.sacked != 0); /* each acknowledgement says so again */
     net.batches_vanish = true;
-    for (unsigned i = 0; i < 4000 && send.done == 0; i++) {
-        unit_run(&net, 250 * UNIT_US, 50 * UNIT_US);
-    }
-    assert_int_equal(send.done, 1);
-    assert_memory_equal(batch_memory, batch_data, 60000);
+    batch_end_put(&send, 60000);
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
 }

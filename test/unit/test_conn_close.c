@@ -25,9 +25,7 @@ static void set_up(void)
 
 static void send_messages(unsigned count)
 {
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
-    }
+    unit_send_messages(end(0), sends, count, data, sizeof(data));
 }
 
 /** Node 0 gets a CLOSE that says it has all before `acknowledgement`, counted from the oldest. */
@@ -65,90 +63,81 @@ TEST(rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed)
 {
     send_messages(3); /* four frames each */
     receive_close(6, 0);
-    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
-    assert_int_equal(sends[0].done, 1);
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
     assert_int_equal(sends[1].done, 0); /* the peer may just be ahead in MPI_Finalize */
     assert_int_equal(net.node[0].lost_calls, 0);
     believe();
-    assert_int_equal(sends[1].status, RAWE_STATUS_FAILED);
-    assert_int_equal(sends[2].status, RAWE_STATUS_FAILED);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
+    unit_assert_sent(&sends[1], 2, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-TEST(rawe_conn_receive__a_send_half_framed_has_failed)
+TEST(rawe_conn_receive__a_close_that_does_not_acknowledge_the_whole_send)
 {
-    end(0)->peer_credit = 2;
-    send_messages(1);
-    receive_close(2, 0); /* it has all that was sent, which is not all there was to send */
-    assert_int_equal(sends[0].done, 0);
-    believe();
-    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
+    static const struct {
+        uint32_t credit, acknowledges;
+    } cases[] = {
+        {2, 2},     /* all that was sent, which is not all there was to send */
+        {64, 1000}, /* what was never sent */
+    };
+    for (unsigned i = 0; i < 2; i++) {
+        set_up();
+        end(0)->peer_credit = cases[i].credit;
+        send_messages(1);
+        receive_close(cases[i].acknowledges, 0);
+        assert_int_equal(sends[0].done, 0);
+        believe();
+        unit_assert_sent(sends, 1, RAWE_STATUS_FAILED);
+        assert_int_equal(net.node[0].lost_calls, 1);
+    }
 }
 
 TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence)
 {
-    assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 100);
     receive_close(0, 0);
     believe();
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it)
+/** A forged CLOSE: the peer is asked, and answers. */
+static void refute_close(void)
 {
     send_messages(3);
-    receive_close(0, 0); /* forged */
+    receive_close(0, 0);
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+/** A message is sent while node 1 computes, for a moment. */
+static void send_while_it_computes(void)
+{
+    memset(sends, 0, sizeof(sends));
+    net.node[1].paused = true;
+    send_messages(1);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
+    net.node[1].paused = false;
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
 TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it)
 {
-    send_messages(3);
-    receive_close(0, 0); /* forged */
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
-    assert_int_equal(sends[2].done, 1);
+    refute_close();
     for (unsigned i = 0; i < 20; i++) {
-        memset(sends, 0, sizeof(sends));
         send_messages(3);
         unit_run(&net, 500 * UNIT_MS, UNIT_MS);
-        assert_int_equal(sends[2].done, 1);
-        assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
+        unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     }
-    memset(sends, 0, sizeof(sends));
-    net.node[1].paused = true; /* it computes, for a moment */
-    send_messages(1);
-    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
-    net.node[1].paused = false;
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].lost_calls, 0);
-    assert_int_equal(sends[0].done, 1);
-    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    send_while_it_computes();
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
 }
 
 TEST(rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent)
 {
-    send_messages(3);
-    receive_close(0, 0); /* forged */
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
-    memset(sends, 0, sizeof(sends));
-    net.node[1].paused = true; /* nothing has come of it since */
-    send_messages(1);
-    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
-    net.node[1].paused = false;
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].lost_calls, 0);
-    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
-    assert_int_equal(sends[0].done, 1);
+    refute_close();
+    send_while_it_computes(); /* nothing has come of it since */
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
 }
 
 /** The CLOSE is lost; the answer to a PROBE comes by another route than the ACK, and overtakes it. */
@@ -160,8 +149,7 @@ TEST(rawe_conn_receive__an_acknowledgement_after_the_close_counts)
     receive_close(0, RAWE_FLAG_REPLY);
     unit_run(&net, 500 * UNIT_MS, UNIT_MS);
     unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, ack, NULL, 0);
-    assert_int_equal(sends[0].done, 1);
-    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
     receive_close(0, RAWE_FLAG_REPLY);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(net.node[0].lost_calls, 0);
@@ -177,10 +165,7 @@ TEST(rawe_conn_receive__an_orderly_close_loses_nothing)
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     unit_settle(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
@@ -222,15 +207,6 @@ TEST(rawe_conn_receive__disowned_in_finalize_nothing_is_lost)
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent)
-{
-    send_messages(1);
-    receive_close(1000, 0);
-    believe();
-    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
-}
-
 TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed)
 {
     send_messages(1);
@@ -241,8 +217,7 @@ TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed)
     net.node[1].refuses = true;
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
-    assert_int_equal(sends[0].done, 1);
+    unit_assert_sent(sends, 1, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight)
@@ -253,10 +228,7 @@ TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight)
     unit_restart(&net, 1);
     rawe_conn_connect(unit_open(&net, 1, RAWE_LANE_EXPRESS), net.now_ns);
     unit_settle(&net);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(sends, 2, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1);
     assert_int_equal(net.node[1].message_count, 0);
 }
@@ -377,8 +349,8 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     send_beyond_credit();
     net.filter = NULL;
     finish();
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
+    unit_send_copy(end(1), 1, 10);
     finish(); /* a round trip is known: these were sent once */
     assert_true(end(0)->rtt.smoothed_ns != 0);
     end(0)->sendwin.loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;

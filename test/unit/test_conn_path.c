@@ -16,8 +16,15 @@
 
 static uint8_t data[40000];
 
+static void set_up(void)
+{
+    rails_set_up();
+    unit_fill(data, sizeof(data), 3);
+}
+
 static void set_up_batches(void)
 {
+    unit_fill(data, sizeof(data), 3);
     rails_init();
     rails.config.window_frames = 256;
     rails.config.receive_frames = 1024;
@@ -26,12 +33,17 @@ static void set_up_batches(void)
 
 static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size_t len_bytes)
 {
-    const struct unit_node *inbox = &rails.host[host].inbox;
-    assert_int_equal(inbox->message_count, count);
-    unit_assert_message(inbox, count - 1, tag, len_bytes, 3);
+    unit_assert_last(&rails.host[host].inbox, count, tag, len_bytes, 3);
 }
 
-FIXTURE(rails_set_up, rails_tear_down);
+/** Rail 0 is cut, and the connection leaves it. */
+static void cut_and_move(struct rawe_conn *conn, unsigned rail)
+{
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, rail)->route, rails.now_ns);
+}
+
+FIXTURE(set_up, rails_tear_down);
 static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
 
 /* One idle question a process. */
@@ -101,8 +113,6 @@ TEST(rawe_conn_attach__uses_another_route_while_the_preferred_one_is_down)
 TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
 {
     static struct unit_send send;
-    memset(&send, 0, sizeof(send));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     unit_send_message(conn, &send, 7, data, sizeof(data));
     assert_true(conn->sendwin.in_flight > 10);
@@ -113,8 +123,7 @@ TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     assert_int_equal(rails_used(conn), 1);
     rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
     assert_last_message(1, 1, 7, sizeof(data));
     assert_int_equal(conn->handshake.local_id, id);
     assert_int_equal(rails_migrations(0), 1);
@@ -125,8 +134,6 @@ TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
 TEST(rawe_conn_move__takes_nothing_twice)
 {
     static struct unit_send send;
-    memset(&send, 0, sizeof(send));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     unit_send_message(conn, &send, 7, data, sizeof(data));
     /* The old route was slow, not dead: all arrives, some of it by both. */
@@ -140,14 +147,11 @@ TEST(rawe_conn_move__takes_nothing_twice)
 TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
 {
     static struct unit_send send;
-    memset(&send, 0, sizeof(send));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rawe_cc_set_window(&conn->cc, 4);
     unit_send_message(conn, &send, 7, data, sizeof(data));
     assert_int_equal(conn->sendwin.in_flight, 4);
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    cut_and_move(conn, 1);
     assert_int_equal(conn->cc.window, 4);
     rails_run(5 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(send.done, 1);
@@ -221,9 +225,6 @@ static uint64_t batches_sent(const struct rawe_conn *conn)
 TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
 {
     static struct unit_send first, others[20]; /* more than a window */
-    memset(&first, 0, sizeof(first));
-    memset(others, 0, sizeof(others));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     unit_send_message(conn, &first, 7, data, sizeof(data));
     rails_run(UNIT_MS, 100 * UNIT_US);
@@ -258,8 +259,6 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
 TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
 {
     static struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     conn->batch = RAWE_BATCH_INVALID; /* they do not pass by rail 0 */
     conn->batch_failures = 10;
@@ -280,41 +279,29 @@ TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
     assert_last_message(1, 3, 9, sizeof(data));
 }
 
-TEST_WITH(with_batches, rawe_conn_move__goes_without_batches_where_the_link_has_none)
+/** The link has none, or they are lost. */
+TEST_WITH(with_batches, rawe_conn_move__goes_without_batches_where_they_do_not_pass)
 {
+    static const size_t lengths[] = {sizeof(data), 1500};
     static struct unit_send first, second;
-    memset(&first, 0, sizeof(first));
-    memset(&second, 0, sizeof(second));
-    unit_fill(data, sizeof(data), 3);
-    rails.host[0].nic[1].engine.batches.output.transmit = NULL;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
-    unit_send_message(conn, &first, 7, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    unit_send_message(conn, &second, 8, data, sizeof(data));
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(second.done, 1);
-    assert_last_message(1, 2, 8, sizeof(data));
-}
-
-TEST_WITH(with_batches, rawe_conn_move__gives_batches_up_where_they_do_not_pass)
-{
-    static struct unit_send first, second;
-    memset(&first, 0, sizeof(first));
-    memset(&second, 0, sizeof(second));
-    unit_fill(data, sizeof(data), 3);
-    rails.batches_cut[1] = true;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
-    unit_send_message(conn, &first, 7, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    unit_send_message(conn, &second, 8, data, 1500);
-    rails_run(UNIT_S, 100 * UNIT_US);
-    assert_int_equal(second.done, 1);
-    assert_last_message(1, 2, 8, 1500);
+    for (unsigned lost = 0; lost < 2; lost++) {
+        rails_stop();
+        set_up_batches();
+        if (lost) {
+            rails.batches_cut[1] = true;
+        } else {
+            rails.host[0].nic[1].engine.batches.output.transmit = NULL;
+        }
+        struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
+        unit_send_message(conn, &first, 7, data, sizeof(data));
+        rails_run(UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+        cut_and_move(conn, 1);
+        unit_send_message(conn, &second, 8, data, lengths[lost]);
+        rails_run(lost ? UNIT_S : 20 * UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(second.done, 1);
+        assert_last_message(1, 2, 8, lengths[lost]);
+    }
 }
 
 TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass)
@@ -324,9 +311,6 @@ TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass)
     rails_init();
     rails.mtu_payload_bytes[1] = 600; /* the harness refuses longer ones */
     rails_start(0);
-    memset(&first, 0, sizeof(first));
-    memset(&second, 0, sizeof(second));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     uint32_t before_bytes = conn->payload_max_bytes;
     unit_send_message(conn, &first, 7, data, sizeof(data));
@@ -348,8 +332,6 @@ TEST(rawe_conn_move__waits_where_the_other_link_is_full)
 {
     static struct unit_send send;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    memset(&send, 0, sizeof(send));
-    unit_fill(data, 100, 3);
     rails_cut(0);
     rails.host[0].nic[1].room = 0;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
@@ -367,8 +349,6 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
     static struct unit_send sends[RAWE_LANES];
     struct rawe_conn *conns[RAWE_LANES];
     const struct rawe_counters *counters = &rails.host[0].nic[0].engine.counters;
-    memset(sends, 0, sizeof(sends));
-    unit_fill(data, 1000, 3);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         conns[lane] = rails_connect(lane);
     }
@@ -464,8 +444,6 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
 TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route)
 {
     static struct unit_send send;
-    memset(&send, 0, sizeof(send));
-    unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_BULK);
     rails_cut(0);
     unit_send_message(conn, &send, 7, data, sizeof(data));
@@ -485,7 +463,7 @@ TEST(rawe_conn_move__does_not_count_our_own_absence)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_cut(0);
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     rails_run(50 * UNIT_MS, UNIT_MS);
     rails.now_ns += 100 * UNIT_S;
     rails_cut(1); /* what is asked there first is lost */
@@ -503,9 +481,8 @@ TEST(rawe_conn_path_asked__answers_go_where_the_question_came_from)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    cut_and_move(conn, 1);
+    unit_send_copy(conn, 3, 100);
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_last_message(1, 1, 3, 100);
     assert_true(rawe_conn_drained(conn));
@@ -528,7 +505,7 @@ TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_peer(1, 1)->route.down = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     unsigned carried = rails.carried[1];
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
@@ -538,8 +515,7 @@ TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)
 TEST(rawe_conn_path_asked__a_reply_goes_where_the_connect_came_from)
 {
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    rails_cut(0);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    cut_and_move(conn, 1);
     rawe_conn_connect(conn, rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
@@ -571,9 +547,9 @@ TEST(rawe_liveness_heard__a_dead_route_is_silent_although_the_peer_is_heard)
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
     rawe_conn_move(far, &rails_peer(1, 1)->route, rails.now_ns);
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(unit_copy_message(far, 3, 100), RAWE_STATUS_DONE);
+        unit_send_copy(far, 3, 100);
         rails_run(UNIT_MS, 100 * UNIT_US);
     }
     assert_int_equal(rails.host[0].inbox.message_count, 100);
@@ -592,7 +568,7 @@ TEST(rawe_liveness_heard__an_answer_ends_silence_by_whatever_route)
     rails_peer(1, 0)->route.down = true;
     rawe_conn_move(rails_conn(1, 0, RAWE_LANE_EXPRESS), &rails_peer(1, 1)->route, rails.now_ns);
     rails_settle();
-    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    unit_send_copy(conn, 3, 100);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(conn->liveness.silent_since_ns, 0);
