@@ -83,6 +83,21 @@ static void assert_arrived(const struct access *access, size_t from_bytes, size_
     assert_memory_equal(target + from_bytes, source + from_bytes, len_bytes);
 }
 
+/** In the end. */
+static void assert_arrives(const struct access *access, size_t from_bytes, size_t len_bytes)
+{
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_arrived(access, from_bytes, len_bytes);
+}
+
+/** Both hosts know that a rail is down, or up. */
+static void know(unsigned rail, bool up)
+{
+    for (unsigned host = 0; host < 2; host++) {
+        (up ? rawe_peer_set_up : rawe_peer_set_down)(rails_peer(host, rail), rails.now_ns);
+    }
+}
+
 /** Rails that take part, with these speeds; 0: it does not. */
 static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32_t third)
 {
@@ -156,8 +171,7 @@ TEST(rawe_balance_operate__by_routes_alike_in_equal_shares)
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_in_range(load_bytes(rail), 9 * GRAIN_BYTES, 11 * GRAIN_BYTES);
     }
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 30 * GRAIN_BYTES);
+    assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
 TEST(rawe_balance_operate__by_nominal_speed_until_measured)
@@ -167,8 +181,7 @@ TEST(rawe_balance_operate__by_nominal_speed_until_measured)
     assert_in_range(load_bytes(0), 5 * GRAIN_BYTES, 7 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
     assert_int_equal(load_bytes(2), 0); /* which takes no part */
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 30 * GRAIN_BYTES);
+    assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
 /** Measured on the connection by that rail: so much was acknowledged in 20 ms. */
@@ -196,8 +209,7 @@ TEST(rawe_balance_operate__by_measured_rates)
     assert_in_range(load_bytes(0), 3 * GRAIN_BYTES, 5 * GRAIN_BYTES);
     assert_in_range(load_bytes(1), 11 * GRAIN_BYTES, 13 * GRAIN_BYTES);
     assert_in_range(load_bytes(2), 15 * GRAIN_BYTES, 17 * GRAIN_BYTES);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 32 * GRAIN_BYTES);
+    assert_arrives(access, 0, 32 * GRAIN_BYTES);
 }
 
 TEST(rawe_balance_operate__little_by_a_route_that_is_silent)
@@ -210,8 +222,7 @@ TEST(rawe_balance_operate__little_by_a_route_that_is_silent)
     struct access *access = put(0, 0, 32 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 1, 3 * GRAIN_BYTES);
     silent->liveness.probes_unanswered = 0;
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 32 * GRAIN_BYTES);
+    assert_arrives(access, 0, 32 * GRAIN_BYTES);
 }
 
 TEST(rawe_balance_operate__short_ones_stay_whole)
@@ -219,8 +230,7 @@ TEST(rawe_balance_operate__short_ones_stay_whole)
     start(0, 1000, 1000, 1000);
     struct access *access = put(2, 100, 2 * GRAIN_BYTES - 1);
     assert_int_equal(access->operation.parts, 1);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 100, 2 * GRAIN_BYTES - 1);
+    assert_arrives(access, 100, 2 * GRAIN_BYTES - 1);
     assert_int_equal(load_bytes(0) + load_bytes(1), 0);
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
@@ -228,24 +238,17 @@ TEST(rawe_balance_operate__short_ones_stay_whole)
 TEST(rawe_balance_operate__not_by_a_route_that_is_down)
 {
     start(0, 1000, 1000, 1000);
-    rails_cut(1);
-    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
-    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
-    assert_int_equal(load_bytes(1), 0);
-    assert_int_equal(access->operation.parts, 2);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 20 * GRAIN_BYTES);
-}
-
-TEST(rawe_balance_operate__of_a_route_that_is_down_goes_by_the_others)
-{
-    start(0, 1000, 1000, 1000);
-    rails_cut(0);
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    struct access *access = put(0, 0, 20 * GRAIN_BYTES);
-    assert_int_equal(load_bytes(0), 0);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 20 * GRAIN_BYTES);
+    for (unsigned down = 0; down < 2; down++) { /* the one that is asked for, another */
+        rails_cut(down);
+        rawe_peer_set_down(rails_peer(0, down), rails.now_ns);
+        struct access *access = put(0, 0, 20 * GRAIN_BYTES);
+        assert_int_equal(load_bytes(down), 0);
+        assert_int_equal(access->operation.parts, 2);
+        assert_arrives(access, 0, 20 * GRAIN_BYTES);
+        memset(target, 0, MEMORY_BYTES);
+        rails.cut[down] = false;
+        rawe_peer_set_up(rails_peer(0, down), rails.now_ns);
+    }
 }
 
 TEST(rawe_balance_operate__without_memory_for_parts)
@@ -259,8 +262,7 @@ TEST(rawe_balance_operate__without_memory_for_parts)
     unit_allocations_left = -1;
     assert_int_equal(first->operation.parts, 1);
     assert_int_equal(second->operation.parts, 1);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(first, 0, 10 * GRAIN_BYTES);
+    assert_arrives(first, 0, 10 * GRAIN_BYTES);
     assert_arrived(second, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);
 }
 
@@ -336,8 +338,7 @@ TEST(refill__takes_over_from_a_route_that_is_stuck)
     assert_int_equal(load_bytes(1), 0);
     assert_int_equal(access->done, 0);
     rails.host[0].nic[0].room = UINT32_MAX;
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 40 * GRAIN_BYTES);
+    assert_arrives(access, 0, 40 * GRAIN_BYTES);
 }
 
 /** Rails cut silently: queued data does not wait for their detection. */
@@ -351,10 +352,8 @@ TEST(refill__takes_over_from_a_route_that_is_silent)
     assert_true(brought_frames(2) > 500);
     /* A window, and less than a grain for each of the three. */
     assert_true(load_bytes(0) <= 5 * GRAIN_BYTES);
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 36 * GRAIN_BYTES);
+    know(0, false);
+    assert_arrives(access, 0, 36 * GRAIN_BYTES);
 }
 
 /** Sends that cannot move stay: PUTs that must not be split, messages. */
@@ -396,8 +395,7 @@ TEST(rawe_balance_reply__by_routes_alike_in_equal_shares)
         assert_in_range(load_bytes(rail), 6 * GRAIN_BYTES, 14 * GRAIN_BYTES);
     }
     give_room(UINT32_MAX);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 30 * GRAIN_BYTES);
+    assert_arrives(access, 0, 30 * GRAIN_BYTES);
     assert_int_equal(rails.host[0].nic[0].engine.counters.operations_served, 2);
 }
 
@@ -423,11 +421,8 @@ TEST(rawe_balance_reply__survives_the_loss_of_a_route)
     rails_cut(1);
     give_room(UINT32_MAX);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    for (unsigned host = 0; host < 2; host++) {
-        rawe_peer_set_down(rails_peer(host, 1), rails.now_ns);
-    }
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(access, 0, 30 * GRAIN_BYTES);
+    know(1, false);
+    assert_arrives(access, 0, 30 * GRAIN_BYTES);
 }
 
 /** Parts that wait in queues of several routes, and what is in flight there, are refused. */
@@ -439,9 +434,7 @@ TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
     forget_source();
     give_room(UINT32_MAX);
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    for (unsigned host = 0; host < 2; host++) {
-        rawe_peer_set_down(rails_peer(host, 2), rails.now_ns);
-    }
+    know(2, false);
     rails_run(100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(access->done, 1);
     assert_int_equal(access->failed, 1);
@@ -480,14 +473,10 @@ static void trouble(void)
         nic->room = nic->room == 0 ? UINT32_MAX : 0;
     } else if (rails.cut[rail]) {
         rails.cut[rail] = false;
-        for (unsigned host = 0; host < 2; host++) {
-            rawe_peer_set_up(rails_peer(host, rail), rails.now_ns);
-        }
+        know(rail, true);
     } else {
         rails_cut(rail);
-        for (unsigned host = 0; host < 2; host++) {
-            rawe_peer_set_down(rails_peer(host, rail), rails.now_ns);
-        }
+        know(rail, false);
     }
 }
 
@@ -517,9 +506,7 @@ static void one_bad_day(unsigned seed)
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rails.host[0].nic[rail].room = UINT32_MAX;
         rails.cut[rail] = false;
-        for (unsigned host = 0; host < 2; host++) {
-            rawe_peer_set_up(rails_peer(host, rail), rails.now_ns);
-        }
+        know(rail, true);
     }
     rails_run(3 * UNIT_S, UNIT_MS);
     for (unsigned i = 0; i < PUTS; i++) {

@@ -24,8 +24,7 @@ TEST(rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[0].engine.config.copy_max_bytes,
                      net.config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, net.node[0].engine.config.copy_max_bytes),
-                     RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, net.node[0].engine.config.copy_max_bytes);
     unit_settle(&net);
     assert_int_equal(net.node[1].message_count, 1);
 }
@@ -61,8 +60,7 @@ static void flush_again(struct unit_send *send)
 TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
 {
     uint8_t byte = 1;
-    struct unit_send sends[2];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[2] = {0};
     nested_flushes = 0;
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -70,7 +68,7 @@ TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
     net.node[0].link_room = 0;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
-        assert_int_equal(unit_copy_message(conn, 1, 10), RAWE_STATUS_DONE); /* waits */
+        unit_send_copy(conn, 1, 10); /* waits */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
         net_fix_window(conn, 0); /* nothing of the next one is framed yet */
@@ -106,8 +104,8 @@ TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
+    unit_send_copy(net.node[0].conn[RAWE_LANE_BULK], 1, 10);
     net_fix_window(end(0), 0);
     unit_send_message(end(0), &send, 2, &byte, 1);
     net_fix_window(end(0), 64);
@@ -118,13 +116,6 @@ TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[1].message_count, 2);
-}
-
-TEST(rawe_engine_flush__with_nothing_to_do)
-{
-    assert_false(rawe_engine_pending(&net.node[0].engine));
-    rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 0);
 }
 
 /* rawe_engine_advance */
@@ -138,7 +129,7 @@ TEST(rawe_engine_advance__credit_follows_the_senders)
     rawe_credit_use_bulk(&engine->credit, 0); /* shares out again */
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);
+        unit_send_copy(net.node[0].conn[lane], 1, 10);
     }
     unit_settle(&net);
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active,
@@ -161,12 +152,6 @@ static struct net_frame *good_frame(void)
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr.next},
         payload, sizeof(payload));
-}
-
-static void hand_over(struct net_frame *frame)
-{
-    unit_receive(&net, frame);
-    net_frame_free(frame);
 }
 
 /** Sum of all reasons for which node 1 has dropped something. */
@@ -211,11 +196,11 @@ TEST(rawe_engine_receive__every_length)
         free(frame->bytes);
         frame->bytes = cut;
         frame->len_bytes = len_bytes;
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(len_bytes < RAWE_PAYLOAD_OFFSET ? &counters(1)->dropped_short
                                                         : &counters(1)->dropped_length);
     }
-    hand_over(whole);
+    unit_hand_over(&net, whole);
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(all_drops(), 0);
 }
@@ -228,9 +213,8 @@ TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
     assert_non_null(frame->bytes);
     memset(frame->bytes + frame->len_bytes, 0xFF, 30);
     frame->len_bytes += 30;
-    hand_over(frame);
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 4, 20, 4);
+    unit_hand_over(&net, frame);
+    unit_assert_last(&net.node[1], 1, 4, 20, 4);
     assert_int_equal(all_drops(), 0);
 }
 
@@ -244,64 +228,53 @@ TEST(rawe_engine_receive__wrong_version_type_and_flags)
         }
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_ETH_HEADER_BYTES] = (uint8_t)first;
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(first >> 4 != RAWE_WIRE_VERSION ? &counters(1)->dropped_version
                                                         : &counters(1)->dropped_type);
     }
     for (unsigned flags = RAWE_FLAGS_KNOWN + 1; flags < 256; flags++) {
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_ETH_HEADER_BYTES + 1] = (uint8_t)flags;
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_type);
     }
 }
 
-TEST(rawe_engine_receive__wrong_port_or_key)
+TEST(rawe_engine_receive__a_wrong_bit_in_what_names_the_connection)
 {
+    static const struct {
+        size_t at; /**< in the header */
+        unsigned bits;
+        size_t counter;
+    } fields[] = {
+        {offsetof(struct rawe_header, port), 16, offsetof(struct rawe_counters, dropped_key)},
+        {offsetof(struct rawe_header, key), 32, offsetof(struct rawe_counters, dropped_key)},
+        /* Index: bits 0 to 19, generation: the rest. */
+        {offsetof(struct rawe_header, connection_id), 32,
+         offsetof(struct rawe_counters, dropped_connection)},
+    };
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned bit = 0; bit < 16; bit++) {
-        struct net_frame *frame = good_frame();
-        frame->header.port ^= (uint16_t)(1u << bit);
-        unit_frame_encode(frame);
-        hand_over(frame);
-        assert_one_drop(&counters(1)->dropped_key);
-    }
-    for (unsigned bit = 0; bit < 32; bit++) {
-        struct net_frame *frame = good_frame();
-        frame->header.key ^= 1u << bit;
-        unit_frame_encode(frame);
-        hand_over(frame);
-        assert_one_drop(&counters(1)->dropped_key);
-    }
-}
-
-TEST(rawe_engine_receive__wrong_connection_or_generation)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned bit = 0; bit < 32; bit++) { /* index: bits 0 to 19, generation: the rest */
-        struct net_frame *frame = good_frame();
-        frame->header.connection_id ^= 1u << bit;
-        unit_frame_encode(frame);
-        hand_over(frame);
-        assert_one_drop(&counters(1)->dropped_connection);
+    for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        for (unsigned bit = 0; bit < fields[i].bits; bit++) {
+            struct net_frame *frame = good_frame();
+            ((uint8_t *)&frame->header)[fields[i].at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+            unit_frame_encode(frame);
+            unit_hand_over(&net, frame);
+            assert_one_drop((uint64_t *)(void *)((uint8_t *)counters(1) + fields[i].counter));
+        }
     }
     static const uint32_t ids[] = {0, UINT32_MAX, 0x000FFFFF, 0xFFF00000};
     for (unsigned i = 0; i < 4; i++) {
         struct net_frame *frame = good_frame();
         frame->header.connection_id = ids[i];
         unit_frame_encode(frame);
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_connection);
     }
-}
-
-TEST(rawe_engine_receive__wrong_source)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 48; bit++) {
         struct net_frame *frame = good_frame();
         frame->bytes[RAWE_MAC_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_source);
     }
 }
@@ -315,19 +288,22 @@ TEST(rawe_engine_receive__a_frame_for_the_connection_of_before)
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(counters(1), 0, sizeof(*counters(1)));
-    hand_over(old);
+    unit_hand_over(&net, old);
     assert_one_drop(&counters(1)->dropped_connection);
 }
 
+/** Hand node 1 a CONNECT; `mac_bits` of its source address are wrong. */
 static void receive_connect(const struct rawe_connect *connect, uint8_t flags, uint32_t to_id,
-                            size_t payload_bytes)
+                            size_t payload_bytes, uint8_t mac_bits)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    hand_over(unit_forge(
+    struct net_frame *frame = unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = RAWE_FRAME_CONNECT, .flags = flags, .connection_id = to_id},
-        payload, payload_bytes));
+        payload, payload_bytes);
+    frame->bytes[RAWE_MAC_BYTES] ^= mac_bits;
+    unit_hand_over(&net, frame);
 }
 
 TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
@@ -345,57 +321,31 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
     };
     memset(counters(1), 0, sizeof(*counters(1)));
     for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
-        receive_connect(&good, 0, 0, len_bytes);
+        receive_connect(&good, 0, 0, len_bytes, 0);
         assert_one_drop(&counters(1)->dropped_length);
     }
-    struct rawe_connect bad = good;
+    struct rawe_connect bad[] = {good, good, good, good, good};
+    bad[0].jobid++;
+    bad[1].key++;
+    bad[2].port++;
+    bad[3].connection_id = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        receive_connect(&bad[i], 0, 0, RAWE_CONNECT_BYTES, 0);
+        assert_one_drop(i == 3 ? &counters(1)->dropped_length : &counters(1)->dropped_unknown_peer);
+    }
     for (unsigned lane = RAWE_LANES; lane < 256; lane++) {
-        bad.lane = (uint8_t)lane;
-        receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+        bad[4].lane = (uint8_t)lane;
+        receive_connect(&bad[4], 0, 0, RAWE_CONNECT_BYTES, 0);
         assert_one_drop(&counters(1)->dropped_length);
     }
-    bad = good;
-    bad.connection_id = 0;
-    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_length);
-    bad = good;
-    bad.jobid++;
-    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_unknown_peer);
-    bad = good;
-    bad.key++;
-    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_unknown_peer);
-    bad = good;
-    bad.port++;
-    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_unknown_peer);
     receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000,
-                    RAWE_CONNECT_BYTES);
+                    RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_connection);
-    bad = good;
-    bad.lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
-    receive_connect(&bad, RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES);
+    bad[4].lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
+    receive_connect(&bad[4], RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES, 0);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
     assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
-}
-
-TEST(rawe_engine_receive__connect_from_another_address)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    memset(counters(1), 0, sizeof(*counters(1)));
-    uint8_t payload[RAWE_CONNECT_BYTES];
-    rawe_connect_encode(payload, &(struct rawe_connect){.jobid = net.config.jobid,
-                                                        .connection_id = end(0)->handshake.local_id,
-                                                        .key = net.node[0].engine.config.key,
-                                                        .port = net.node[0].engine.config.port,
-                                                        .payload_max_bytes = 1462,
-                                                        .incarnation = UINT64_MAX});
-    struct net_frame *frame =
-        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_CONNECT},
-                   payload, sizeof(payload));
-    frame->bytes[RAWE_MAC_BYTES] ^= 0x40;
-    hand_over(frame);
+    receive_connect(&good, 0, 0, RAWE_CONNECT_BYTES, 0x40);
     assert_one_drop(&counters(1)->dropped_source);
 }
 
@@ -411,7 +361,7 @@ TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     /* More has come from the other end than has gone to it. */
     for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+        unit_send_copy(end(1), 1, 10);
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
     net.filter = drop_closes;
@@ -458,7 +408,7 @@ TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
                        payload, len_bytes);
         frame->header.connection_id ^= 0x00100000;
         unit_frame_encode(frame);
-        hand_over(frame);
+        unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_connection); /* and nothing was sent */
     }
 }
@@ -481,7 +431,7 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
                    payload, sizeof(payload));
     frame->header.connection_id ^= 0x00100000;
     unit_frame_encode(frame);
-    hand_over(frame);
+    unit_hand_over(&net, frame);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
@@ -490,8 +440,7 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
 TEST(rawe_engine_receive__random_changes_do_no_harm)
 {
     static uint8_t data[9000], memory[9000];
-    struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[3] = {0};
     uint32_t index, random = 1;
     uint64_t key;
     unit_fill(data, sizeof(data), 3);
@@ -521,9 +470,9 @@ TEST(rawe_engine_receive__random_changes_do_no_harm)
                         (uint8_t)(random >> 3 | 1);
                 }
                 bad->bytes[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY] ^= (uint8_t)(random >> 9 | 1);
-                hand_over(bad);
+                unit_hand_over(&net, bad);
             }
-            hand_over(frame);
+            unit_hand_over(&net, frame);
         }
         assert_true(rawe_conn_drained(end(0)));
         assert_memory_equal(memory, data, sizeof(data));
@@ -535,7 +484,7 @@ TEST(rawe_engine_receive__garbage_behind_a_good_header)
 {
     uint32_t random = 7;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(1), 1, 10);
     unit_wire_clear(&net);
     for (unsigned round = 0; round < 20000; round++) {
         uint8_t payload[128];
@@ -554,7 +503,8 @@ TEST(rawe_engine_receive__garbage_behind_a_good_header)
             .acknowledgement = (random >> 17) % 16 == 0 ? random : 0,
             .credit = (uint16_t)random,
         };
-        hand_over(unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, (random >> 9) % 129));
+        unit_hand_over(
+            &net, unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, (random >> 9) % 129));
         if (round % 100 == 0) {
             rawe_engine_flush(&net.node[1].engine, net.now_ns);
             unit_wire_clear(&net);
@@ -580,8 +530,7 @@ static const struct unit_fixture with_checksums = {set_up, unit_tear_down};
 TEST_WITH(with_checksums, checksum__on_every_frame)
 {
     static uint8_t data[20000];
-    struct unit_send sends[2];
-    memset(sends, 0, sizeof(sends));
+    struct unit_send sends[2] = {0};
     unit_fill(data, sizeof(data), 3);
     net.filter = drop_nothing_note_flags;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -598,41 +547,30 @@ TEST_WITH(with_checksums, checksum__on_every_frame)
     assert_int_equal(counters(0)->dropped_checksum + counters(1)->dropped_checksum, 0);
 }
 
-TEST_WITH(with_checksums, checksum__every_changed_bit_is_found)
+TEST_WITH(with_checksums, checksum__every_changed_bit_and_missing_byte_is_found)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 100);
     struct net_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     for (size_t bit = 0; bit < 8 * (frame->len_bytes - RAWE_ETH_HEADER_BYTES); bit++) {
         struct net_frame *bad = net_frame_copy(frame);
         bad->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
-        unit_receive(&net, bad);
-        net_frame_free(bad);
+        unit_hand_over(&net, bad);
         assert_int_equal(net.node[1].message_count, 0);
         assert_int_equal(end(1)->recvwin.acktr.next, 0);
     }
-    assert_true(counters(1)->dropped_checksum > 100 * 8);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
-    assert_int_equal(net.node[1].message_count, 1);
-}
-
-TEST_WITH(with_checksums, checksum__cut_off)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct net_frame *frame = unit_wire_take(&net);
-    assert_non_null(frame);
+    uint64_t dropped = counters(1)->dropped_checksum;
+    assert_true(dropped > 100 * 8);
     for (size_t missing = 1; missing <= RAWE_CHECKSUM_BYTES; missing++) {
         struct net_frame *bad = net_frame_copy(frame);
         bad->len_bytes -= missing;
-        unit_receive(&net, bad);
-        net_frame_free(bad);
-        assert_int_equal(counters(1)->dropped_checksum, missing);
+        unit_hand_over(&net, bad);
+        assert_int_equal(counters(1)->dropped_checksum, dropped + missing);
+        assert_int_equal(net.node[1].message_count, 0);
     }
-    net_frame_free(frame);
-    assert_int_equal(net.node[1].message_count, 0);
+    unit_hand_over(&net, frame);
+    assert_int_equal(net.node[1].message_count, 1);
 }
 
 TEST_WITH(with_checksums, checksum__missing_where_it_is_demanded)
@@ -646,8 +584,7 @@ TEST_WITH(with_checksums, checksum__missing_where_it_is_demanded)
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
     net.node[1].engine.config.checksum = false; /* a node that sends none demands none */
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_hand_over(&net, frame);
     assert_int_equal(net.node[1].message_count, 1);
     net.node[1].engine.config.checksum = true;
 }
@@ -656,11 +593,10 @@ TEST_WITH(with_checksums, checksum__is_looked_at_even_when_not_demanded)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].engine.config.checksum = false;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_send_copy(end(0), 1, 10);
     struct net_frame *frame = unit_wire_take(&net);
     frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES] ^= 1;
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_hand_over(&net, frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
     net.node[1].engine.config.checksum = true;
@@ -699,8 +635,7 @@ TEST_WITH(with_checksums, checksum__a_wire_that_garbles_delivers_nothing_wrong)
         }
         assert_int_equal(message.done + put.done, 2);
         assert_memory_equal(memory, data, sizeof(data));
-        assert_int_equal(net.node[1].message_count, before + 1);
-        unit_assert_message(&net.node[1], before, 1, sizeof(data), round);
+        unit_assert_last(&net.node[1], before + 1, 1, sizeof(data), round);
     }
     assert_true(counters(1)->dropped_checksum > 10);
 }

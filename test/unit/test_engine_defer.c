@@ -22,10 +22,7 @@ TEST(rawe_engine_defer_begin__messages_are_acknowledged_and_kept)
     connect_and_defer();
     send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
     run(2 * UNIT_MS);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 20, RAWE_STATUS_DONE);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(engine(1)->counters.messages_received, 0);
@@ -43,7 +40,7 @@ TEST(rawe_engine_defer_begin__frames_with_several_messages)
     unit_start_with((struct unit_options){.coalesce_from_frames = 1});
     connect_and_defer();
     for (uint8_t tag = 0; tag < 40; tag++) {
-        assert_int_equal(unit_copy_message(end(0), tag, tag), RAWE_STATUS_DONE);
+        unit_send_copy(end(0), tag, tag);
     }
     run(UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
@@ -61,9 +58,7 @@ TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
     connect_and_defer();
     send_messages(sends, 200, 5000);
     run(20 * UNIT_MS);
-    for (unsigned i = 0; i < 200; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
+    unit_assert_sent(sends, 200, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].message_count, 0);
     assert_in_range(engine(1)->deferral.bytes, 200 * 5000, 200 * 5100);
     resume(1);
@@ -73,58 +68,46 @@ TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
     assert_int_equal(net.node[1].message_count, 210);
 }
 
-TEST(rawe_engine_defer_begin__in_the_middle_of_a_message)
+TEST(rawe_engine_defer_begin__begins_and_ends_in_the_middle_of_a_message)
 {
     struct unit_send sends[3];
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    send_messages(sends, 3, 20000);
-    for (unsigned i = 0; i < 20; i++) { /* one message and a part of the next */
-        struct net_frame *frame = unit_wire_take(&net);
-        assert_non_null(frame);
-        unit_receive(&net, frame);
-        net_frame_free(frame);
+    for (unsigned deferring = 0; deferring < 2; deferring++) {
+        unit_set_up_wide();
+        unit_connect(&net, RAWE_LANE_BULK);
+        unit_fill(data, sizeof(data), 7);
+        if (deferring) {
+            rawe_engine_defer_begin(engine(1));
+        }
+        send_messages(sends, 3, 20000);
+        for (unsigned i = 0; i < 20; i++) { /* one message and a part of the next */
+            unit_receive_next(&net);
+        }
+        assert_int_equal(net.node[1].message_count, !deferring);
+        if (deferring) {
+            resume(1);
+            assert_int_equal(net.node[1].message_count, 1);
+            run(5 * UNIT_MS);
+        } else {
+            rawe_engine_defer_begin(engine(1));
+            run(5 * UNIT_MS);
+            assert_int_equal(net.node[1].message_count, 1);
+            assert_in_range(engine(1)->deferral.bytes, 40000, 40100);
+            resume(1);
+        }
+        assert_delivered_in_order(3, 20000);
     }
-    assert_int_equal(net.node[1].message_count, 1);
-    rawe_engine_defer_begin(engine(1));
-    run(5 * UNIT_MS);
-    assert_int_equal(net.node[1].message_count, 1);
-    assert_in_range(engine(1)->deferral.bytes, 40000, 40100);
-    resume(1);
-    assert_delivered_in_order(3, 20000);
-}
-
-TEST(rawe_engine_defer_begin__returns_in_the_middle_of_a_message)
-{
-    struct unit_send sends[3];
-    connect_and_defer();
-    send_messages(sends, 3, 20000);
-    for (unsigned i = 0; i < 20; i++) {
-        struct net_frame *frame = unit_wire_take(&net);
-        assert_non_null(frame);
-        unit_receive(&net, frame);
-        net_frame_free(frame);
-    }
-    resume(1);
-    assert_int_equal(net.node[1].message_count, 1);
-    run(5 * UNIT_MS);
-    assert_delivered_in_order(3, 20000);
 }
 
 TEST(rawe_engine_defer_begin__put_data_is_placed)
 {
     static uint8_t memory[100000];
     struct unit_send send = {0};
-    uint32_t index;
-    uint64_t key;
     connect_and_defer();
-    memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index,
-                                     &key, RAWE_ACCESS_WRITE));
-    unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
+    struct unit_memory known =
+        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
+    unit_send_put(end(0), &send, data, sizeof(memory), known.index, known.key, 0);
     run(10 * UNIT_MS);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
     assert_memory_equal(memory, data, sizeof(memory));
     assert_false(rawe_engine_has_deferred(engine(1)));
 }
@@ -183,10 +166,7 @@ TEST(rawe_engine_defer_begin__completions_are_kept)
         assert_int_equal(sends[i].done, 0);
     }
     resume(0);
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(sends, 10, RAWE_STATUS_DONE);
     assert_delivered_in_order(10, 3000);
 }
 
@@ -202,9 +182,7 @@ TEST(rawe_engine_defer_begin__what_is_queued_goes_on)
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->queue.bytes, 0);
     resume(0);
-    for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
+    unit_assert_sent(sends, 100, RAWE_STATUS_DONE);
     assert_delivered_in_order(100, 20000);
 }
 
@@ -238,14 +216,12 @@ static bool drop_own(struct unit_net *of, const struct net_frame *frame)
  * More comes than is kept: the rest is sent again until the owner is back. Meanwhile what was lost
  * on the way from here is repaired.
  */
-static void overflow_deferral(unsigned count, size_t len_bytes)
+static void overflow_deferral(unsigned count, size_t len_bytes, bool in_order)
 {
     struct unit_send *sends = malloc(count * sizeof(*sends));
     struct unit_send own = {0};
     assert_non_null(sends);
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    rawe_engine_defer_begin(engine(1));
+    connect_and_defer();
     send_messages(sends, count, len_bytes);
     for (unsigned i = 0; i < 2000 && engine(1)->counters.no_buffer == 0; i++) {
         run(UNIT_MS);
@@ -256,14 +232,17 @@ static void overflow_deferral(unsigned count, size_t len_bytes)
     run(200 * UNIT_MS);
     assert_true(rawe_conn_drained(end(1)));
     assert_false(rawe_conn_drained(end(0)));
-    assert_true(engine(1)->deferral.bytes >= net.config.deferred_max_bytes);
-    assert_true(engine(1)->deferral.bytes < net.config.deferred_max_bytes + 65536);
+    assert_in_range(engine(1)->deferral.bytes, net.config.deferred_max_bytes,
+                    net.config.deferred_max_bytes + (in_order ? 65536 : 2000) - 1);
     assert_int_equal(net.node[1].failed_calls + net.node[0].failed_calls, 0);
     resume(1);
     for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
         run(UNIT_MS);
     }
-    assert_delivered_in_order(count, len_bytes);
+    if (in_order) {
+        assert_delivered_in_order(count, len_bytes);
+    }
+    assert_int_equal(net.node[1].message_count, count);
     assert_int_equal(own.done, 1);
     assert_int_equal(net.node[0].message_count, 1);
     free(sends);
@@ -271,27 +250,12 @@ static void overflow_deferral(unsigned count, size_t len_bytes)
 
 TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept)
 {
-    overflow_deferral(160, 60000);
+    overflow_deferral(160, 60000, true);
 }
 
 TEST(rawe_engine_defer_begin__more_messages_than_are_kept)
 {
-    unsigned count = net.config.deferred_max_bytes / 1200 + 50;
-    struct unit_send *sends = malloc(count * sizeof(*sends));
-    assert_non_null(sends);
-    connect_and_defer();
-    send_messages(sends, count, 1200);
-    for (unsigned i = 0; i < 2000 && engine(1)->counters.no_buffer == 0; i++) {
-        run(UNIT_MS);
-    }
-    assert_true(engine(1)->counters.no_buffer > 0);
-    assert_true(engine(1)->deferral.bytes < net.config.deferred_max_bytes + 2000);
-    resume(1);
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        run(UNIT_MS);
-    }
-    assert_int_equal(net.node[1].message_count, count);
-    free(sends);
+    overflow_deferral(net.config.deferred_max_bytes / 1200 + 50, 1200, false);
 }
 
 /* rawe_engine_complete_deferred */
@@ -510,8 +474,7 @@ TEST_WITH(with_silence, rawe_engine_defer_begin__no_peer_is_given_up)
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     resume(0);
-    assert_int_equal(sending.done, 1);
-    assert_int_equal(sending.status, RAWE_STATUS_DONE);
+    unit_assert_sent(&sending, 1, RAWE_STATUS_DONE);
 }
 
 TEST_WITH(with_silence, rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up)
@@ -541,8 +504,7 @@ TEST_WITH(with_silence, rawe_engine_defer_end__a_dead_peer_is_given_up_then)
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_in_range(net.node[0].silent_ns, net.config.liveness.peer_timeout_ns,
                     2 * net.config.liveness.peer_timeout_ns);
-    assert_int_equal(sending.done, 1);
-    assert_int_equal(sending.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&sending, 1, RAWE_STATUS_FAILED);
 }
 
 TEST_WITH(with_silence, rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive)
@@ -575,16 +537,11 @@ static void assert_forgotten(unsigned count)
 static void receive_all_kinds(void)
 {
     unit_fill(data, sizeof(data), 7);
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 100), RAWE_STATUS_DONE);
-    }
+    unit_send_copies(end(0), 10, 100);
     send_messages(unfinished, 10, 1200);
     send_messages(unfinished + 10, 10, 30000);
     run(20 * UNIT_MS);
-    for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(unfinished[i].status, RAWE_STATUS_DONE);
-        assert_int_equal(unfinished[i].done, 1);
-    }
+    unit_assert_sent(unfinished, 20, RAWE_STATUS_DONE);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(engine(1)->deferral.bytes, 0);
@@ -592,17 +549,18 @@ static void receive_all_kinds(void)
 
 TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
 {
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(1));
-    receive_all_kinds();
-}
-
-TEST(rawe_engine_finalizing__batches_are_dropped_too)
-{
-    unit_use_batches(&net, 16);
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(1));
-    receive_all_kinds();
+    enum { PLAIN, BATCHES, AFTER_DEFERRING, KINDS };
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        unit_start_with(
+            (struct unit_options){.window_frames = 256, .batch_frames = kind == BATCHES ? 16 : 0});
+        unit_connect(&net, RAWE_LANE_BULK);
+        rawe_engine_finalizing(engine(1));
+        if (kind == AFTER_DEFERRING) { /* whose end changes nothing */
+            rawe_engine_defer_begin(engine(1));
+            rawe_engine_defer_end(engine(1));
+        }
+        receive_all_kinds();
+    }
 }
 
 TEST(rawe_engine_finalizing__more_messages_than_are_kept)
@@ -623,10 +581,7 @@ TEST(rawe_engine_finalizing__in_the_middle_of_a_message)
     unit_connect(&net, RAWE_LANE_BULK);
     send_messages(unfinished, 1, 30000);
     for (unsigned i = 0; i < 10; i++) {
-        struct net_frame *frame = unit_wire_take(&net);
-        assert_non_null(frame);
-        unit_receive(&net, frame);
-        net_frame_free(frame);
+        unit_receive_next(&net);
     }
     rawe_engine_finalizing(engine(1));
     run(50 * UNIT_MS);
@@ -713,13 +668,13 @@ TEST(rawe_engine_finalizing__no_peer_is_given_up)
     assert_forgotten(3);
 }
 
-TEST(rawe_engine_finalizing__deferring_does_not_end)
+static void send_in_bundles(void)
 {
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(1));
-    rawe_engine_defer_begin(engine(1));
-    rawe_engine_defer_end(engine(1));
-    receive_all_kinds();
+    memset(unfinished, 0, sizeof(unfinished));
+    for (unsigned i = 0; i < 40; i++) {
+        unfinished[i].send.ordered = true;
+        unit_send_message(end(0), &unfinished[i], (uint8_t)i, data, 300);
+    }
 }
 
 TEST(rawe_engine_finalizing__bundles_are_given_back)
@@ -728,19 +683,11 @@ TEST(rawe_engine_finalizing__bundles_are_given_back)
     unit_use_batches(&net, 16);
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
-    memset(unfinished, 0, sizeof(unfinished));
-    for (unsigned i = 0; i < 40; i++) {
-        unfinished[i].send.ordered = true;
-        unit_send_message(end(0), &unfinished[i], (uint8_t)i, data, 300);
-    }
+    send_in_bundles();
     run(20 * UNIT_MS);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    memset(unfinished, 0, sizeof(unfinished));
     end(0)->peer_credit = 0;
-    for (unsigned i = 0; i < 40; i++) {
-        unfinished[i].send.ordered = true;
-        unit_send_message(end(0), &unfinished[i], (uint8_t)i, data, 300);
-    }
+    send_in_bundles();
     end(0)->peer_credit = 100;
     net.filter = drop_all;
     rawe_conn_make_pending(end(0));

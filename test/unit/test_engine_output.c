@@ -318,10 +318,9 @@ TEST(rawe_engine_flush__the_link_is_free_again)
     hub->link_room = UINT32_MAX;
     star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
     for (unsigned i = 0; i < SPOKES; i++) {
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
-        assert_int_equal(sends[i].done, 1);
         assert_int_equal(star.node[i].messages, 1);
     }
+    unit_assert_sent(sends, SPOKES, RAWE_STATUS_DONE);
     assert_int_equal(hub->engine.counters.frames_resent, 0);
 }
 
@@ -369,9 +368,8 @@ TEST(rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer)
     star_run(&star, star.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
     for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star.down[i]->handshake.state, RAWE_CONN_FAILED);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
-        assert_int_equal(sends[i].done, 1);
     }
+    unit_assert_sent(sends, SPOKES, RAWE_STATUS_FAILED);
 }
 
 /* Credit. */
@@ -426,8 +424,7 @@ static void all_arrives(unsigned frames)
     run_with_slow_hub(8000);
     assert_int_equal(hub->messages, star.spokes);
     for (unsigned i = 0; i < star.spokes; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
         assert_int_equal(star.node[i].engine.counters.frames_resent, 0);
     }
     assert_in_range(hub->data_most, 1, frames);
@@ -435,20 +432,16 @@ static void all_arrives(unsigned frames)
 
 TEST_WITH(with_senders, rawe_engine_share_credit__senders_never_exceed_the_ring)
 {
-    start_senders(SENDERS, 240);
-    all_arrives(240);
-}
-
-TEST_WITH(with_senders, rawe_engine_share_credit__more_senders_than_frames)
-{
-    start_senders(SENDERS, 29); /* of MTU 9000 with the stock rmem_max */
-    all_arrives(29);
-}
-
-TEST_WITH(with_senders, rawe_engine_share_credit__few_senders_and_few_frames)
-{
-    start_senders(8, 29);
-    all_arrives(29);
+    static const struct {
+        unsigned senders, frames;
+    } cases[] = {{SENDERS, 240}, {SENDERS, 29} /* of MTU 9000, stock rmem_max */, {8, 29}};
+    for (unsigned i = 0; i < 3; i++) {
+        start_senders(cases[i].senders, cases[i].frames);
+        all_arrives(cases[i].frames);
+        if (i < 2) {
+            tear_down();
+        }
+    }
 }
 
 TEST_WITH(with_senders, rawe_engine_advance__a_silent_sender_keeps_no_credit)

@@ -192,11 +192,27 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
 /** A first message that is not sent before it is known that batches pass. */
 #define VALIDATING_BYTES 20000u
 
-TEST(rawe_peer_send__early_in_one_piece)
+static void connect_validated(void)
 {
     unit_peer_connect();
     unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
+}
+
+/** It waits, and is complete in the end: `released` as well if that comes of itself. */
+static void assert_completes_late(const struct sent *one, bool released)
+{
+    assert_int_equal(one->result, RAWE_PEER_QUEUED);
+    assert_int_equal(one->completed, 0);
+    unit_peer_finish();
+    assert_int_equal(one->completed, 1);
+    assert_int_equal(one->status, RAWE_STATUS_DONE);
+    assert_int_equal(one->released, released);
+}
+
+TEST(rawe_peer_send__early_in_one_piece)
+{
+    connect_validated();
     struct sent *one = unit_peer_send(5000, true);
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
     assert_true(one->message.completed_early);
@@ -214,9 +230,7 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 
 TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 {
-    unit_peer_connect();
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
+    connect_validated();
     net.filter = drop_some;
     struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 60, true));
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
@@ -230,54 +244,32 @@ TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 
 TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 {
-    unit_peer_connect();
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
-    struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 59, true));
-    assert_int_equal(one->result, RAWE_PEER_QUEUED);
-    assert_int_equal(one->completed, 0);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
-    assert_int_equal(one->released, 0);
+    connect_validated();
+    assert_completes_late(unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 59, true)),
+                          false);
     unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES + 1);
 }
 
 TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 {
-    unit_peer_connect();
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
+    connect_validated();
     struct sent *one = unit_peer_make(60, 4000, true);
     one->message.send.ordered = true;
-    assert_int_equal(unit_peer_send_made(one)->result, RAWE_PEER_QUEUED);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
+    assert_completes_late(unit_peer_send_made(one), false);
     assert_false(one->message.completed_early);
 }
 
 TEST(rawe_peer_send__not_early_when_another_owns_it)
 {
-    unit_peer_connect();
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
-    struct sent *one = unit_peer_send(5000, false);
-    assert_int_equal(one->result, RAWE_PEER_QUEUED);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
-    assert_int_equal(one->status, RAWE_STATUS_DONE);
-    assert_int_equal(one->released, 0);
+    connect_validated();
+    assert_completes_late(unit_peer_send(5000, false), false);
 }
 
 TEST(rawe_peer_send__not_complete_while_connecting)
 {
     net.node[0].conn[RAWE_LANE_EXPRESS] = rawe_peer_conn(&peer, RAWE_LANE_EXPRESS);
     net.node[0].conn[RAWE_LANE_BULK] = rawe_peer_conn(&peer, RAWE_LANE_BULK);
-    struct sent *one = unit_peer_send_made(unit_peer_make(60, 4000, true));
-    assert_int_equal(one->result, RAWE_PEER_QUEUED);
-    assert_int_equal(one->completed, 0);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
-    assert_int_equal(one->released, 1);
+    assert_completes_late(unit_peer_send_made(unit_peer_make(60, 4000, true)), true);
     unit_peer_assert_delivered(0, 4060);
 }
 
@@ -291,12 +283,8 @@ TEST(rawe_peer_send__not_complete_while_the_link_is_full)
         struct sent *one = unit_peer_send_made(
             unit_peer_make(60, 4000, true)); /* three frames, all in the window */
         assert_int_equal(one->message.send.framed_bytes, 4060);
-        assert_int_equal(one->result, RAWE_PEER_QUEUED);
-        assert_int_equal(one->completed, 0);
         net.node[0].link_room = UINT32_MAX;
-        unit_peer_finish();
-        assert_int_equal(one->completed, 1);
-        assert_int_equal(one->released, 1);
+        assert_completes_late(one, true);
         unit_peer_assert_delivered(room, 4060);
     }
 }
@@ -308,20 +296,14 @@ TEST(rawe_peer_send__not_complete_while_the_window_is_full)
     unit_peer_connect();
     net_fix_window(unit_peer_end(RAWE_LANE_BULK), 4);
     struct sent *one = unit_peer_send(15000, true);
-    assert_int_equal(one->result, RAWE_PEER_QUEUED);
-    assert_int_equal(one->completed, 0);
-    unit_peer_finish();
-    assert_int_equal(one->completed, 1);
+    assert_completes_late(one, true);
     assert_true(one->message.completed_early);
-    assert_int_equal(one->released, 1);
     unit_peer_assert_delivered(0, 15000);
 }
 
 TEST(rawe_peer_send__silence_fails_what_is_not_complete)
 {
-    unit_peer_connect();
-    unit_peer_send(VALIDATING_BYTES, true);
-    unit_peer_finish();
+    connect_validated();
     net.node[1].paused = true;
     struct sent *early = unit_peer_send(5000, true);
     struct sent *waits = unit_peer_send(5000, false);
@@ -409,31 +391,32 @@ TEST(streak__not_without_batches)
     unit_peer_finish();
 }
 
+static void assert_no_streak(void)
+{
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    unit_peer_finish();
+}
+
 TEST(streak__not_where_nothing_coalesces)
 {
     net.node[0].engine.config.coalesce_from_frames = 0;
     unit_peer_connect();
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
-    assert_false(peer.streak);
-    unit_peer_finish();
+    assert_no_streak();
 }
 
 TEST(streak__not_to_a_peer_that_batches_do_not_reach)
 {
     unit_peer_connect();
     unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
-    assert_false(peer.streak);
-    unit_peer_finish();
+    assert_no_streak();
 }
 
 TEST(streak__not_while_the_bulk_lane_is_busy)
 {
     unit_peer_connect();
     unit_peer_send(9000, true);
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
-    assert_false(peer.streak);
-    unit_peer_finish();
+    assert_no_streak();
 }
 
 TEST(streak__ends_with_a_long_message)
@@ -461,15 +444,13 @@ TEST(streak__ends_with_put_data)
     unit_peer_connect();
     begin_streak();
     unit_peer_finish();
-    uint32_t index;
-    uint64_t key;
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
-                                     RAWE_ACCESS_WRITE));
+    struct unit_memory known =
+        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
     unit_fill(data, sizeof(data), 5);
     struct rawe_operation put = {
         .done = note_done,
-        .handle_index = index,
-        .handle_key = key,
+        .handle_index = known.index,
+        .handle_key = known.key,
         .len_bytes = sizeof(data),
         .local = data,
         .kind = RAWE_FRAGMENT_PUT,
@@ -481,7 +462,7 @@ TEST(streak__ends_with_put_data)
     unit_peer_finish();
     assert_int_equal(operations_done, 1);
     assert_memory_equal(memory, data, sizeof(data));
-    assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
+    assert_true(rawe_handle_deregister(&net.node[1].handles, known.index, known.key));
 }
 
 TEST(streak__ends_once_all_of_it_is_acknowledged)
@@ -541,7 +522,7 @@ static void assert_works(void)
         unsigned before = rails.host[1 - host].inbox.message_count;
         for (unsigned rail = 0; rail < RAILS; rail++) {
             struct rawe_conn *conn = rails_conn(host, rail, RAWE_LANE_EXPRESS);
-            assert_int_equal(unit_copy_message(conn, (uint8_t)rail, 100), RAWE_STATUS_DONE);
+            unit_send_copy(conn, (uint8_t)rail, 100);
         }
         rails_run(UNIT_MS, 100 * UNIT_US);
         assert_int_equal(rails.host[1 - host].inbox.message_count, before + RAILS);
