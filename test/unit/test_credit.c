@@ -13,9 +13,19 @@
 #define WINDOW 128u
 #define MS 1000000ull
 
+static struct rawe_credit credit; /**< of a ring of 64 frames */
+static struct rawe_credit_member members[2000];
+
+static void set_up(void)
+{
+    rawe_credit_init(&credit, 64, WINDOW, 1);
+    memset(members, 0, sizeof(members));
+}
+
+FIXTURE(set_up, NULL);
+
 TEST(rawe_credit_init__alone_at_most_a_window)
 {
-    struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, WINDOW); /* 3/4 of 256 would be more */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 64);
@@ -27,8 +37,6 @@ TEST(rawe_credit_init__alone_at_most_a_window)
 
 TEST(rawe_credit_use_bulk__the_queue_but_half_of_the_ring_at_most)
 {
-    struct rawe_credit credit;
-    rawe_credit_init(&credit, 64, WINDOW, 1);
     rawe_credit_use_bulk(&credit, 16);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 36);
     assert_int_equal(credit.share[RAWE_LANE_BULK].active, 12);
@@ -38,21 +46,20 @@ TEST(rawe_credit_use_bulk__the_queue_but_half_of_the_ring_at_most)
 }
 
 /** Connections of both lanes that send, and others that do not, at a queue of the default size. */
-static struct rawe_credit both;
 static struct rawe_credit_member two_lanes[RAWE_LANES][300];
 
 static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned open)
 {
     const unsigned senders[RAWE_LANES] = {express_senders, bulk_senders};
-    rawe_credit_init(&both, 8192, 512, 1);
-    rawe_credit_use_bulk(&both, 2621);
+    rawe_credit_init(&credit, 8192, 512, 1);
+    rawe_credit_use_bulk(&credit, 2621);
     memset(two_lanes, 0, sizeof(two_lanes));
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         for (unsigned i = 0; i < open; i++) {
-            rawe_credit_open(&both, lane);
+            rawe_credit_open(&credit, lane);
         }
         for (unsigned i = 0; i < senders[lane]; i++) {
-            rawe_credit_note(&both, lane, &two_lanes[lane][i]);
+            rawe_credit_note(&credit, lane, &two_lanes[lane][i]);
         }
     }
 }
@@ -60,9 +67,9 @@ static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned 
 TEST(rawe_credit_note__express_senders_leave_the_queue_to_bulk)
 {
     open_both(200, 1, 200);
-    assert_int_equal(rawe_credit_of(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 512);
+    assert_int_equal(rawe_credit_of(&credit, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 512);
     open_both(200, 4, 200);
-    assert_int_equal(rawe_credit_of(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 491);
+    assert_int_equal(rawe_credit_of(&credit, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][0]), 491);
 }
 
 TEST(rawe_credit_note__idle_lanes_share_a_quarter)
@@ -70,35 +77,30 @@ TEST(rawe_credit_note__idle_lanes_share_a_quarter)
     open_both(100, 0, 100);
     uint32_t promised = 0;
     for (unsigned i = 0; i < 100; i++) {
-        promised += rawe_credit_advertise(&both, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][i]);
+        promised += rawe_credit_advertise(&credit, RAWE_LANE_BULK, &two_lanes[RAWE_LANE_BULK][i]);
     }
     assert_in_range(promised, 100, 2621 / 4 + 1);
     /* So nothing has to be taken back, and connections need not be looked at. */
-    assert_true(rawe_credit_advance(&both, 1 + 10 * MS));
-    (void)rawe_credit_review(&both);
-    assert_false(rawe_credit_review(&both));
+    assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
+    (void)rawe_credit_review(&credit);
+    assert_false(rawe_credit_review(&credit));
 }
 
 TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
 {
-    struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned i = 0; i < 9; i++) {
         rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
     }
-    struct rawe_credit_member member = {0};
-    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     /* The ring is for both lanes: eight others. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
-    struct rawe_credit_member other = {0};
-    rawe_credit_close(&credit, RAWE_LANE_BULK, &other);
+    rawe_credit_close(&credit, RAWE_LANE_BULK, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
 }
 
 TEST(rawe_credit_note__senders_together_never_exceed_the_ring)
 {
-    static struct rawe_credit_member members[2000];
-    struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned senders = 1; senders <= 2000; senders++) {
         rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
@@ -113,10 +115,7 @@ TEST(rawe_credit_note__senders_together_never_exceed_the_ring)
 
 TEST(rawe_credit_of__in_turns_everybody_has_one)
 {
-    static struct rawe_credit_member members[500];
     unsigned turns[500] = {0};
-    struct rawe_credit credit;
-    rawe_credit_init(&credit, 64, WINDOW, 1);
     for (unsigned i = 0; i < 500; i++) {
         rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
     }
@@ -137,22 +136,16 @@ TEST(rawe_credit_of__in_turns_everybody_has_one)
 
 TEST(rawe_credit_note__a_sender_counts_once_an_epoch)
 {
-    struct rawe_credit credit;
-    struct rawe_credit_member member = {0};
-    rawe_credit_init(&credit, 64, WINDOW, 1);
-    assert_false(rawe_credit_is_active(&credit, &member));
-    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
-    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &member);
-    assert_true(rawe_credit_is_active(&credit, &member));
+    assert_false(rawe_credit_is_active(&credit, &members[0]));
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    assert_true(rawe_credit_is_active(&credit, &members[0]));
     assert_int_equal(credit.senders_now[RAWE_LANE_EXPRESS], 1);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
 TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
 {
-    struct rawe_credit credit;
-    struct rawe_credit_member members[2] = {0};
-    rawe_credit_init(&credit, 64, WINDOW, 1);
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
@@ -171,24 +164,21 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
 }
 
 /** Four peers on a ring of 64 frames, one of which has sent alone and knows of 48. */
-static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *members)
+static void begin_alone(void)
 {
-    rawe_credit_init(credit, 64, WINDOW, 1);
     for (unsigned i = 0; i < 4; i++) {
-        rawe_credit_open(credit, RAWE_LANE_EXPRESS);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
     }
-    rawe_credit_note(credit, RAWE_LANE_EXPRESS, &members[0]);
-    assert_int_equal(rawe_credit_advertise(credit, RAWE_LANE_EXPRESS, &members[0]), 48);
-    assert_false(rawe_credit_outdated(credit, RAWE_LANE_EXPRESS, &members[0]));
-    rawe_credit_advance(credit, 1 + 10 * MS);
-    rawe_credit_advance(credit, 1 + 20 * MS);
+    rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[0]), 48);
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
+    rawe_credit_advance(&credit, 1 + 10 * MS);
+    rawe_credit_advance(&credit, 1 + 20 * MS);
 }
 
 TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 {
-    struct rawe_credit credit;
-    struct rawe_credit_member members[4] = {0};
-    begin_alone(&credit, members);
+    begin_alone();
     /* There is enough for what all know of. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
@@ -201,9 +191,7 @@ TEST(rawe_credit_outdated__a_silent_sender_gives_back)
 
 TEST(rawe_credit_outdated__whose_turn_has_come)
 {
-    struct rawe_credit credit;
-    struct rawe_credit_member members[4] = {0};
-    begin_alone(&credit, members);
+    begin_alone();
     /* Idle, a peer need not know that it could have more. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[1]);
@@ -212,9 +200,7 @@ TEST(rawe_credit_outdated__whose_turn_has_come)
 
 TEST(rawe_credit_close__what_it_had_others_may_have)
 {
-    struct rawe_credit credit;
-    struct rawe_credit_member members[4] = {0};
-    begin_alone(&credit, members);
+    begin_alone();
     for (unsigned i = 0; i < 3; i++) {
         rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[i]);
         (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[i]);
@@ -235,8 +221,6 @@ TEST(rawe_credit_close__what_it_had_others_may_have)
 TEST(rawe_credit_review__misses_no_sender)
 {
     enum { MEMBERS = 60 };
-    static struct rawe_credit_member members[MEMBERS];
-    struct rawe_credit credit;
     uint64_t now_ns = 1, random = 1;
     unsigned outdated = 0, saved = 0;
     rawe_credit_init(&credit, 40, 512, now_ns);

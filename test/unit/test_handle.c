@@ -15,36 +15,47 @@
 
 static uint8_t memory[1000];
 
+static struct rawe_handle_table table;
+static uint32_t known_index;
+static uint64_t known_key;
+
+/** Register the first bytes of the memory. */
+static void know(size_t len_bytes, unsigned access)
+{
+    assert_true(rawe_handle_register(&table, memory, len_bytes, &known_index, &known_key, access));
+}
+
+static void set_up(void)
+{
+    rawe_handle_table_init(&table, 7);
+}
+
+static void tear_down(void)
+{
+    rawe_handle_table_free(&table);
+}
+
+FIXTURE(set_up, tear_down);
+
 TEST(rawe_handle_table_init__knows_nothing)
 {
-    struct rawe_handle_table table;
-    rawe_handle_table_init(&table, 1);
     assert_int_equal(table.in_use, 0);
     assert_null(rawe_handle_resolve(&table, 0, 0, 0, 0, RAWE_ACCESS_WRITE));
     assert_false(rawe_handle_deregister(&table, 0, 0));
-    rawe_handle_table_free(&table);
 }
 
 TEST(rawe_handle_table_free__leaves_an_empty_table)
 {
-    struct rawe_handle_table table;
-    uint32_t index;
-    uint64_t key;
-    rawe_handle_table_init(&table, 1);
-    assert_true(
-        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
+    know(sizeof(memory), RAWE_ACCESS_WRITE);
     rawe_handle_table_free(&table);
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
-    rawe_handle_table_free(&table);
+    assert_null(rawe_handle_resolve(&table, known_index, known_key, 0, 1, RAWE_ACCESS_WRITE));
 }
 
 TEST(rawe_handle_register__many_all_distinct)
 {
     enum { COUNT = 1000 };
-    struct rawe_handle_table table;
     uint32_t index[COUNT];
     uint64_t key[COUNT];
-    rawe_handle_table_init(&table, 42);
     for (unsigned i = 0; i < COUNT; i++) {
         assert_true(
             rawe_handle_register(&table, memory + i, 1, &index[i], &key[i], RAWE_ACCESS_WRITE));
@@ -61,7 +72,6 @@ TEST(rawe_handle_register__many_all_distinct)
         assert_true(rawe_handle_deregister(&table, index[i], key[i]));
     }
     assert_int_equal(table.in_use, 0);
-    rawe_handle_table_free(&table);
 }
 
 TEST(rawe_handle_register__another_seed_gives_other_keys)
@@ -80,35 +90,26 @@ TEST(rawe_handle_register__another_seed_gives_other_keys)
 
 TEST(rawe_handle_deregister__only_the_right_key_and_once)
 {
-    struct rawe_handle_table table;
-    uint32_t index;
-    uint64_t key;
-    rawe_handle_table_init(&table, 7);
-    assert_true(
-        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
-    assert_false(rawe_handle_deregister(&table, index, key ^ 1));
-    assert_false(rawe_handle_deregister(&table, index + 1, key));
-    assert_false(rawe_handle_deregister(&table, UINT32_MAX, key));
-    assert_non_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
+    know(sizeof(memory), RAWE_ACCESS_WRITE);
+    assert_false(rawe_handle_deregister(&table, known_index, known_key ^ 1));
+    assert_false(rawe_handle_deregister(&table, known_index + 1, known_key));
+    assert_false(rawe_handle_deregister(&table, UINT32_MAX, known_key));
+    assert_non_null(rawe_handle_resolve(&table, known_index, known_key, 0, 1, RAWE_ACCESS_WRITE));
     assert_int_equal(table.readable, 0);
-    assert_true(rawe_handle_deregister(&table, index, key));
-    assert_true(
-        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_READ));
+    assert_true(rawe_handle_deregister(&table, known_index, known_key));
+    know(sizeof(memory), RAWE_ACCESS_READ);
     assert_int_equal(table.readable, 1);
-    assert_true(rawe_handle_deregister(&table, index, key));
+    assert_true(rawe_handle_deregister(&table, known_index, known_key));
     assert_int_equal(table.readable, 0);
-    assert_false(rawe_handle_deregister(&table, index, key));
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 0, RAWE_ACCESS_WRITE));
-    rawe_handle_table_free(&table);
+    assert_false(rawe_handle_deregister(&table, known_index, known_key));
+    assert_null(rawe_handle_resolve(&table, known_index, known_key, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, known_index, known_key, 0, 0, RAWE_ACCESS_WRITE));
 }
 
 TEST(rawe_handle_deregister__a_reused_entry_has_a_new_generation)
 {
-    struct rawe_handle_table table;
     uint32_t first_index, index;
     uint64_t keys[100];
-    rawe_handle_table_init(&table, 7);
     assert_true(
         rawe_handle_register(&table, memory, 10, &first_index, &keys[0], RAWE_ACCESS_WRITE));
     for (unsigned i = 1; i < 100; i++) {
@@ -123,16 +124,11 @@ TEST(rawe_handle_deregister__a_reused_entry_has_a_new_generation)
         assert_ptr_equal(rawe_handle_resolve(&table, index, keys[i], 3, 7, RAWE_ACCESS_WRITE),
                          memory + 3);
     }
-    rawe_handle_table_free(&table);
 }
 
 TEST(rawe_handle_resolve__bounds)
 {
-    struct rawe_handle_table table;
-    uint32_t index;
-    uint64_t key;
-    rawe_handle_table_init(&table, 99);
-    assert_true(rawe_handle_register(&table, memory, 100, &index, &key, RAWE_ACCESS_WRITE));
+    know(100, RAWE_ACCESS_WRITE);
     static const struct {
         uint64_t offset, len_bytes;
         bool good;
@@ -151,41 +147,39 @@ TEST(rawe_handle_resolve__bounds)
         {1ull << 32, 1, false}, /* cut to 32 bits it would fit */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_ptr_equal(rawe_handle_resolve(&table, index, key, cases[i].offset,
+        assert_ptr_equal(rawe_handle_resolve(&table, known_index, known_key, cases[i].offset,
                                              cases[i].len_bytes, RAWE_ACCESS_WRITE),
                          cases[i].good ? memory + cases[i].offset : NULL);
     }
-    assert_null(rawe_handle_resolve(&table, index, key ^ (1ull << 32), 0, 1, RAWE_ACCESS_WRITE));
-    assert_null(rawe_handle_resolve(&table, index, key ^ 1, 0, 1, RAWE_ACCESS_WRITE));
-    assert_null(rawe_handle_resolve(&table, index, 0, 0, 1, RAWE_ACCESS_WRITE));
-    assert_null(rawe_handle_resolve(&table, index + 1, key, 0, 1, RAWE_ACCESS_WRITE));
-    assert_null(rawe_handle_resolve(&table, UINT32_MAX, key, 0, 1, RAWE_ACCESS_WRITE));
-    rawe_handle_table_free(&table);
+    assert_null(rawe_handle_resolve(&table, known_index, known_key ^ (1ull << 32), 0, 1,
+                                    RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, known_index, known_key ^ 1, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, known_index, 0, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, known_index + 1, known_key, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, UINT32_MAX, known_key, 0, 1, RAWE_ACCESS_WRITE));
 }
 
-static struct rawe_handle_table words_table;
 static uint64_t words[3];
-static uint32_t word_index;
-static uint64_t word_key;
+
+/** Register `words`. */
+static void know_words(unsigned access)
+{
+    assert_true(
+        rawe_handle_register(&table, words, sizeof(words), &known_index, &known_key, access));
+}
 
 static void set_up_words(void)
 {
-    rawe_handle_table_init(&words_table, 1);
-    assert_true(rawe_handle_register(&words_table, words, sizeof(words), &word_index, &word_key,
-                                     RAWE_ACCESS_ATOMIC));
-}
-
-static void tear_down_words(void)
-{
-    rawe_handle_table_free(&words_table);
+    set_up();
+    know_words(RAWE_ACCESS_ATOMIC);
 }
 
 static enum rawe_refusal execute(uint64_t offset, struct rawe_request request, void *before)
 {
-    return rawe_access_atomic(&words_table, word_index, word_key, offset, &request, before);
+    return rawe_access_atomic(&table, known_index, known_key, offset, &request, before);
 }
 
-static const struct unit_fixture with_words = {set_up_words, tear_down_words};
+static const struct unit_fixture with_words = {set_up_words, tear_down};
 
 TEST_WITH(with_words, atomic__each_operation_on_either_width)
 {
@@ -242,12 +236,11 @@ TEST_WITH(with_words, atomic__refused)
     assert_int_equal(execute(0, other, &before), RAWE_REFUSAL_OPERATION);
     other.atomic = RAWE_ATOMIC_COMPARE_SWAP + 1;
     assert_int_equal(execute(0, other, &before), RAWE_REFUSAL_OPERATION);
-    assert_int_equal(rawe_access_atomic(&words_table, word_index, word_key ^ 1, 0, &add, &before),
+    assert_int_equal(rawe_access_atomic(&table, known_index, known_key ^ 1, 0, &add, &before),
                      RAWE_REFUSAL_UNKNOWN);
-    assert_true(rawe_handle_deregister(&words_table, word_index, word_key));
+    assert_true(rawe_handle_deregister(&table, known_index, known_key));
     assert_int_equal(execute(0, add, &before), RAWE_REFUSAL_UNKNOWN);
-    assert_true(rawe_handle_register(&words_table, words, sizeof(words), &word_index, &word_key,
-                                     RAWE_ACCESS_READ | RAWE_ACCESS_WRITE));
+    know_words(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE);
     assert_int_equal(execute(0, add, &before), RAWE_REFUSAL_ACCESS);
     assert_true(words[0] == 0 && words[1] == 0 && words[2] == 0 && before == 5);
 }

@@ -12,18 +12,16 @@
 
 #include "conn/rawe_conn.h"
 
+static struct rawe_rtt rtt;
+
 TEST(rawe_rtt_init__has_no_sample)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     assert_true(rtt.smoothed_ns == 0);
     assert_true(rtt.minimum_ns == UINT64_MAX);
 }
 
 TEST(rawe_rtt_sample__the_first_one_counts_wholly)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 8000);
     assert_true(rtt.smoothed_ns == 8000);
     assert_true(rtt.variation_ns == 4000);
@@ -32,8 +30,6 @@ TEST(rawe_rtt_sample__the_first_one_counts_wholly)
 
 TEST(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 8000);
     rawe_rtt_sample(&rtt, 16000);
     assert_true(rtt.variation_ns == 4000 * 3 / 4 + 8000 / 4);
@@ -47,8 +43,6 @@ TEST(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter)
 
 TEST(rawe_rtt_sample__settles_on_a_steady_value)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 1000000000);
     for (unsigned i = 0; i < 300; i++) {
         rawe_rtt_sample(&rtt, 20000);
@@ -59,8 +53,6 @@ TEST(rawe_rtt_sample__settles_on_a_steady_value)
 
 TEST(rawe_rtt_sample__zero_is_a_sample_too)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     for (unsigned i = 0; i < 100; i++) {
         rawe_rtt_sample(&rtt, 0);
         assert_true(rtt.smoothed_ns > 0); /* 0 would mean: none */
@@ -70,15 +62,11 @@ TEST(rawe_rtt_sample__zero_is_a_sample_too)
 
 TEST(rawe_rtt_overdue__without_a_sample_the_upper_bound)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     assert_true(rawe_rtt_overdue(&rtt, 10, 5000) == 5000);
 }
 
 TEST(rawe_rtt_overdue__mean_and_four_deviations_within_bounds)
 {
-    struct rawe_rtt rtt;
-    rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 1000);
     assert_true(rawe_rtt_overdue(&rtt, 0, UINT64_MAX) == 1000 + 4 * 500);
     assert_true(rawe_rtt_overdue(&rtt, 3001, 10000) == 3001);
@@ -87,8 +75,7 @@ TEST(rawe_rtt_overdue__mean_and_four_deviations_within_bounds)
 
 static struct unit_send send_;
 static uint8_t data[200000], target[200000];
-static uint32_t handle_index;
-static uint64_t handle_key;
+static struct unit_memory known;
 
 /** Frames that take the long way. */
 static struct {
@@ -105,8 +92,8 @@ static void set_up(void)
 {
     unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
-                                     &handle_key, RAWE_ACCESS_WRITE));
+    known = unit_register_memory(&net, 1, target, sizeof(target), RAWE_ACCESS_WRITE);
+    rawe_rtt_init(&rtt);
     late_count = seen = 0;
     late_ns = 400 * UNIT_US;
     late_every = 8;
@@ -165,7 +152,7 @@ static uint64_t resent_in(uint64_t duration_ns)
     uint64_t end_ns = net.now_ns + duration_ns;
     while (net.now_ns < end_ns) {
         if (send_.done != 0) {
-            unit_send_put(end(0), &send_, data, sizeof(data), handle_index, handle_key, 0);
+            unit_send_put(end(0), &send_, data, sizeof(data), known.index, known.key, 0);
         }
         step();
     }
@@ -237,9 +224,7 @@ TEST(rawe_reorder_duplicate__after_half_of_all_numbers)
 
 TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
 {
-    struct rawe_rtt rtt;
     struct rawe_reorder reorder;
-    rawe_rtt_init(&rtt);
     rawe_reorder_init(&reorder);
     rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the only one so far: the peer was stopped */
     reorder.steps = 20;
@@ -253,7 +238,7 @@ TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing)
 {
     late_every = 0;
     for (unsigned i = 0; i < 100; i++) {
-        unit_send_put(end(0), &send_, data, 5000, handle_index, handle_key, 0);
+        unit_send_put(end(0), &send_, data, 5000, known.index, known.key, 0);
         unit_wire_put(&net, net_frame_copy(net.wire));
         for (unsigned k = 0; k < 20; k++) {
             step();

@@ -13,13 +13,14 @@
 
 #define COPY_MAX_BYTES 4000u
 
+static struct rawe_txframe_pool pool;
+
 /** Take frames of a size until there are none. Returns how many, linked through `next`. */
-static unsigned drain(struct rawe_txframe_pool *pool, size_t payload_bytes,
-                      struct rawe_txframe **list)
+static unsigned drain(size_t payload_bytes, struct rawe_txframe **list)
 {
     unsigned count = 0;
     struct rawe_txframe *frame;
-    while ((frame = rawe_txframe_take(pool, payload_bytes)) != NULL) {
+    while ((frame = rawe_txframe_take(&pool, payload_bytes)) != NULL) {
         frame->next = *list;
         *list = frame;
         count++;
@@ -27,44 +28,51 @@ static unsigned drain(struct rawe_txframe_pool *pool, size_t payload_bytes,
     return count;
 }
 
-static void give_all(struct rawe_txframe_pool *pool, struct rawe_txframe *list)
+static void give_all(struct rawe_txframe *list)
 {
     while (list != NULL) {
         struct rawe_txframe *next = list->next;
-        rawe_txframe_give(pool, list);
+        rawe_txframe_give(&pool, list);
         list = next;
     }
 }
 
+static void set_up(void)
+{
+    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
+}
+
+static void tear_down(void)
+{
+    rawe_txframe_pool_free(&pool);
+    assert_int_equal(pool.allocated, 0);
+}
+
+FIXTURE(set_up, tear_down);
+
 TEST(rawe_txframe_pool_init__allocates_nothing)
 {
-    struct rawe_txframe_pool pool;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
     assert_int_equal(pool.allocated, 0);
-    rawe_txframe_pool_free(&pool);
 }
 
 TEST(rawe_txframe_pool_free__frees_every_slab)
 {
-    struct rawe_txframe_pool pool;
     struct rawe_txframe *list = NULL;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
-    assert_true(drain(&pool, 10, &list) >= 1000);
-    give_all(&pool, list);
+    assert_true(drain(10, &list) >= 1000);
+    give_all(list);
     rawe_txframe_pool_free(&pool); /* the leak sanitizer counts */
     assert_int_equal(pool.allocated, 0);
     /* And it can be used again. */
     struct rawe_txframe *frame = rawe_txframe_take(&pool, COPY_MAX_BYTES);
     assert_non_null(frame);
     rawe_txframe_give(&pool, frame);
-    rawe_txframe_pool_free(&pool);
 }
 
 /** Time passes in which the pool is looked at, as an engine does. */
-static void seconds(struct rawe_txframe_pool *pool, unsigned count)
+static void seconds(unsigned count)
 {
-    for (uint64_t end_ns = pool->trim_ns + count * 1000000000ull; pool->trim_ns < end_ns;) {
-        rawe_txframe_pool_trim(pool, pool->trim_ns);
+    for (uint64_t end_ns = pool.trim_ns + count * 1000000000ull; pool.trim_ns < end_ns;) {
+        rawe_txframe_pool_trim(&pool, pool.trim_ns);
     }
 }
 
@@ -72,7 +80,6 @@ static void seconds(struct rawe_txframe_pool *pool, unsigned count)
 TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
 {
     static const size_t sizes[] = {10, COPY_MAX_BYTES};
-    struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 100000);
     for (unsigned rounds = 0; rounds < 3; rounds++) {
         struct rawe_txframe *most = NULL, *some = NULL;
@@ -86,42 +93,37 @@ TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
             frame->next = *list;
             *list = frame;
         }
-        seconds(&pool, 10);
+        seconds(10);
         assert_true(pool.allocated >= 5000);
-        give_all(&pool, most);
+        give_all(most);
         assert_true(pool.allocated >= 5000); /* the next burst may follow at once */
-        seconds(&pool, 5);
+        seconds(5);
         /* Each of the frames in use holds its slab. */
         assert_in_range(pool.allocated, 10, 10 * 64);
-        give_all(&pool, some);
-        seconds(&pool, 5);
+        give_all(some);
+        seconds(5);
         assert_true(pool.allocated <= 1024);
     }
-    rawe_txframe_pool_free(&pool);
-    assert_int_equal(pool.allocated, 0);
 }
 
 TEST(rawe_txframe_pool_trim__keeps_what_is_used_often)
 {
-    struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 5000);
     for (unsigned rounds = 0; rounds < 10; rounds++) {
         struct rawe_txframe *list = NULL;
-        assert_true(drain(&pool, 10, &list) >= 5000);
-        seconds(&pool, 1);
-        give_all(&pool, list);
-        seconds(&pool, 2);
+        assert_true(drain(10, &list) >= 5000);
+        seconds(1);
+        give_all(list);
+        seconds(2);
         assert_true(pool.allocated >= 5000);
     }
-    rawe_txframe_pool_free(&pool);
 }
 
 TEST(rawe_txframe_pool_grow__stops_at_the_limit)
 {
-    struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 200);
     struct rawe_txframe *list = NULL;
-    unsigned count = drain(&pool, 10, &list);
+    unsigned count = drain(10, &list);
     /* It grows by the slab: the limit is passed by less than one of them. */
     assert_in_range(count, 200, 200 + 63);
     assert_int_equal(pool.allocated, count);
@@ -131,23 +133,21 @@ TEST(rawe_txframe_pool_grow__stops_at_the_limit)
     rawe_txframe_give(&pool, one);
     assert_ptr_equal(rawe_txframe_take(&pool, 10), one);
     rawe_txframe_give(&pool, one);
-    give_all(&pool, list);
-    rawe_txframe_pool_free(&pool);
+    give_all(list);
 }
 
 TEST(rawe_txframe_pool_grow__one_size_cannot_starve_the_other)
 {
     for (unsigned large_first = 0; large_first < 2; large_first++) {
-        struct rawe_txframe_pool pool;
         struct rawe_txframe *list = NULL, *others = NULL;
         rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 100);
-        drain(&pool, large_first ? COPY_MAX_BYTES : 10, &list);
-        unsigned count = drain(&pool, large_first ? 10 : COPY_MAX_BYTES, &others);
+        drain(large_first ? COPY_MAX_BYTES : 10, &list);
+        unsigned count = drain(large_first ? 10 : COPY_MAX_BYTES, &others);
         assert_true(count > 0);
         assert_false(rawe_txframe_pool_grow(&pool, false));
         assert_false(rawe_txframe_pool_grow(&pool, true));
-        give_all(&pool, list);
-        give_all(&pool, others);
+        give_all(list);
+        give_all(others);
         rawe_txframe_pool_free(&pool);
     }
 }
@@ -156,8 +156,6 @@ TEST(rawe_txframe_take__buffer_holds_what_was_asked_for)
 {
     static const size_t sizes[] = {0, 1, RAWE_TXFRAME_SMALL_BYTES, RAWE_TXFRAME_SMALL_BYTES + 1,
                                    COPY_MAX_BYTES};
-    struct rawe_txframe_pool pool;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
     enum { EACH = 150 }; /* more than two slabs */
     static struct rawe_txframe *frames[sizeof(sizes) / sizeof(sizes[0])][EACH];
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -181,56 +179,37 @@ TEST(rawe_txframe_take__buffer_holds_what_was_asked_for)
             rawe_txframe_give(&pool, frames[s][i]);
         }
     }
-    rawe_txframe_pool_free(&pool);
 }
 
 TEST(rawe_txframe_take__header_behind_ethernet_is_aligned)
 {
-    struct rawe_txframe_pool pool;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
     for (unsigned large = 0; large < 2; large++) {
         struct rawe_txframe *frame = rawe_txframe_take(&pool, large ? COPY_MAX_BYTES : 1);
         assert_non_null(frame);
         assert_int_equal((uintptr_t)(frame->buffer + RAWE_ETH_HEADER_BYTES) % 8, 0);
         rawe_txframe_give(&pool, frame);
     }
-    rawe_txframe_pool_free(&pool);
 }
 
 TEST(rawe_txframe_take__comes_clean)
 {
-    struct rawe_txframe_pool pool;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 64);
     struct rawe_txframe *frame = rawe_txframe_take(&pool, 10);
     assert_non_null(frame);
     frame->send = (struct rawe_send *)(void *)&pool;
     frame->external_count = 2;
     frame->sendings = 7;
     frame->flags = RAWE_FLAG_ACK_NOW;
+    frame->segments = RAWE_BATCH_FRAMES_MAX;
+    frame->segment_bytes = 1000;
     rawe_txframe_give(&pool, frame);
     assert_ptr_equal(rawe_txframe_take(&pool, 10), frame);
     assert_null(frame->send);
     assert_int_equal(frame->external_count, 0);
     assert_int_equal(frame->sendings, 0);
     assert_int_equal(frame->flags, 0);
-    rawe_txframe_give(&pool, frame);
-    rawe_txframe_pool_free(&pool);
-}
-
-TEST(rawe_txframe_take__is_no_batch)
-{
-    struct rawe_txframe_pool pool;
-    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 64);
-    struct rawe_txframe *frame = rawe_txframe_take(&pool, 10);
-    assert_non_null(frame);
-    frame->segments = RAWE_BATCH_FRAMES_MAX;
-    frame->segment_bytes = 1000;
-    rawe_txframe_give(&pool, frame);
-    assert_ptr_equal(rawe_txframe_take(&pool, 10), frame);
-    assert_int_equal(frame->segments, 1);
+    assert_int_equal(frame->segments, 1); /* no batch */
     assert_int_equal(frame->segment_bytes, 0);
     rawe_txframe_give(&pool, frame);
-    rawe_txframe_pool_free(&pool);
 }
 
 TEST(rawe_txframe_all__a_bit_for_each_segment)

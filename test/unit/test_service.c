@@ -67,12 +67,35 @@ static void await(const unsigned *value, unsigned least)
 
 static struct rawe_service *start(void)
 {
-    struct rawe_service *service;
+    struct rawe_service *started;
     struct rawe_port_error error;
 
-    assert_int_equal(rawe_service_start(&service, &error), 0);
-    return service;
+    assert_int_equal(rawe_service_start(&started, &error), 0);
+    return started;
 }
+
+static struct rawe_service *service;
+static int ends[2]; /**< joined to each other */
+
+static void set_up(void)
+{
+    service = start();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+}
+
+static void tear_down(void)
+{
+    rawe_service_stop(service);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void add(struct counter *counter)
+{
+    assert_int_equal(rawe_service_add(service, &counter->source), 0);
+}
+
+FIXTURE(set_up, tear_down);
 
 static struct counter counter_of(int fd, int rest_ms)
 {
@@ -93,28 +116,22 @@ static void pass_a_round(struct counter *other)
 
 TEST(add__is_served_at_once_and_then_left_alone)
 {
-    struct rawe_service *service = start();
     struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
 
-    assert_int_equal(rawe_service_add(service, &one.source), 0);
+    add(&one);
     await(&one.calls, 1);
-    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    add(&other);
     pass_a_round(&other);
     assert_int_equal(load(&one.calls), 1);
     rawe_service_remove(&one.source);
     rawe_service_remove(&other.source);
-    rawe_service_stop(service);
 }
 
 TEST(serve__for_its_descriptor_its_time_and_when_woken)
 {
-    struct rawe_service *service = start();
-    int ends[2];
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct counter reader = counter_of(ends[0], -1), timed = counter_of(-1, 1);
-    assert_int_equal(rawe_service_add(service, &reader.source), 0);
-    assert_int_equal(rawe_service_add(service, &timed.source), 0);
+    add(&reader);
+    add(&timed);
     await(&timed.calls, 3);
     assert_int_equal(load(&reader.readable_calls), 0);
     assert_int_equal(write(ends[1], "ab", 2), 2);
@@ -125,21 +142,15 @@ TEST(serve__for_its_descriptor_its_time_and_when_woken)
     assert_int_equal(load(&reader.readable_calls), 2);
     rawe_service_remove(&reader.source);
     rawe_service_remove(&timed.source);
-    rawe_service_stop(service);
-    close(ends[0]);
-    close(ends[1]);
 }
 
 TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
 {
-    struct rawe_service *service = start();
     struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
-    int ends[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(write(ends[1], "a", 1), 1);
-    assert_int_equal(rawe_service_add(service, &one.source), 0);
-    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    add(&one);
+    add(&other);
     pass_a_round(&other);
     assert_int_equal(load(&one.readable_calls), 0);
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
@@ -156,79 +167,64 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     rawe_service_remove(&one.source); /* the thread uses none of it from here on */
     pass_a_round(&other);
     rawe_service_remove(&other.source);
-    rawe_service_stop(service);
-    close(ends[0]);
-    close(ends[1]);
 }
 
 /** Otherwise the thread would spin on a source that cannot be read yet. */
 TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
-    struct rawe_service *service = start();
-    int ends[2];
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
     /* The thread reads it. */
     // cppcheck-suppress unreadVariable
     deaf.reads_nothing = true;
-    assert_int_equal(rawe_service_add(service, &deaf.source), 0);
-    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    add(&deaf);
+    add(&other);
     await(&deaf.calls, 1);
     assert_int_equal(write(ends[1], "a", 1), 1);
     pass_a_round(&other);
     assert_int_equal(load(&deaf.readable_calls), 0);
     rawe_service_remove(&deaf.source);
     rawe_service_remove(&other.source);
-    rawe_service_stop(service);
-    close(ends[0]);
-    close(ends[1]);
 }
 
 TEST(remove__neither_source_nor_descriptor_are_used_any_more)
 {
-    struct rawe_service *service = start();
     struct counter other = counter_of(-1, -1);
     char byte;
 
-    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    add(&other);
     for (unsigned i = 0; i < 100; i++) {
-        int ends[2];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        struct counter one = counter_of(ends[0], -1);
-        assert_int_equal(rawe_service_add(service, &one.source), 0);
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        struct counter one = counter_of(pair[0], -1);
+        add(&one);
         await(&one.calls, 1);
         rawe_service_remove(&one.source);
         assert_null(one.source.service);
         const unsigned calls = load(&one.calls);
-        assert_int_equal(write(ends[1], "a", 1), 1);
+        assert_int_equal(write(pair[1], "a", 1), 1);
         rawe_service_wake(&one.source);
         pass_a_round(&other);
         assert_int_equal(load(&one.calls), calls);
         /* Nothing else holds the file: closing it is seen at the other end at once. */
-        assert_int_equal(read(ends[0], &byte, 1), 1);
-        close(ends[0]);
-        assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);
-        close(ends[1]);
+        assert_int_equal(read(pair[0], &byte, 1), 1);
+        close(pair[0]);
+        assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0);
+        close(pair[1]);
     }
     rawe_service_remove(&other.source);
     rawe_service_remove(&other.source); /* again: nothing */
-    rawe_service_stop(service);
     rawe_service_stop(NULL);
 }
 
 /** An application may lower the limit of descriptors below what is open already. */
 TEST(serve__below_a_lowered_limit_of_descriptors)
 {
-    struct rawe_service *service = start();
     static struct counter many[8];
     struct rlimit before, lowered;
-    int ends[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
         many[i] = counter_of(i == 0 ? ends[0] : -1, -1);
-        assert_int_equal(rawe_service_add(service, &many[i].source), 0);
+        add(&many[i]);
     }
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     lowered = before;
@@ -241,9 +237,8 @@ TEST(serve__below_a_lowered_limit_of_descriptors)
         rawe_service_remove(&many[i].source);
     }
     rawe_service_stop(service);
+    service = NULL;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    close(ends[0]);
-    close(ends[1]);
 }
 
 /** A counter whose descriptor is another file's from its second call on. */
@@ -267,33 +262,26 @@ static int serve_and_replace(struct rawe_service_source *source, short events)
 
 TEST(unwatch__another_file_is_served_under_the_same_number)
 {
-    struct rawe_service *service = start();
-    int ends[2], others[2];
+    int others[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
     struct replacer replacer = {counter_of(ends[0], -1), others[0]};
     replacer.counter.source.serve = serve_and_replace;
-    assert_int_equal(rawe_service_add(service, &replacer.counter.source), 0);
+    add(&replacer.counter);
     await(&replacer.counter.calls, 1);
     assert_int_equal(write(others[1], "ab", 2), 2);
     await(&replacer.counter.readable_calls, 2);
     rawe_service_remove(&replacer.counter.source);
-    rawe_service_stop(service);
-    close(ends[0]);
-    close(ends[1]);
     close(others[1]);
 }
 
 TEST(add__refuses_what_cannot_be_waited_for)
 {
-    struct rawe_service *service = start();
     struct counter one = counter_of(1 << 20, -1);
 
     assert_int_equal(rawe_service_add(service, &one.source), -1);
     assert_int_equal(errno, EBADF);
     assert_null(one.source.service);
-    rawe_service_stop(service);
 }
 
 /** Under SCHED_FIFO, on one processor, which it does not leave: as a rank that polls. */
@@ -310,16 +298,16 @@ static void *poll_main(void *context)
         sched_setaffinity(0, sizeof processor, &processor) != 0) {
         return NULL;
     }
-    struct rawe_service *service = start();
+    struct rawe_service *own = start();
     struct counter one = counter_of(-1, 1);
-    assert_int_equal(rawe_service_add(service, &one.source), 0);
+    assert_int_equal(rawe_service_add(own, &one.source), 0);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     do {
         clock_gettime(CLOCK_MONOTONIC, &now);
         *served = load(&one.calls) >= 3;
     } while (!*served && now.tv_sec - begin.tv_sec < 3);
     rawe_service_remove(&one.source);
-    rawe_service_stop(service);
+    rawe_service_stop(own);
     return context;
 }
 

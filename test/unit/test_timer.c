@@ -41,16 +41,26 @@ static void expired(struct rawe_timer *timer, uint64_t now_ns)
     }
 }
 
-static void watch(struct watched *watched, struct rawe_timer_wheel *wheel)
+static void watch(struct watched *watched, struct rawe_timer_wheel *by)
 {
     memset(watched, 0, sizeof(*watched));
-    watched->wheel = wheel;
+    watched->wheel = by;
     rawe_timer_init(&watched->timer, expired);
 }
 
+static struct rawe_timer_wheel wheel;
+static struct watched one;
+
+static void set_up(void)
+{
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+}
+
+FIXTURE(set_up, NULL);
+
 TEST(rawe_timer_wheel_init__is_empty)
 {
-    struct rawe_timer_wheel wheel;
     rawe_timer_wheel_init(&wheel, 123456789);
     assert_int_equal(wheel.armed, 0);
     assert_false(rawe_timer_wheel_due(&wheel, UINT64_MAX));
@@ -60,10 +70,6 @@ TEST(rawe_timer_wheel_init__is_empty)
 
 TEST(rawe_timer_init__is_not_armed)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
-    rawe_timer_wheel_init(&wheel, 0);
-    watch(&one, &wheel);
     assert_false(rawe_timer_armed(&one.timer));
 }
 
@@ -77,8 +83,6 @@ TEST(rawe_timer_arm__never_early_on_any_level)
             for (int off = -2; off <= 2; off++) {
                 uint64_t ticks = (1ull << (level * RAWE_TIMER_SLOT_BITS)) + 3 + (uint64_t)off;
                 uint64_t deadline_ns = starts_ns[s] + ticks * TICK_NS - 5;
-                struct rawe_timer_wheel wheel;
-                struct watched one;
                 rawe_timer_wheel_init(&wheel, starts_ns[s]);
                 watch(&one, &wheel);
                 rawe_timer_arm(&wheel, &one.timer, deadline_ns);
@@ -99,10 +103,6 @@ TEST(rawe_timer_arm__never_early_on_any_level)
 
 TEST(rawe_timer_arm__moves_an_armed_timer)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
-    rawe_timer_wheel_init(&wheel, 0);
-    watch(&one, &wheel);
     rawe_timer_arm(&wheel, &one.timer, 10 * TICK_NS);
     rawe_timer_arm(&wheel, &one.timer, 500 * TICK_NS);
     assert_int_equal(wheel.armed, 1);
@@ -117,7 +117,6 @@ TEST(rawe_timer_arm__moves_an_armed_timer)
 
 TEST(rawe_timer_arm__beyond_the_wheel)
 {
-    struct rawe_timer_wheel wheel;
     struct watched far, never;
     rawe_timer_wheel_init(&wheel, 7 * TICK_NS);
     watch(&far, &wheel);
@@ -138,10 +137,6 @@ TEST(rawe_timer_arm__beyond_the_wheel)
 
 TEST(rawe_timer_arm_by__keeps_the_earlier_deadline)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
-    rawe_timer_wheel_init(&wheel, 0);
-    watch(&one, &wheel);
     rawe_timer_arm_by(&wheel, &one.timer, 100 * TICK_NS);
     assert_true(one.timer.deadline_ns == 100 * TICK_NS);
     rawe_timer_arm_by(&wheel, &one.timer, 200 * TICK_NS);
@@ -154,9 +149,7 @@ TEST(rawe_timer_arm_by__keeps_the_earlier_deadline)
 
 TEST(rawe_timer_cancel__armed_or_not)
 {
-    struct rawe_timer_wheel wheel;
     struct watched three[3];
-    rawe_timer_wheel_init(&wheel, 0);
     for (unsigned i = 0; i < 3; i++) {
         watch(&three[i], &wheel);
         rawe_timer_arm(&wheel, &three[i].timer, 20 * TICK_NS); /* one slot: a list of three */
@@ -174,9 +167,7 @@ TEST(rawe_timer_cancel__armed_or_not)
 
 TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
 {
-    struct rawe_timer_wheel wheel;
     struct watched three[3];
-    rawe_timer_wheel_init(&wheel, 0);
     for (unsigned i = 0; i < 3; i++) {
         watch(&three[i], &wheel);
         three[i].victim = &three[(i + 1) % 3];
@@ -191,10 +182,6 @@ TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
 
 TEST(rawe_timer_wheel_advance__a_callback_arms_again)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
-    rawe_timer_wheel_init(&wheel, 0);
-    watch(&one, &wheel);
     one.again_after_ns = 10 * TICK_NS;
     rawe_timer_arm(&wheel, &one.timer, 10 * TICK_NS);
     for (uint64_t tick = 0; tick <= 1000; tick++) {
@@ -211,10 +198,7 @@ TEST(rawe_timer_wheel_advance__a_callback_arms_again)
 
 TEST(rawe_timer_wheel_advance__time_that_jumps_back)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
     rawe_timer_wheel_init(&wheel, 1000 * TICK_NS);
-    watch(&one, &wheel);
     rawe_timer_arm(&wheel, &one.timer, 1010 * TICK_NS);
     rawe_timer_wheel_advance(&wheel, 1005 * TICK_NS);
     rawe_timer_wheel_advance(&wheel, 3 * TICK_NS);
@@ -226,9 +210,7 @@ TEST(rawe_timer_wheel_advance__time_that_jumps_back)
 
 TEST(rawe_timer_wheel_advance__ten_minutes_at_once)
 {
-    struct rawe_timer_wheel wheel;
     struct watched early, late;
-    rawe_timer_wheel_init(&wheel, 0);
     watch(&early, &wheel);
     watch(&late, &wheel);
     rawe_timer_arm(&wheel, &early.timer, 1000000);
@@ -242,10 +224,6 @@ TEST(rawe_timer_wheel_advance__ten_minutes_at_once)
 
 TEST(rawe_timer_wheel_due__a_tick_has_passed)
 {
-    struct rawe_timer_wheel wheel;
-    struct watched one;
-    rawe_timer_wheel_init(&wheel, 0);
-    watch(&one, &wheel);
     rawe_timer_arm(&wheel, &one.timer, 100 * TICK_NS);
     rawe_timer_wheel_advance(&wheel, 5 * TICK_NS);
     assert_false(rawe_timer_wheel_due(&wheel, 5 * TICK_NS));
@@ -284,7 +262,6 @@ TEST(wheel__random_operations_match_a_plain_list)
     for (unsigned seed = 1; seed <= 20; seed++) {
         random_state = seed;
         static struct watched timers[MODEL_TIMERS];
-        struct rawe_timer_wheel wheel;
         uint64_t now_ns = random_span_ns();
         uint64_t next_tick = now_ns >> RAWE_TIMER_TICK_SHIFT;
         rawe_timer_wheel_init(&wheel, now_ns);
@@ -292,7 +269,7 @@ TEST(wheel__random_operations_match_a_plain_list)
             watch(&timers[i], &wheel);
         }
         for (unsigned step = 0; step < 5000; step++) {
-            struct watched *one = &timers[random_below(MODEL_TIMERS)];
+            struct watched *any = &timers[random_below(MODEL_TIMERS)];
             unsigned operation = (unsigned)random_below(10);
             if (operation < 6) {
                 uint64_t deadline_ns = now_ns + random_span_ns();
@@ -300,17 +277,17 @@ TEST(wheel__random_operations_match_a_plain_list)
                     deadline_ns = random_below(now_ns + 1); /* in the past */
                 }
                 if (operation < 4) {
-                    rawe_timer_arm(&wheel, &one->timer, deadline_ns);
-                    model_arm(one, next_tick);
-                } else if (!one->model_armed || one->timer.deadline_ns > deadline_ns) {
-                    rawe_timer_arm_by(&wheel, &one->timer, deadline_ns);
-                    model_arm(one, next_tick);
+                    rawe_timer_arm(&wheel, &any->timer, deadline_ns);
+                    model_arm(any, next_tick);
+                } else if (!any->model_armed || any->timer.deadline_ns > deadline_ns) {
+                    rawe_timer_arm_by(&wheel, &any->timer, deadline_ns);
+                    model_arm(any, next_tick);
                 } else {
-                    rawe_timer_arm_by(&wheel, &one->timer, deadline_ns);
+                    rawe_timer_arm_by(&wheel, &any->timer, deadline_ns);
                 }
             } else if (operation == 6) {
-                rawe_timer_cancel(&wheel, &one->timer);
-                one->model_armed = false;
+                rawe_timer_cancel(&wheel, &any->timer);
+                any->model_armed = false;
             } else {
                 /* Mostly small steps, at times a jump over several levels. */
                 now_ns += random_below(8) == 0 ? random_span_ns() : random_below(300 * TICK_NS);
