@@ -86,11 +86,18 @@ static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t
     }
 }
 
-FIXTURE(unit_set_up_coalescing, unit_tear_down);
+static void set_up_busy(void)
+{
+    unit_set_up_coalescing();
+    connect_busy();
+}
+
+FIXTURE(set_up_busy, unit_tear_down);
+static const struct unit_fixture unconnected = {unit_set_up_coalescing, unit_tear_down};
 
 /* rawe_conn_coalesce_new */
 
-TEST(rawe_conn_coalesce_new__no_large_frame_left)
+TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
 {
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 256});
@@ -120,7 +127,6 @@ TEST(rawe_conn_coalesce_new__no_large_frame_left)
 
 TEST(rawe_conn_coalesce_fits__to_the_last_byte)
 {
-    connect_busy();
     copy(1, 500);
     copy(2, 400); /* 8 + 500 + 4 to the next multiple of 8, 8 + 400 */
     copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES);
@@ -137,7 +143,6 @@ TEST(rawe_conn_coalesce_fits__to_the_last_byte)
 
 TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame)
 {
-    connect_busy();
     copy(1, 500);
     copy(2, 400);
     copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + 1);
@@ -153,7 +158,7 @@ TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame)
     unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 121, 3);
 }
 
-TEST(rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
+TEST_WITH(unconnected, rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
 {
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .payload_max_bytes = 512});
@@ -170,14 +175,13 @@ TEST(rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
 
 TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame)
 {
-    connect_busy();
     size_t third = LIMIT_BYTES / 3 - RAWE_FRAGMENT_MESSAGE_BYTES;
     assert_false(rawe_conn_coalesce_poor(end(0), 1));
     assert_false(rawe_conn_coalesce_poor(end(0), third));
     assert_true(rawe_conn_coalesce_poor(end(0), third + 1));
 }
 
-TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once)
+TEST_WITH(unconnected, rawe_conn_coalesce_wanted__first_messages_leave_at_once)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 6; tag++) {
@@ -194,7 +198,7 @@ TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once)
     assert_int_equal(unit_wire_count(&net), 1);
 }
 
-TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
+TEST_WITH(unconnected, rawe_conn_coalesce_wanted__never_unless_asked_for)
 {
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -220,7 +224,6 @@ TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
 
 TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
-    connect_busy();
     copy(1, LIMIT_BYTES / 2);
     assert_null(end(0)->sendwin.held);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
@@ -234,7 +237,6 @@ TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 
 TEST(rawe_conn_coalesce__nothing_held_back)
 {
-    connect_busy();
     assert_false(rawe_conn_coalesce(end(0), 1, "ab", 2, NULL, 0));
     copy(1, 10);
     assert_true(rawe_conn_coalesce(end(0), 2, "ab", 2, "c", 1));
@@ -253,7 +255,7 @@ TEST(rawe_conn_coalesce__nothing_held_back)
     assert_int_equal(net.node[1].messages[COALESCE_FROM + 3].len_bytes, 0);
 }
 
-TEST(rawe_conn_coalesce__messages_of_every_length)
+TEST_WITH(unconnected, rawe_conn_coalesce__messages_of_every_length)
 {
     uint8_t ones[1024];
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -285,7 +287,6 @@ TEST(rawe_conn_coalesce__messages_of_every_length)
 
 TEST(rawe_conn_coalesce__counts_each_message)
 {
-    connect_busy();
     for (uint8_t tag = 0; tag < 5; tag++) {
         copy(tag, 100);
     }
@@ -311,7 +312,6 @@ static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 
 TEST(rawe_conn_coalesce__answers_out_of_a_callback)
 {
-    connect_busy();
     answers = 0;
     net.node[1].on_deliver = answer;
     for (uint8_t tag = 0; tag < 30; tag++) {
@@ -328,7 +328,7 @@ TEST(rawe_conn_coalesce__answers_out_of_a_callback)
 
 /* rawe_conn_coalesce_add */
 
-TEST(rawe_conn_coalesce_add__queued_messages_share_frames)
+TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
 {
     struct unit_send sends[30] = {0};
     uint8_t data[30][80];
@@ -349,7 +349,7 @@ TEST(rawe_conn_coalesce_add__queued_messages_share_frames)
     unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
 }
 
-TEST(rawe_conn_coalesce_add__others_stand_between)
+TEST_WITH(unconnected, rawe_conn_coalesce_add__others_stand_between)
 {
     static uint8_t data[40][5000];
     struct unit_send sends[40] = {0};
@@ -373,7 +373,7 @@ TEST(rawe_conn_coalesce_add__others_stand_between)
     assert_int_equal(end(0)->queue.bytes, 0);
 }
 
-TEST(rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
+TEST_WITH(unconnected, rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
 {
     unit_stop(&net);
     unit_init(&net);
@@ -401,7 +401,6 @@ TEST(send_coalesced__something_else_is_sent)
 {
     static uint8_t data[3000];
     struct unit_send send = {0};
-    connect_busy();
     copy(1, 10);
     copy(2, 10);
     unit_fill(data, sizeof(data), 3);
@@ -415,7 +414,7 @@ TEST(send_coalesced__something_else_is_sent)
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
 }
 
-TEST(send_coalesced__counts_in_the_window_while_held_back)
+TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
 {
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
@@ -445,7 +444,7 @@ TEST(send_coalesced__counts_in_the_window_while_held_back)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-TEST(send_coalesced__a_hole_keeps_the_window_from_sliding)
+TEST_WITH(unconnected, send_coalesced__a_hole_keeps_the_window_from_sliding)
 {
     unit_start_with((struct unit_options){.coalesce_from_frames = 1, .window_frames = 16});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -471,7 +470,6 @@ TEST(send_coalesced__a_hole_keeps_the_window_from_sliding)
 
 TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 {
-    connect_busy();
     copy(1, 10);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_engine_idle(&net.node[0].engine));
@@ -485,7 +483,6 @@ TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 
 TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 {
-    connect_busy();
     unit_send_copy(end(1), 1, 10);
     struct net_frame *frames[COALESCE_FROM + 1];
     for (unsigned i = 0; i <= COALESCE_FROM; i++) {
@@ -513,7 +510,6 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 
 TEST(rawe_conn_coalesce_flush__no_credit)
 {
-    connect_busy();
     copy(1, 10);
     net_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
     flush(0);
@@ -528,7 +524,6 @@ TEST(rawe_conn_coalesce_flush__no_credit)
 
 TEST(rawe_conn_coalesce_flush__link_full)
 {
-    connect_busy();
     copy(1, 10);
     copy(2, 10);
     net.node[0].link_room = 0;
@@ -549,7 +544,6 @@ TEST(rawe_conn_coalesce_flush__link_full)
 
 TEST(rawe_conn_coalesce_flush__lost_and_sent_again)
 {
-    connect_busy();
     for (uint8_t tag = 1; tag < 8; tag++) {
         copy(tag, 50);
     }
@@ -570,7 +564,6 @@ TEST(rawe_conn_coalesce_flush__lost_and_sent_again)
 
 TEST(rawe_conn_coalesce_flush__drained_only_after_it)
 {
-    connect_busy();
     copy(1, 10);
     unit_receive_all(&net);
     flush(1);
@@ -588,7 +581,6 @@ TEST(rawe_conn_coalesce_flush__drained_only_after_it)
 
 TEST(rawe_conn_coalesce_flush__closed)
 {
-    connect_busy();
     copy(1, 10);
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* tear_down finds the frame in its pool */
     unit_settle(&net);
@@ -606,7 +598,7 @@ static void hold_and_be_closed(void)
     assert_false(rawe_conn_drained(end(0)));
 }
 
-TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes)
+TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_when_the_peer_closes)
 {
     hold_and_be_closed();
     assert_true(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
@@ -624,7 +616,7 @@ TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
-TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
+TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
 {
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
@@ -648,7 +640,7 @@ TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
     assert_int_equal(sends[19].done, 1);
 }
 
-TEST(rawe_conn_coalesce_flush__peer_does_not_come_back)
+TEST_WITH(unconnected, rawe_conn_coalesce_flush__peer_does_not_come_back)
 {
     hold_and_be_closed();
     net.node[1].refuses = true;
@@ -663,7 +655,6 @@ TEST(rawe_conn_coalesce_flush__peer_does_not_come_back)
 
 TEST(rawe_conn_coalesce_flush__not_when_the_peer_restarts)
 {
-    connect_busy();
     copy(1, 10);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     unit_wire_clear(&net); /* its CLOSE, too */

@@ -12,11 +12,17 @@
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn.h"
 
-FIXTURE(unit_set_up, unit_tear_down);
+static void set_up_connected(void)
+{
+    unit_set_up();
+    connect_nodes();
+}
+
+FIXTURE(set_up_connected, unit_tear_down);
+static const struct unit_fixture unconnected = {unit_set_up, unit_tear_down};
 
 TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered)
 {
-    connect_nodes();
     receive_message(0, 0, 1);
     receive_message(2, 0, 2);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
@@ -35,7 +41,6 @@ TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered)
 
 TEST(receive_data__outside_the_window)
 {
-    connect_nodes();
     receive_message(RAWE_WINDOW_FRAMES_MAX, RAWE_FLAG_ACK_NOW, 1);
     receive_message(0x70000000, RAWE_FLAG_ACK_NOW, 1);
     assert_int_equal(counters(1)->dropped_outside, 2);
@@ -48,7 +53,6 @@ TEST(receive_data__outside_the_window)
 
 TEST(receive_data__beyond_a_gap_without_memory)
 {
-    connect_nodes();
     unit_allocations_left = 2; /* of the harness, for the frame */
     receive_message(1, 0, 2);
     unit_allocations_left = -1;
@@ -69,7 +73,6 @@ TEST(rawe_conn_deliver_messages__several_in_a_frame)
 {
     uint8_t payload[256];
     size_t at = 0;
-    connect_nodes();
     static const uint16_t lengths[] = {5, 0, 8, 31, 1};
     for (uint8_t i = 0; i < 5; i++) {
         at += put_fragment(payload + at,
@@ -89,7 +92,6 @@ TEST(rawe_conn_deliver_messages__several_in_a_frame)
 
 TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 {
-    connect_nodes();
     /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
         {1, 1, 0, 0, 0, 0, 0},          /* 7 bytes: shorter than a fragment header */
@@ -119,7 +121,6 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 
 TEST(receive_data__a_malformed_first_fragment_is_not_taken)
 {
-    connect_nodes();
     static const uint8_t payloads[][40] = {
         {0},                                                          /* empty frame */
         {1, 1, 0, 0, 0, 0, 0},                                        /* cut off */
@@ -156,7 +157,7 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     unit_send_copy(conn, (uint8_t)(tag + 100), 30);
 }
 
-TEST(rawe_conn_deliver__a_callback_replies)
+TEST_WITH(unconnected, rawe_conn_deliver__a_callback_replies)
 {
     replies = 0;
     connect_nodes();
@@ -193,7 +194,6 @@ static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 TEST(rawe_conn_deliver__ping_pong_out_of_callbacks)
 {
     unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
-    connect_nodes();
     memset(ping_pong_sends, 0, sizeof(ping_pong_sends));
     ping_pong_sends[1].done = 1;
     ping_pongs_left = 500;
@@ -222,7 +222,6 @@ TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
 {
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE};
-    connect_nodes();
     unit_send_copy(end(1), 1, 10);
     unit_wire_clear(&net);
     unsigned count = 0;
@@ -249,7 +248,6 @@ TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
 
 TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round)
 {
-    connect_nodes();
     receive_control(0, RAWE_FRAME_PROBE, 41, 0);
     receive_control(0, RAWE_FRAME_PROBE, 42, 0);
     assert_int_equal(unit_wire_count(&net), 0);
@@ -266,13 +264,12 @@ TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round)
 
 TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection)
 {
-    connect_nodes();
     receive_control(0, RAWE_FRAME_PING, 0, 0);
     receive_control(0, RAWE_FRAME_PONG, 0, 0);
     assert_int_equal(counters(1)->dropped_type, 2);
 }
 
-TEST(rawe_conn_receive__on_a_connection_that_is_not_open)
+TEST_WITH(unconnected, rawe_conn_receive__on_a_connection_that_is_not_open)
 {
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE, RAWE_FRAME_CLOSE};
@@ -304,7 +301,7 @@ static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_fra
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }
 
-TEST(rawe_conn_receive__data_while_still_asking)
+TEST_WITH(unconnected, rawe_conn_receive__data_while_still_asking)
 {
     net.filter = drop_replies_to_node_0;
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
@@ -327,7 +324,6 @@ TEST(rawe_conn_receive__data_while_still_asking)
 
 TEST(rawe_conn_receive__close_twice)
 {
-    connect_nodes();
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     struct net_frame *close = unit_wire_take(&net);
     assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
@@ -343,7 +339,6 @@ TEST(rawe_conn_receive__close_with_sends_queued)
     static uint8_t data[30000];
     struct unit_send sends[3] = {0};
     unit_fill(data, sizeof(data), 2);
-    connect_nodes();
     end(1)->peer_credit = 4;
     unit_send_messages(end(1), sends, 3, data, sizeof(data));
     unit_wire_clear(&net);
@@ -367,7 +362,7 @@ static void send_after_close(struct unit_send *send)
     unit_send_message(send->context, &after_close, 6, after_close_data, sizeof(after_close_data));
 }
 
-TEST(rawe_conn_receive__close_and_a_done_that_sends_again)
+TEST_WITH(unconnected, rawe_conn_receive__close_and_a_done_that_sends_again)
 {
     static uint8_t data[1400];
     memset(&after_close, 0, sizeof(after_close));
@@ -423,7 +418,7 @@ static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t 
 
 /* PUT */
 
-TEST(place__only_where_the_handle_allows)
+TEST_WITH(unconnected, place__only_where_the_handle_allows)
 {
     uint8_t memory[300], before[300];
     uint32_t index;
@@ -481,7 +476,6 @@ TEST(place__every_length_through_the_wire)
     static uint8_t data[10000], memory[10100];
     uint32_t index;
     uint64_t key;
-    connect_nodes();
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
                                      RAWE_ACCESS_WRITE));
     uint32_t frame = net.config.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
@@ -520,7 +514,6 @@ TEST(place__is_done_only_when_all_is_there)
 {
     uint32_t index;
     uint64_t key;
-    connect_nodes();
     assert_true(rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory), &index,
                                      &key, RAWE_ACCESS_WRITE));
     for (unsigned round = 0; round < 5; round++) {
@@ -542,7 +535,6 @@ static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_
 
 TEST(add_fragment__out_of_order)
 {
-    connect_nodes();
     receive_segment(0, 1000, 500, 3000);
     receive_segment(1, 10, 10, 20);
     receive_segment(0, 0, 1000, 3000);
@@ -559,7 +551,6 @@ TEST(add_fragment__out_of_order)
 
 TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
 {
-    connect_nodes();
     receive_segment(0, 0, 100, 200);
     receive_segment(0, 100, 50, 151);                       /* another length */
     receive_segment(RAWE_REASSEMBLY_MESSAGES, 0, 100, 200); /* the slot is in use */
@@ -575,7 +566,6 @@ TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
 
 TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
 {
-    connect_nodes();
     net.node[1].engine.reassembly_buffers.limit = 1;
     receive_segment(1, 0, 100, 200);
     uint32_t next = end(1)->recvwin.acktr.next;
@@ -597,7 +587,6 @@ TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
 
 TEST(add_fragment__a_callback_sends_while_more_are_whole)
 {
-    connect_nodes();
     for (uint32_t number = 5; number > 0; number--) {
         receive_segment(number, 0, 150, 150);
     }
@@ -614,7 +603,7 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 6 != 0;
 }
 
-TEST(add_fragment__few_buffers_for_many_messages_with_losses)
+TEST_WITH(unconnected, add_fragment__few_buffers_for_many_messages_with_losses)
 {
     enum { COUNT = 60 };
     static uint8_t data[4000];

@@ -64,14 +64,21 @@ static void send(size_t len_bytes)
     unit_send_message(end(0), unit, (uint8_t)send_count++, data, len_bytes);
 }
 
+static void send_some(unsigned count, size_t len_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        send(len_bytes);
+    }
+}
+
 /** All that was sent has arrived, in order, once. */
 static void assert_delivered(void)
 {
     assert_int_equal(net.node[1].message_count, send_count);
     for (unsigned i = 0; i < send_count; i++) {
         unit_assert_message(&net.node[1], i, (uint8_t)i, lengths[i], 5);
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
     }
+    unit_assert_sent(sends, send_count, RAWE_STATUS_DONE);
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_length, 0);
 }
 
@@ -151,9 +158,7 @@ TEST(coalesces__the_first_messages_leave_at_once)
 TEST(coalesces__until_the_round_ends)
 {
     connect_busy();
-    for (unsigned i = 0; i < 3; i++) {
-        send(3000);
-    }
+    send_some(3, 3000);
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(end(0)->queue.bytes, 9000);
     assert_true(rawe_engine_pending(&net.node[0].engine));
@@ -223,9 +228,7 @@ TEST(coalesces__not_unless_asked_for)
     }
     finish();
     net.node[0].link_room = 0;
-    for (unsigned i = 0; i < 5; i++) {
-        send(3000);
-    }
+    send_some(5, 3000);
     net.node[0].link_room = UINT32_MAX;
     flush();
     assert_int_equal(batches_on_wire(), 5); /* nor do they share batches */
@@ -237,9 +240,7 @@ TEST(coalesces__window_full)
 {
     connect_busy();
     net_fix_window(end(0), end(0)->sendwin.in_flight);
-    for (unsigned i = 0; i < 30; i++) {
-        send(3000);
-    }
+    send_some(30, 3000);
     flush();
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(end(0)->queue.bytes, 30 * 3000);
@@ -268,19 +269,17 @@ TEST(coalesces__puts_too)
 {
     static uint8_t memory[40000];
     static struct unit_send puts[20];
-    uint32_t index;
-    uint64_t key;
     connect_busy();
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
-                                     RAWE_ACCESS_WRITE));
+    const struct unit_memory known =
+        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
     for (unsigned i = 0; i < 5; i++) {
-        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
+        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, known.index, known.key, i * 2000);
     }
     assert_int_equal(end(0)->queue.bytes, 10000);
     assert_int_equal(unit_wire_count(&net), 0);
     for (unsigned i = 5; i < 20; i++) { /* between messages */
         send(700);
-        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
+        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, known.index, known.key, i * 2000);
     }
     finish();
     unit_assert_sent(puts, 20, RAWE_STATUS_DONE);
@@ -296,9 +295,7 @@ TEST(coalesces__closed_with_something_coalesced)
     unsigned first = send_count - 2;
     assert_int_equal(end(0)->queue.bytes, 6000);
     unit_close(&net, 0, RAWE_LANE_BULK);
-    for (unsigned i = first; i < send_count; i++) {
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(&sends[first], 2, RAWE_STATUS_FAILED);
 }
 
 TEST(coalesces__closed_with_a_bundle_under_way)
@@ -309,20 +306,15 @@ TEST(coalesces__closed_with_a_bundle_under_way)
     }
     assert_int_equal(end(0)->queue.bytes, 2 * 3000);
     unit_close(&net, 0, RAWE_LANE_BULK);
-    for (unsigned i = send_count - 9; i < send_count; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status,
-                         i < send_count - 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(&sends[send_count - 9], 7, RAWE_STATUS_DONE);
+    unit_assert_sent(&sends[send_count - 2], 2, RAWE_STATUS_FAILED);
 }
 
 TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
 {
     connect_busy();
     net.node[0].link_room = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        send(3000);
-    }
+    send_some(3, 3000);
     flush();
     assert_int_equal(end(0)->queue.bytes, 0); /* the bundle is in the window */
     for (unsigned i = send_count - 3; i < send_count; i++) {
@@ -330,9 +322,7 @@ TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
     }
     net.node[0].link_room = UINT32_MAX;
     flush();
-    for (unsigned i = send_count - 3; i < send_count; i++) {
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
-    }
+    unit_assert_sent(&sends[send_count - 3], 3, RAWE_STATUS_DONE);
     finish();
     assert_delivered();
 }
@@ -342,9 +332,7 @@ TEST(coalesces__peer_restarts)
     connect_busy();
     send(batch_bytes() + 3000);
     unsigned begun = send_count;
-    for (unsigned i = 0; i < 4; i++) {
-        send(3000);
-    }
+    send_some(4, 3000);
     unsigned before = net.node[1].message_count;
     assert_int_equal(end(0)->queue.bytes, 5 * 3000); /* one is half in the window */
     unit_wire_clear(&net);

@@ -11,11 +11,18 @@
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn.h"
 
-FIXTURE(unit_set_up, unit_tear_down);
+static void set_up_connected(void)
+{
+    unit_set_up();
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+}
+
+FIXTURE(set_up_connected, unit_tear_down);
+static const struct unit_fixture unconnected = {unit_set_up, unit_tear_down};
 
 /* rawe_engine_init */
 
-TEST(rawe_engine_init__what_is_copied_fits_a_frame)
+TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
 {
     unit_stop(&net);
     unit_init(&net);
@@ -37,7 +44,6 @@ TEST(rawe_engine_free__after_use_nothing_is_left)
     struct unit_send send = {0};
     uint32_t index;
     uint64_t key;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_true(
         rawe_handle_register(&net.node[0].handles, data, 10, &index, &key, RAWE_ACCESS_WRITE));
     unit_send_message(end(0), &send, 1, data, sizeof(data));
@@ -57,7 +63,7 @@ static void flush_again(struct unit_send *send)
     rawe_engine_flush(&node->engine, node->net->now_ns);
 }
 
-TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
+TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
 {
     uint8_t byte = 1;
     struct unit_send sends[2] = {0};
@@ -96,7 +102,7 @@ static void close_bulk(struct unit_send *send)
     unit_close(&net, 0, RAWE_LANE_BULK);
 }
 
-TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
+TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
 {
     uint8_t byte = 1;
     struct unit_send send = {.on_done = close_bulk};
@@ -122,7 +128,6 @@ TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
 
 TEST(rawe_engine_advance__credit_follows_the_senders)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
     engine->credit.ring_frames = 64;
@@ -186,7 +191,6 @@ static void assert_one_drop(uint64_t *counter)
 
 TEST(rawe_engine_receive__every_length)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *whole = good_frame();
     for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
         struct net_frame *frame = net_frame_copy(whole);
@@ -207,7 +211,6 @@ TEST(rawe_engine_receive__every_length)
 
 TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *frame = good_frame();
     frame->bytes = realloc(frame->bytes, frame->len_bytes + 30);
     assert_non_null(frame->bytes);
@@ -220,7 +223,6 @@ TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
 
 TEST(rawe_engine_receive__wrong_version_type_and_flags)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned first = 0; first < 256; first++) {
         if (first >> 4 == RAWE_WIRE_VERSION && (first & 15) >= RAWE_FRAME_DATA &&
             (first & 15) < RAWE_FRAME_TYPE_END) {
@@ -240,7 +242,7 @@ TEST(rawe_engine_receive__wrong_version_type_and_flags)
     }
 }
 
-TEST(rawe_engine_receive__a_wrong_bit_in_what_names_the_connection)
+TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connection)
 {
     static const struct {
         size_t at; /**< in the header */
@@ -279,7 +281,7 @@ TEST(rawe_engine_receive__a_wrong_bit_in_what_names_the_connection)
     }
 }
 
-TEST(rawe_engine_receive__a_frame_for_the_connection_of_before)
+TEST_WITH(unconnected, rawe_engine_receive__a_frame_for_the_connection_of_before)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *old = good_frame();
@@ -308,7 +310,6 @@ static void receive_connect(const struct rawe_connect *connect, uint8_t flags, u
 
 TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_connect good = {
         .jobid = net.config.jobid,
         .vpid = 0,
@@ -358,7 +359,6 @@ TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
 {
     static uint8_t data[3000];
     struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     /* More has come from the other end than has gone to it. */
     for (unsigned i = 0; i < 10; i++) {
         unit_send_copy(end(1), 1, 10);
@@ -375,7 +375,7 @@ TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
     assert_int_equal(net.node[0].failed_calls, 0);
 }
 
-TEST(rawe_engine_receive__no_answer_to_a_group_address)
+TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
 {
     uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
@@ -399,7 +399,6 @@ TEST(rawe_engine_receive__no_answer_to_a_group_address)
 
 TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(counters(1), 0, sizeof(*counters(1)));
     uint8_t payload[RAWE_CONNECT_BYTES] = {0};
     for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
@@ -415,7 +414,6 @@ TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
 
 TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
 {
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_conn *conn = end(0);
     struct rawe_connect identity = {
         .connection_id = conn->handshake.local_id,
@@ -444,7 +442,6 @@ TEST(rawe_engine_receive__random_changes_do_no_harm)
     uint32_t index, random = 1;
     uint64_t key;
     unit_fill(data, sizeof(data), 3);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
                                      RAWE_ACCESS_WRITE));
     for (unsigned round = 0; round < 3; round++) {
@@ -483,7 +480,6 @@ TEST(rawe_engine_receive__random_changes_do_no_harm)
 TEST(rawe_engine_receive__garbage_behind_a_good_header)
 {
     uint32_t random = 7;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_send_copy(end(1), 1, 10);
     unit_wire_clear(&net);
     for (unsigned round = 0; round < 20000; round++) {

@@ -13,11 +13,18 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
-FIXTURE(unit_peer_set_up, unit_peer_tear_down);
+static void set_up_connected(void)
+{
+    unit_peer_set_up();
+    unit_peer_connect();
+}
+
+FIXTURE(set_up_connected, unit_peer_tear_down);
+static const struct unit_fixture unconnected = {unit_peer_set_up, unit_peer_tear_down};
 
 /* rawe_peer_conn */
 
-TEST(rawe_peer_conn__opened_on_first_use)
+TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
 {
     assert_null(peer.conn[RAWE_LANE_EXPRESS]);
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* it connects first */
@@ -37,7 +44,7 @@ static enum rawe_finalized finalized(void)
     return rawe_peer_finalized(&peer, RAWE_NEEDS_ALL, net.now_ns);
 }
 
-TEST(rawe_peer_finalized__both_lanes)
+TEST_WITH(unconnected, rawe_peer_finalized__both_lanes)
 {
     assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     unit_peer_connect();
@@ -57,7 +64,6 @@ TEST(rawe_peer_finalized__both_lanes)
 
 TEST(rawe_peer_close__completes_what_is_left)
 {
-    unit_peer_connect();
     struct sent *queued = unit_peer_send(5000, false);
     struct sent *early = unit_peer_send(30000, true); /* too long for a bundle */
     unit_peer_finish();
@@ -77,7 +83,6 @@ TEST(rawe_peer_close__completes_what_is_left)
 
 TEST(rawe_peer_send_copy__only_what_may_be_copied)
 {
-    unit_peer_connect();
     uint32_t most = net.node[0].engine.config.copy_max_bytes;
     assert_int_equal(unit_peer_send_copy(most), RAWE_STATUS_DONE);
     assert_int_equal(unit_peer_send_copy(most + 1), RAWE_STATUS_BUSY);
@@ -85,7 +90,7 @@ TEST(rawe_peer_send_copy__only_what_may_be_copied)
     unit_peer_finish();
 }
 
-TEST(rawe_peer_send_copy__not_longer_than_a_frame_of_this_path)
+TEST_WITH(unconnected, rawe_peer_send_copy__not_longer_than_a_frame_of_this_path)
 {
     peer.config.payload_max_bytes = 512;
     unit_peer_connect();
@@ -98,7 +103,6 @@ TEST(rawe_peer_send_copy__not_longer_than_a_frame_of_this_path)
 
 TEST(rawe_peer_send_copy__the_clock_is_read_behind_the_transmission)
 {
-    unit_peer_connect();
     clock_reads = 0;
     net.now_ns += 7 * UNIT_US;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
@@ -110,7 +114,6 @@ TEST(rawe_peer_send_copy__the_clock_is_read_behind_the_transmission)
 
 TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
 {
-    unit_peer_connect();
     for (unsigned i = 0; i < COALESCE_FROM + 1; i++) {
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
@@ -126,7 +129,6 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
 
 TEST(rawe_peer_send_copy__failed)
 {
-    unit_peer_connect();
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
     assert_int_equal(unit_peer_send(100, true)->result, RAWE_PEER_FAILED);
@@ -143,7 +145,6 @@ TEST(rawe_peer_send_copy__failed)
 
 TEST(rawe_peer_send__lane_by_length)
 {
-    unit_peer_connect();
     uint32_t framed = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
     unit_peer_send(100, true);
     unit_peer_send(framed, true);
@@ -160,7 +161,6 @@ TEST(rawe_peer_send__lane_by_length)
 
 TEST(rawe_peer_send__in_order_on_the_bulk_lane)
 {
-    unit_peer_connect();
     for (unsigned i = 0; i < 8; i++) {
         struct sent *one = unit_peer_make(100, 0, true);
         one->message.send.ordered = true;
@@ -176,7 +176,6 @@ TEST(rawe_peer_send__in_order_on_the_bulk_lane)
 
 TEST(rawe_peer_send__copied_is_complete_at_once)
 {
-    unit_peer_connect();
     struct sent *one = unit_peer_send_made(unit_peer_make(30, 70, false));
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
     assert_false(one->message.completed_early);
@@ -192,9 +191,9 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
 /** A first message that is not sent before it is known that batches pass. */
 #define VALIDATING_BYTES 20000u
 
-static void connect_validated(void)
+/** It is known that batches pass. */
+static void validate(void)
 {
-    unit_peer_connect();
     unit_peer_send(VALIDATING_BYTES, true);
     unit_peer_finish();
 }
@@ -212,7 +211,7 @@ static void assert_completes_late(const struct sent *one, bool released)
 
 TEST(rawe_peer_send__early_in_one_piece)
 {
-    connect_validated();
+    validate();
     struct sent *one = unit_peer_send(5000, true);
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
     assert_true(one->message.completed_early);
@@ -230,7 +229,7 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 
 TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 {
-    connect_validated();
+    validate();
     net.filter = drop_some;
     struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 60, true));
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
@@ -244,7 +243,7 @@ TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 
 TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 {
-    connect_validated();
+    validate();
     assert_completes_late(unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 59, true)),
                           false);
     unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES + 1);
@@ -252,7 +251,7 @@ TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 
 TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 {
-    connect_validated();
+    validate();
     struct sent *one = unit_peer_make(60, 4000, true);
     one->message.send.ordered = true;
     assert_completes_late(unit_peer_send_made(one), false);
@@ -261,11 +260,11 @@ TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 
 TEST(rawe_peer_send__not_early_when_another_owns_it)
 {
-    connect_validated();
+    validate();
     assert_completes_late(unit_peer_send(5000, false), false);
 }
 
-TEST(rawe_peer_send__not_complete_while_connecting)
+TEST_WITH(unconnected, rawe_peer_send__not_complete_while_connecting)
 {
     net.node[0].conn[RAWE_LANE_EXPRESS] = rawe_peer_conn(&peer, RAWE_LANE_EXPRESS);
     net.node[0].conn[RAWE_LANE_BULK] = rawe_peer_conn(&peer, RAWE_LANE_BULK);
@@ -273,7 +272,7 @@ TEST(rawe_peer_send__not_complete_while_connecting)
     unit_peer_assert_delivered(0, 4060);
 }
 
-TEST(rawe_peer_send__not_complete_while_the_link_is_full)
+TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_link_is_full)
 {
     unit_stop(&net);
     unit_peer_start(false);
@@ -289,7 +288,7 @@ TEST(rawe_peer_send__not_complete_while_the_link_is_full)
     }
 }
 
-TEST(rawe_peer_send__not_complete_while_the_window_is_full)
+TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_window_is_full)
 {
     unit_stop(&net);
     unit_peer_start(false);
@@ -303,7 +302,7 @@ TEST(rawe_peer_send__not_complete_while_the_window_is_full)
 
 TEST(rawe_peer_send__silence_fails_what_is_not_complete)
 {
-    connect_validated();
+    validate();
     net.node[1].paused = true;
     struct sent *early = unit_peer_send(5000, true);
     struct sent *waits = unit_peer_send(5000, false);
@@ -337,7 +336,6 @@ static void begin_streak(void)
 
 TEST(streak__begins_after_so_many_in_a_row)
 {
-    unit_peer_connect();
     begin_streak();
     unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
     assert_int_equal(express, 2 * RAWE_PEER_STREAK_MESSAGES + 1);
@@ -350,7 +348,6 @@ TEST(streak__begins_after_so_many_in_a_row)
 
 TEST(streak__not_of_messages_that_coalesce_well)
 {
-    unit_peer_connect();
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
@@ -361,7 +358,6 @@ TEST(streak__not_of_messages_that_coalesce_well)
 
 TEST(streak__not_of_messages_far_apart)
 {
-    unit_peer_connect();
     send_successive(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
     assert_false(peer.streak);
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
@@ -370,7 +366,6 @@ TEST(streak__not_of_messages_far_apart)
 
 TEST(streak__not_while_nothing_is_in_flight)
 {
-    unit_peer_connect();
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         unit_peer_send(FRAME_BYTES, true);
         unit_peer_finish();
@@ -380,7 +375,7 @@ TEST(streak__not_while_nothing_is_in_flight)
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
 }
 
-TEST(streak__not_without_batches)
+TEST_WITH(unconnected, streak__not_without_batches)
 {
     unit_stop(&net);
     unit_peer_start(false);
@@ -398,7 +393,7 @@ static void assert_no_streak(void)
     unit_peer_finish();
 }
 
-TEST(streak__not_where_nothing_coalesces)
+TEST_WITH(unconnected, streak__not_where_nothing_coalesces)
 {
     net.node[0].engine.config.coalesce_from_frames = 0;
     unit_peer_connect();
@@ -407,21 +402,18 @@ TEST(streak__not_where_nothing_coalesces)
 
 TEST(streak__not_to_a_peer_that_batches_do_not_reach)
 {
-    unit_peer_connect();
     unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
     assert_no_streak();
 }
 
 TEST(streak__not_while_the_bulk_lane_is_busy)
 {
-    unit_peer_connect();
     unit_peer_send(9000, true);
     assert_no_streak();
 }
 
 TEST(streak__ends_with_a_long_message)
 {
-    unit_peer_connect();
     begin_streak();
     unit_peer_send(9000, true);
     assert_false(peer.streak);
@@ -441,7 +433,6 @@ static void note_done(struct rawe_operation *operation, enum rawe_status status)
 TEST(streak__ends_with_put_data)
 {
     static uint8_t memory[4000], data[4000];
-    unit_peer_connect();
     begin_streak();
     unit_peer_finish();
     struct unit_memory known =
@@ -467,7 +458,6 @@ TEST(streak__ends_with_put_data)
 
 TEST(streak__ends_once_all_of_it_is_acknowledged)
 {
-    unit_peer_connect();
     begin_streak();
     send_successive(5, UNIT_US);
     assert_true(peer.streak);
@@ -482,7 +472,6 @@ TEST(streak__ends_once_all_of_it_is_acknowledged)
 
 TEST(streak__begins_with_a_message_that_was_to_be_copied)
 {
-    unit_peer_connect();
     for (unsigned i = 0; i < 2 * RAWE_PEER_STREAK_MESSAGES + 1; i++) {
         assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_DONE);
     }

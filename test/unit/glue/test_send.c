@@ -112,6 +112,19 @@ static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t 
     return 1;
 }
 
+static mca_btl_rawe_fragment_t *fragments[SENDS];
+
+static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
+                    struct mca_btl_base_descriptor_t *descriptor, int status)
+{
+    assert_ptr_equal(btl, &module.super);
+    assert_ptr_equal(to, &endpoint);
+    assert_non_null(descriptor);
+    reported++;
+    reported_status = status;
+    reported_inside = reported_inside || unit_callback_leaving();
+}
+
 static void set_up(void)
 {
     const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
@@ -138,43 +151,6 @@ static void set_up(void)
     reported_inside = false;
     result = RAWE_PEER_COMPLETE;
     transmitted = NULL;
-    unit_callback_begin();
-}
-
-static void tear_down(void)
-{
-    unit_callback_end();
-    OBJ_DESTRUCT(&module.fragments_small);
-    OBJ_DESTRUCT(&module.fragments_bare);
-    rawe_engine_free(&module.engine);
-    rawe_engine_free(&other_module.engine);
-    rawe_handle_table_free(&handles);
-}
-
-static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
-                    struct mca_btl_base_descriptor_t *descriptor, int status)
-{
-    assert_ptr_equal(btl, &module.super);
-    assert_ptr_equal(to, &endpoint);
-    assert_non_null(descriptor);
-    reported++;
-    reported_status = status;
-    reported_inside = reported_inside || unit_callback_leaving();
-}
-
-static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
-                   void *local_address, mca_btl_base_registration_handle_t *local_handle,
-                   void *context, void *cbdata, int status)
-{
-    reported++;
-    reported_status = status;
-    reported_inside = reported_inside || unit_callback_leaving();
-}
-
-static mca_btl_rawe_fragment_t *fragments[SENDS];
-
-static void fragments_new(void)
-{
     for (unsigned i = 0; i < SENDS; ++i) {
         fragments[i] = malloc(sizeof(*fragments[i]) + MCA_BTL_RAWE_SMALL_BYTES);
         OBJ_CONSTRUCT(fragments[i], mca_btl_rawe_fragment_t);
@@ -184,14 +160,30 @@ static void fragments_new(void)
         fragments[i]->segments[0].seg_addr.pval = fragments[i]->data;
         fragments[i]->segments[0].seg_len = 100;
     }
+    unit_callback_begin();
 }
 
-static void fragments_free(void)
+static void tear_down(void)
 {
+    unit_callback_end();
     for (unsigned i = 0; i < SENDS; ++i) {
         OBJ_DESTRUCT(fragments[i]);
         free(fragments[i]);
     }
+    OBJ_DESTRUCT(&module.fragments_small);
+    OBJ_DESTRUCT(&module.fragments_bare);
+    rawe_engine_free(&module.engine);
+    rawe_engine_free(&other_module.engine);
+    rawe_handle_table_free(&handles);
+}
+
+static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
+                   void *local_address, mca_btl_base_registration_handle_t *local_handle,
+                   void *context, void *cbdata, int status)
+{
+    reported++;
+    reported_status = status;
+    reported_inside = reported_inside || unit_callback_leaving();
 }
 
 static void send_all(void)
@@ -215,7 +207,6 @@ FIXTURE(set_up, tear_down);
 
 TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
 {
-    fragments_new();
     unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
@@ -228,47 +219,39 @@ TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
     assert_int_equal(reported_status, OPAL_SUCCESS);
     assert_false(reported_inside);
     assert_false(module.engine.deferral.active);
-    fragments_free();
 }
 
 /** Messages that must keep their order use one of the process's endpoints. */
 TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order)
 {
-    fragments_new();
     endpoint.in_order = &other;
     other.module = &module;
     unit_callback_beside(send_all);
     deliver();
     assert_int_equal(reported, SENDS);
-    fragments_free();
 }
 
 TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile)
 {
-    fragments_new();
-    result = RAWE_PEER_FAILED;
-    unit_callback_beside(send_all);
-    deliver();
-    assert_int_equal(reported, SENDS);
-    assert_int_equal(reported_status, OPAL_ERR_UNREACH);
-    fragments_free();
-}
-
-/** The peer is there: it must not be taken for lost. */
-TEST(mca_btl_rawe_send__reports_later_that_memory_was_short)
-{
-    fragments_new();
-    result = RAWE_PEER_NO_MEMORY;
-    unit_callback_beside(send_all);
-    deliver();
-    assert_int_equal(reported, SENDS);
-    assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE);
-    fragments_free();
+    static const struct {
+        enum rawe_peer_result result;
+        int status;
+    } cases[] = {
+        {RAWE_PEER_FAILED, OPAL_ERR_UNREACH},
+        {RAWE_PEER_NO_MEMORY, OPAL_ERR_OUT_OF_RESOURCE}, /* the peer is not lost */
+    };
+    for (unsigned i = 0; i < 2; ++i) {
+        sent = reported = 0;
+        result = cases[i].result;
+        unit_callback_beside(send_all);
+        deliver();
+        assert_int_equal(reported, SENDS);
+        assert_int_equal(reported_status, cases[i].status);
+    }
 }
 
 TEST(mca_btl_rawe_send__behind_what_was_handed_over)
 {
-    fragments_new();
     result = RAWE_PEER_QUEUED;
     fragments[0]->endpoint = &endpoint;
     unit_callback_beside(send_all);
@@ -279,7 +262,6 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
     assert_int_equal(reported, 0);
-    fragments_free();
 }
 
 static void send_second(void)
@@ -288,13 +270,9 @@ static void send_second(void)
                      OPAL_SUCCESS);
 }
 
-/**
- * An earlier message is transmitted with what was handed over, and acknowledged before progress
- * reports that: its descriptor must not have been given to another by then.
- */
-TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
+/** A descriptor of ours waits; it is transmitted with another that is handed over. */
+static void send_and_transmit(void)
 {
-    fragments_new();
     fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     result = RAWE_PEER_QUEUED;
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
@@ -302,31 +280,32 @@ TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
     transmitted = &fragments[0]->message;
     unit_callback_beside(send_second);
     assert_int_equal(sent, 2);
+}
+
+/**
+ * An earlier message is transmitted with what was handed over, and acknowledged before progress
+ * reports that: its descriptor must not have been given to another by then.
+ */
+TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
+{
+    send_and_transmit();
     fragments[0]->message.release(&fragments[0]->message);
     assert_null(opal_free_list_get(&module.fragments_bare));
     deliver();
     assert_int_equal(reported, 1);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
     assert_null(opal_free_list_get(&module.fragments_bare));
-    fragments_free();
 }
 
 /** The usual order. */
 TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported)
 {
-    fragments_new();
-    fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
-    result = RAWE_PEER_QUEUED;
-    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
-                     OPAL_SUCCESS);
-    transmitted = &fragments[0]->message;
-    unit_callback_beside(send_second);
+    send_and_transmit();
     deliver();
     assert_int_equal(reported, 1);
     assert_null(opal_free_list_get(&module.fragments_bare)); /* it may have to be sent again */
     fragments[0]->message.release(&fragments[0]->message);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
-    fragments_free();
 }
 
 static void sendi(void)
@@ -362,18 +341,15 @@ static void put(void)
 
 TEST(mca_btl_rawe_put__does_not_wait_for_a_callback)
 {
-    fragments_new();
     result = RAWE_PEER_QUEUED;
     unit_callback_beside(put);
     assert_non_null(operation);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(reported, 0);
-    fragments_free();
 }
 
 TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
 {
-    fragments_new();
     result = RAWE_PEER_NO_MEMORY;
     unit_callback_beside(put);
     assert_int_equal(reported, 0);
@@ -382,7 +358,6 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
     assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE); /* the peer is there */
     assert_false(reported_inside);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
-    fragments_free();
 }
 
 static uint64_t now_ns(void *context)
@@ -395,7 +370,6 @@ static void two_routes(void)
 {
     const struct rawe_peer_config config = {.key = 2, .owner = &other, .now_ns = now_ns};
 
-    fragments_new();
     opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
     memset(&other, 0, sizeof(other));
     other.module = &other_module;
@@ -409,7 +383,6 @@ static void two_routes_over(void)
 {
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
     rawe_peer_close(&other.peer);
-    fragments_free();
 }
 
 static char spread_memory[5000];
@@ -537,7 +510,6 @@ static int get(void)
 /** With memory for one GET. */
 static void one_route(enum rawe_peer_result of_the_call)
 {
-    fragments_new();
     opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
     result = of_the_call;
 }
@@ -547,7 +519,6 @@ static void assert_over(int expected_status)
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, expected_status);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
-    fragments_free();
 }
 
 TEST(mca_btl_rawe_get__reads_what_the_handle_names)
@@ -579,7 +550,6 @@ TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
     assert_int_equal(get(), OPAL_ERR_OUT_OF_RESOURCE);
     assert_int_equal(reported, 0);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
-    fragments_free();
 }
 
 static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
