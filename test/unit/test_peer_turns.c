@@ -104,6 +104,44 @@ TEST(rawe_peer_operate__a_get_waits_for_its_turn)
     assert_int_equal(under_way(), 2);
 }
 
+/** Another process of the host has asked for as much as may be on its way; none of its comes. */
+TEST(rawe_peer_operate__waits_for_other_processes)
+{
+    static struct rawe_inflow_host host;
+    struct rawe_inflow process;
+    memset(&host, 0, sizeof(host));
+    rawe_inflow_init(&process, INFLOW_BYTES);
+    rawe_inflow_join(&process, &host, 0);
+    rawe_inflow_join(&peer.engine->inflow, &host, 1);
+    rawe_inflow_asked(&process, INFLOW_BYTES, net.now_ns);
+    struct get *get = begin(&peer, GET_BYTES);
+    unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
+    rawe_inflow_arrived(&process, 1000, net.now_ns);
+    rawe_inflow_asked(&process, 1000, net.now_ns);
+    unit_run(&net, RAWE_INFLOW_IDLE_NS * 3 / 4, 10 * UNIT_US);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
+}
+
+/** What it asks for itself, other processes see until it has come. */
+TEST(rawe_peer_operate__tells_other_processes)
+{
+    static struct rawe_inflow_host host;
+    struct rawe_inflow process;
+    memset(&host, 0, sizeof(host));
+    rawe_inflow_init(&process, INFLOW_BYTES);
+    rawe_inflow_join(&process, &host, 0);
+    rawe_inflow_join(&peer.engine->inflow, &host, 1);
+    begin(&peer, GET_BYTES);
+    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, GET_BYTES);
+    unit_peer_finish();
+    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, 0);
+}
+
 /** Nothing comes from the other peer, so it has its turn. */
 TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 {

@@ -29,6 +29,7 @@ struct cluster {
     struct sim_events events;
     struct cluster_net net;
     struct cluster_rank *ranks;
+    struct rawe_inflow_host *inflows; /**< what the ranks of a host share */
     struct cluster_traffic traffic;
     /** All messages are read from one place and written to another, by all ranks. */
     uint8_t *payload, *sink;

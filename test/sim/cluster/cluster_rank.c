@@ -449,6 +449,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     net_identify(&config, index);
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
     config.inflow_bytes = cluster->plan.inflow_bytes;
+    config.inflow_host = &cluster->inflows[index / cluster->plan.ranks];
+    config.inflow_index = index % cluster->plan.ranks;
     net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
                      cluster->now_ns);
     if (!net_engine_use_batches(&rank->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||

@@ -60,6 +60,8 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
     memset(cluster->payload, 0, CLUSTER_MESSAGE_BYTES_MAX);
     cluster_net_init(&cluster->net, &cluster->plan, &cluster->events);
     cluster->ranks = net_new(cluster_plan_ranks(plan) * sizeof(*cluster->ranks));
+    cluster->inflows = net_new(plan->hosts * sizeof(*cluster->inflows));
+    memset(cluster->inflows, 0, plan->hosts * sizeof(*cluster->inflows));
     for (uint32_t i = 0; i < cluster_plan_ranks(plan); i++) {
         cluster_rank_init(&cluster->ranks[i], cluster, i);
     }
@@ -85,6 +87,7 @@ static double finish(struct cluster *cluster)
     cluster_traffic_free(cluster);
     sim_events_free(&cluster->events);
     net_delete(cluster->ranks);
+    net_delete(cluster->inflows);
     net_delete(cluster->payload);
     net_delete(cluster->sink);
     return (double)closed_bytes / peers + (double)sizeof(struct rawe_peer);

@@ -165,6 +165,11 @@ unsigned mca_btl_rawe_compat_local_rank(void)
     return (unsigned)opal_process_info.my_local_rank;
 }
 
+const char *mca_btl_rawe_compat_job_directory(void)
+{
+    return opal_process_info.job_session_dir;
+}
+
 /** It was renamed in 5.0. */
 static bool is_shared_memory(const char *name)
 {

@@ -187,6 +187,9 @@ unsigned mca_btl_rawe_compat_local_ranks(void);
 /** This process's place among them. */
 unsigned mca_btl_rawe_compat_local_rank(void);
 
+/** The directory of this job's files on this host, which the runtime removes; NULL: there is none. */
+const char *mca_btl_rawe_compat_job_directory(void);
+
 /** Is there a BTL for shared memory, which processes of a job on a host prefer to others? */
 bool mca_btl_rawe_compat_shared_memory(void);
 

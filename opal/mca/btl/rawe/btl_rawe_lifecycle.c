@@ -24,9 +24,12 @@
 #include "core/routes/rawe_balance.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_packet.h"
+#include "linux/sys/rawe_shared.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -231,10 +234,31 @@ static bool use_batches(mca_btl_rawe_module_t *module)
     return rawe_engine_use_batches(&module->engine, &batches);
 }
 
+/**
+ * What the ranks of this host ask for through an interface meets in one switch port. Hosts that share
+ * the job's directory, as containers may, have interfaces of their own.
+ */
+static struct rawe_inflow_host *share_inflow(const mca_btl_rawe_module_t *module)
+{
+    const char *directory = mca_btl_rawe_compat_job_directory();
+    const uint8_t *mac = module->address.mac;
+    char path[PATH_MAX];
+
+    if (NULL == directory || module->interface.loopback || mca_btl_rawe_compat_local_ranks() < 2 ||
+        mca_btl_rawe_compat_local_rank() >= RAWE_INFLOW_SHARES ||
+        sizeof(path) <= (size_t)snprintf(path, sizeof(path), "%s/rawe-%02x%02x%02x%02x%02x%02x",
+                                         directory, mac[0], mac[1], mac[2], mac[3], mac[4],
+                                         mac[5])) {
+        return NULL;
+    }
+    return rawe_shared_map(path, sizeof(struct rawe_inflow_host)); /* NULL: each has its limit */
+}
+
 static bool open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
+    module->inflow = NULL != module->inflow ? module->inflow : share_inflow(module);
     struct rawe_engine_config config = {
         .ethertype = (uint16_t)params->ethertype,
         .port = module->address.port,
@@ -257,6 +281,8 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .inflow_bytes = params->inflow_bytes,
+        .inflow_host = module->inflow,
+        .inflow_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
@@ -463,6 +489,8 @@ static void end_engine(mca_btl_rawe_module_t *module)
     if (begun) {
         rawe_engine_free(&module->engine);
     }
+    rawe_shared_unmap(module->inflow, sizeof(*module->inflow));
+    module->inflow = NULL;
     module->open = false;
 }
 

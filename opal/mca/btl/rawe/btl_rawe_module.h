@@ -63,6 +63,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *bulk;              /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
+    struct rawe_inflow_host *inflow; /**< shared with the ranks of this host; NULL: with none */
     /**
      * Open what is not open yet. Returns false when that fails: see mca_btl_rawe_failures_report.
      */

@@ -51,8 +51,8 @@ static const struct number numbers[] = {
      "Largest number of frames to one peer that may be unacknowledged at a time"},
     {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 0, 0, 1 << 30, "bytes",
      ", 0: no limit before too much is lost, 1 GiB: none ever", false, OPAL_INFO_LVL_6,
-     "How much of long messages a process asks for at first, over all peers that send it some; more "
-     "than the switch port of its host buffers is lost, so losses make it less, else it grows"},
+     "How much of long messages the processes of a host ask for at first, over all peers that send "
+     "them some; more than its switch port buffers is lost, so losses make it less, else it grows"},
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, short messages gather in frames that are held "

@@ -149,6 +149,9 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->operations.last_key = (uint64_t)config->key << 32;
     engine->deferral.limit_bytes = config->deferred_max_bytes;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes);
+    if (config->inflow_host != NULL) {
+        rawe_inflow_join(&engine->inflow, config->inflow_host, config->inflow_index);
+    }
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);

@@ -193,7 +193,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         operation->left_bytes -= fragment->data_bytes;
         operation->progress_ns = engine->now_ns;
         if (operation->inflow != NULL) {
-            rawe_inflow_arrived(operation->inflow, fragment->data_bytes);
+            rawe_inflow_arrived(operation->inflow, fragment->data_bytes, engine->now_ns);
             if (resent && rawe_operation_has_rival(operation)) {
                 rawe_inflow_lost(operation->inflow, fragment->data_bytes, operation->asked_ns,
                                  engine->now_ns);

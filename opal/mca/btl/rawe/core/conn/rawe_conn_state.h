@@ -112,6 +112,9 @@ struct rawe_engine_config {
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
     uint64_t inflow_bytes; /**< asked for by GETs of several peers at first, see rawe_inflow.h */
+    struct rawe_inflow_host
+        *inflow_host;      /**< shared with processes of this host; NULL: with none */
+    unsigned inflow_index; /**< of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
     /**
      * Memory that peers may write into. It outlives the engine; those of a process share it, as a

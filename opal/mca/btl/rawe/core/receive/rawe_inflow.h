@@ -1,45 +1,100 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How much of long messages a process may have asked for, over all peers that send it some. What
- * has been asked for and has not come meets in the switch port of this host, which drops what it
- * cannot buffer. No host is told how much that is. So there is no limit before more than a quarter
- * of what comes was lost; then it is learned: it grows slowly while it is what holds the process
- * back, and falls to 0.7 of it with each loss. Fewer losses cost less than a limit does, where
- * ranks share cores.
+ * How much of long messages the processes of a host may have asked for through one interface, over
+ * all peers that send them some. What has been asked for and has not come meets in the switch port
+ * of this host, which drops what it cannot buffer. No host is told how much that is. So there is no
+ * limit before more than a quarter of what comes was lost; then it is learned: it grows slowly while
+ * it is what holds a process back, and falls to 0.7 of it with each loss. Fewer losses cost less
+ * than a limit does, where ranks share cores.
  *
  * The receiver does here, for all of its senders together, what congestion control does for one sender:
  * with a window for each of them, their least windows are more than a port holds. No clock, no socket.
+ *
+ * Processes that share memory (struct rawe_inflow_host) share the limit, too. Each writes only its own
+ * share in it; the limit is written by all, and an update lost between two of them changes little. One
+ * that stops, or dies, holds up no other: what it has asked for counts while some of it comes.
  */
 #ifndef RAWE_INFLOW_H
 #define RAWE_INFLOW_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/** rawe_inflow_init: whatever is lost. */
+/** As `first_bytes` of rawe_inflow_init: no limit, whatever is lost. */
 #define RAWE_INFLOW_UNLIMITED (1ull << 30)
 
+/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
+#define RAWE_INFLOW_IDLE_NS 300000u
+
+/** Processes of a host that can share. Others have limits of their own. */
+#define RAWE_INFLOW_SHARES 128u
+
+/** What a process has asked for. In a cache line of its own. */
+struct rawe_inflow_share {
+    _Alignas(64) _Atomic uint64_t asked_bytes;
+    _Atomic uint64_t progress_ns; /**< something was asked for, or came, last */
+};
+
+/** The limit. In all zeroes nothing is known yet. */
+struct rawe_inflow_limit {
+    _Atomic uint64_t bytes; /**< 0: none */
+    _Atomic uint64_t
+        excess_bytes;             /**< while there is none: 4 times what was lost, less what came */
+    _Atomic uint64_t known_bytes; /**< the limit when something was lost last, or to begin with */
+    _Atomic uint64_t reduced_ns;  /**< losses of what was asked for until then are known */
+};
+
+/** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
+struct rawe_inflow_host {
+    struct rawe_inflow_limit limit;
+    struct rawe_inflow_share shares[RAWE_INFLOW_SHARES];
+};
+
+struct rawe_inflow_others {
+    uint64_t bytes;
+    unsigned count;
+};
+
 struct rawe_inflow {
-    uint64_t limit_bytes;  /**< RAWE_INFLOW_UNLIMITED: none */
-    uint64_t excess_bytes; /**< while there is no limit: 4 times what was lost, less what came */
-    uint64_t known_bytes;  /**< the limit when something was lost last, or to begin with */
-    uint64_t reduced_ns;   /**< losses of what was asked for until then are known */
-    bool learns;           /**< losses change the limit */
-    bool limits;           /**< more would have been asked for */
+    struct rawe_inflow_limit *limit; /**< the host's, or `own` */
+    struct rawe_inflow_share *share; /**< in `host`; NULL: it shares with no process */
+    struct rawe_inflow_host *host;
+    struct rawe_inflow_limit own;
+    uint64_t progress_ns; /**< something was asked for, came, or began to wait, last */
+    bool learns;          /**< losses change the limit */
+    bool limits;          /**< more would have been asked for */
 };
 
 /** Begin with a limit of `first_bytes`; 0: with none, until too much is lost. */
 void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t first_bytes);
+/** Share with the processes of this host, of which this one is number `index`. */
+void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
+/** So much has been asked for and has not come, by a count of it: some may not come any more. */
+void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes);
+/** Something has begun to wait for its turn, nothing else does. */
+void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
+/** So much is asked for now. */
+void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
+/** What other processes have asked for and may come, and how many of them there are. */
+struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
 /** Bytes that were asked for have come. */
-void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes);
+void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** Some bytes of what was asked for at `asked_ns`, of several peers, came again after they were lost. */
 void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes, uint64_t asked_ns,
                       uint64_t now_ns);
 
+/** RAWE_INFLOW_UNLIMITED: there is none. */
+static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
+{
+    const uint64_t bytes = atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
+    return bytes != 0 ? bytes : RAWE_INFLOW_UNLIMITED;
+}
+
 static inline bool rawe_inflow_is_limited(const struct rawe_inflow *inflow)
 {
-    return inflow->limit_bytes != RAWE_INFLOW_UNLIMITED;
+    return rawe_inflow_limit_bytes(inflow) != RAWE_INFLOW_UNLIMITED;
 }
 
 #endif

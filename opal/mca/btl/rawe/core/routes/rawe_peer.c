@@ -398,8 +398,6 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 #define PIECE_BYTES_MAX 61440u
 /** What GETs of a single peer may have asked for: those of others wait for it. */
 #define SINGLE_PEER_BYTES 4194304u
-/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
-#define IDLE_NS 300000u
 
 static bool takes_turns(const struct rawe_operation *operation)
 {
@@ -409,11 +407,12 @@ static bool takes_turns(const struct rawe_operation *operation)
 /** What long GETs of an engine have asked for. */
 struct asked {
     uint64_t bytes;
-    uint64_t progress_ns; /**< something was asked for, or came, last */
+    struct rawe_inflow_others others; /**< other processes of this host */
+    uint64_t progress_ns; /**< something of that was asked for, or came, last; or of all before */
     bool single;          /**< of no other peer than one, and none of another waits */
 };
 
-static struct asked sum_asked(const struct rawe_engine *engine, const struct rawe_peer *peer)
+static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     const struct rawe_operation_table *table = &engine->operations;
     const struct rawe_operation_queue *queue = &engine->waiting;
@@ -432,13 +431,23 @@ static struct asked sum_asked(const struct rawe_engine *engine, const struct raw
             }
         }
     }
+    asked.others = rawe_inflow_others(&engine->inflow, engine->now_ns);
+    asked.single = asked.single && asked.others.count == 0;
+    rawe_inflow_publish(&engine->inflow, asked.bytes);
+    if (asked.bytes == 0) {
+        asked.progress_ns = engine->inflow.progress_ns;
+    }
     return asked;
 }
 
 static bool may_ask(const struct rawe_engine *engine, const struct asked *asked)
 {
-    return asked->bytes < (asked->single ? SINGLE_PEER_BYTES : engine->inflow.limit_bytes) ||
-           engine->now_ns >= asked->progress_ns + IDLE_NS;
+    uint64_t limit_bytes =
+        asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(&engine->inflow);
+    /* Others have their turns before nothing coming says that peers do not run. */
+    uint64_t patience_ns = (1 + asked->others.count) * (uint64_t)RAWE_INFLOW_IDLE_NS;
+    return asked->bytes + asked->others.bytes < limit_bytes ||
+           engine->now_ns >= asked->progress_ns + patience_ns;
 }
 
 /** Begin an operation now. False: not possible at present. */
@@ -452,7 +461,13 @@ static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
     /* What joins others in a frame that is held back needs no time. */
     bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
-    return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
+    if (!rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer))) {
+        return false;
+    }
+    if (operation->inflow != NULL) {
+        rawe_inflow_asked(operation->inflow, operation->len_bytes, peer->engine->now_ns);
+    }
+    return true;
 }
 
 /** A GET in pieces has one the less, or asks for no more. */
@@ -548,6 +563,9 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->status = RAWE_STATUS_DONE;
     operation->parts = 1; /* it has still to ask */
     operation->asked_bytes = 0;
+    if (engine->waiting.first == NULL && engine->operations.in_use == 0) {
+        rawe_inflow_wait(&engine->inflow, engine->now_ns);
+    }
     append(&engine->waiting, operation);
     rawe_peer_begin_waiting(engine);
     return true;
@@ -557,7 +575,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
-    uint64_t piece_bytes = operation->inflow->limit_bytes / 4;
+    uint64_t piece_bytes = rawe_inflow_limit_bytes(operation->inflow) / 4;
     piece_bytes = piece_bytes > PIECE_BYTES_MIN ? piece_bytes : PIECE_BYTES_MIN;
     piece_bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
     bool last = single || left_bytes < piece_bytes * 3 / 2;

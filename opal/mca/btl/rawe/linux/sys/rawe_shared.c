@@ -1,0 +1,54 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory that processes share. See rawe_shared.h.
+ */
+#define _GNU_SOURCE
+#include "rawe_shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/** Is it a file of this user, which nothing but ftruncate(2) has given a length? */
+static bool is_ours(int fd, size_t len_bytes)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0) {
+        return false;
+    }
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_size != 0 && (size_t)status.st_size != len_bytes)) {
+        errno = EEXIST;
+        return false;
+    }
+    return true;
+}
+
+void *rawe_shared_map(const char *path, size_t len_bytes)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    void *memory = MAP_FAILED;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (is_ours(fd, len_bytes) && ftruncate(fd, (off_t)len_bytes) == 0) {
+        memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    const int code = errno;
+    close(fd);
+    errno = code;
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void rawe_shared_unmap(void *memory, size_t len_bytes)
+{
+    if (memory != NULL) {
+        munmap(memory, len_bytes);
+    }
+}

@@ -1,0 +1,83 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_shared: a file that processes map.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "linux/sys/rawe_shared.h"
+#include "unit_test.h"
+
+#define BYTES 8192u
+
+static char directory[] = "/tmp/rawe-test-XXXXXX";
+static char path[64];
+
+static void set_up(void)
+{
+    snprintf(directory, sizeof(directory), "/tmp/rawe-test-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/shared", directory);
+}
+
+static void tear_down(void)
+{
+    unlink(path);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+FIXTURE(set_up, tear_down);
+
+TEST(map__processes_see_what_others_write)
+{
+    volatile unsigned *ours = rawe_shared_map(path, BYTES);
+    assert_non_null(ours);
+    for (size_t i = 0; i < BYTES / sizeof(*ours); i++) {
+        assert_int_equal(ours[i], 0);
+    }
+    ours[0] = 17;
+    const pid_t child = fork();
+    if (child == 0) {
+        volatile unsigned *theirs = rawe_shared_map(path, BYTES);
+        if (theirs == NULL || theirs[0] != 17) {
+            _exit(1);
+        }
+        theirs[BYTES / sizeof(*theirs) - 1] = 18;
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(ours[BYTES / sizeof(*ours) - 1], 18);
+    rawe_shared_unmap((void *)ours, BYTES);
+}
+
+TEST(map__only_its_user_may_open_it)
+{
+    struct stat status;
+    void *memory = rawe_shared_map(path, BYTES);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    rawe_shared_unmap(memory, BYTES);
+}
+
+TEST(map__refuses_what_it_did_not_make)
+{
+    assert_int_equal(symlink("/dev/zero", path), 0);
+    assert_null(rawe_shared_map(path, BYTES));
+    assert_int_equal(errno, ELOOP);
+    unlink(path);
+    rawe_shared_unmap(rawe_shared_map(path, BYTES / 2), BYTES / 2);
+    assert_null(rawe_shared_map(path, BYTES));
+    assert_int_equal(errno, EEXIST);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_null(rawe_shared_map(path, BYTES));
+    assert_int_equal(rmdir(path), 0);
+    assert_null(rawe_shared_map("/tmp/rawe-there-is-no-such-directory/shared", BYTES));
+}
