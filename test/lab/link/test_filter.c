@@ -74,8 +74,9 @@ static void make(uint8_t *frame, enum rawe_port_use use)
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT), &port, sizeof port);
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY), &key, sizeof key);
     head[bulk ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE] =
-        (uint8_t)(RAWE_WIRE_VERSION << 4 |
-                  (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
+        (uint8_t)(RAWE_WIRE_VERSION << 4 | (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE
+                                            : use == RAWE_PORT_GROUP   ? RAWE_GROUP_DATA
+                                                                       : RAWE_FRAME_BULK));
 }
 
 /** The socket is given the frame that belongs to it, and not `bad`, which was sent before. */
@@ -101,7 +102,7 @@ static void check_only_good(enum rawe_port_use use, const uint8_t *bad, size_t b
 TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
 {
     static const enum rawe_port_use kinds[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
-                                               RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
+                                               RAWE_PORT_BULK, RAWE_PORT_MIDDLE, RAWE_PORT_GROUP};
     uint8_t bad[FRAME_BYTES_MAX];
 
     fixture_renew(&net, 20000);
@@ -125,6 +126,51 @@ TEST(attach__refuses_frames_to_groups)
         make(bad, uses[i]);
         memcpy(bad, group, sizeof group);
         check_only_good(uses[i], bad, length_for(uses[i]));
+    }
+}
+
+/** A group's socket has the group's key, and is given what is sent to the group or to its host. */
+TEST(attach__of_a_group_passes_frames_of_groups_alone)
+{
+    static const struct {
+        uint8_t to[6]; /**< zeros: this host */
+        uint8_t version_type;
+        uint8_t key_wrong;
+        bool passes;
+    } cases[] = {
+        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, true},
+        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_ACK, 0, true},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, true},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_HEARTBEAT, 0, true},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 1, false},
+        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_FRAME_SLICE, 0, false},
+        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_TYPE_END, 0, false},
+        {{0}, (RAWE_WIRE_VERSION + 1) << 4 | RAWE_GROUP_DATA, 0, false},
+        {{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
+        {{0x02, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
+    };
+    uint8_t frame[FRAME_BYTES_MAX], got[FRAME_BYTES_MAX];
+
+    fixture_renew(&net, 20000);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        make(frame, RAWE_PORT_GROUP);
+        if (cases[i].to[0] != 0) {
+            memcpy(frame, cases[i].to, sizeof cases[i].to);
+        }
+        frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] = cases[i].version_type;
+        frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY] ^= cases[i].key_wrong;
+        if (!cases[i].passes) {
+            check_only_good(RAWE_PORT_GROUP, frame, FRAME_BYTES);
+            continue;
+        }
+        const int from = open_sender(), to = open_for(RAWE_PORT_GROUP);
+        const struct timeval patience = {.tv_sec = 10};
+        assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+        assert_int_equal(send(from, frame, FRAME_BYTES, 0), FRAME_BYTES);
+        assert_int_equal(recv(to, got, sizeof got, 0), FRAME_BYTES);
+        assert_memory_equal(got, frame, FRAME_BYTES);
+        close(from);
+        close(to);
     }
 }
 

@@ -411,6 +411,43 @@ TEST(port__of_a_group_gets_what_is_sent_to_it_alone)
     assert_false(is_listed(&net.b, BATCH));
 }
 
+/** Send DATA of a group to this address. */
+static void send_group_data(const uint8_t *mac)
+{
+    const struct rawe_group_header header = {
+        .type = RAWE_GROUP_DATA, .key = net.b.key, .payload_bytes = 10};
+    uint8_t frame[FRAME_BYTES];
+
+    make(frame, FRAME, false);
+    memcpy(frame, mac, 6);
+    rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    send_frame(net.a.index, frame);
+}
+
+/** Group delivery sends repairs and acknowledgements to one member alone. */
+TEST(port__of_group_delivery_gets_what_is_sent_to_the_group_or_to_the_host)
+{
+    struct rawe_port_config config = fixture_config(&net, &net.b);
+    struct rawe_port_error error;
+    struct rawe_port *port;
+
+    config.use = RAWE_PORT_GROUP;
+    memcpy(config.group, kinds[FRAME].mac, sizeof config.group);
+    assert_int_equal(rawe_port_open(&port, &config, &error), 0);
+    assert_true(is_listed(&net.b, FRAME));
+    send_data(net.b.mac);
+    send_group_data(net.b.mac);
+    send_group_data(kinds[FRAME].mac);
+    assert_int_equal(receive(port, 2).frames, 2);
+    fixture_run("ip link set rb0 down && ip link set rb0 up");
+    assert_int_equal(rawe_port_reopen(port, net.b.index, &error), 0);
+    assert_true(is_listed(&net.b, FRAME));
+    send_group_data(kinds[FRAME].mac);
+    assert_int_equal(receive(port, 1).frames, 1);
+    rawe_port_close(port);
+    assert_false(is_listed(&net.b, FRAME));
+}
+
 /* ---- bridges ---- */
 
 /** Between the hosts g and h. */

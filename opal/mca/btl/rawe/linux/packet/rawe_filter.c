@@ -157,6 +157,33 @@ static int attach_for_responder(int fd, const struct rawe_port_config *config,
     return attach(fd, program, LENGTH, error);
 }
 
+/** What is sent to the members of a group with the key, to all of them or to this one. */
+static int attach_for_group(int fd, const struct rawe_port_config *config,
+                            struct rawe_port_error *error)
+{
+    enum { ACCEPT = 6, DROP = 7, LENGTH = 8 };
+    const struct sock_filter rest[LENGTH] = {
+        /* 0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
+        /* 1 */
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(RAWE_GROUP_DATA), 0, TO(1, DROP)),
+        /* 2 */
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(RAWE_GROUP_TYPE_END), TO(2, DROP), 0),
+        /* 3 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+        /* 4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, TO(4, ACCEPT), 0),
+        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_MULTICAST, 0, TO(5, DROP)),
+        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    struct program program = {.length = 0};
+
+    demand(&program, BPF_W, AT(RAWE_OFFSET_KEY), config->key);
+    demand(&program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
+    for (unsigned i = 0; i < LENGTH; i++) {
+        append(&program, rest[i]);
+    }
+    return attach(fd, program.statements, program.length, error);
+}
+
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
 {
     return rawe_port_use_is_bulk(config->use) ? ETHERTYPE_IPV4 : config->ethertype;
@@ -184,6 +211,9 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
 
     if (config->use == RAWE_PORT_RESPONDER) {
         return attach_for_responder(fd, config, error);
+    }
+    if (config->use == RAWE_PORT_GROUP) {
+        return attach_for_group(fd, config, error);
     }
     return attach_for_session(fd, rawe_port_use_is_bulk(config->use) ? &batch : &frame, config,
                               error);

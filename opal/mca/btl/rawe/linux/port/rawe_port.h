@@ -4,7 +4,7 @@
  * A port: one way to the wire through one interface. It moves whole frames; it knows of the
  * protocol only where the receiver's port and key lie, so that the kernel can choose the receiver of a frame.
  *
- * A process has up to three for each interface (enum rawe_port_use). How a port does its work is
+ * A process has up to four for each interface (enum rawe_port_use). How a port does its work is
  * its kind, a table of functions: packet/ has the one for AF_PACKET sockets.
  *
  * Threads: receiving and transmitting may go on at the same time, but receiving in one thread at a
@@ -25,7 +25,8 @@ enum rawe_port_use {
     RAWE_PORT_RESPONDER, /**< PING and PONG to the responder's address, PROBE to the express port's */
     RAWE_PORT_BULK,      /**< batches */
     RAWE_PORT_MIDDLE,    /**< beside a bulk port: those packets of batches that are not too long */
-    RAWE_PORT_USES,
+    RAWE_PORT_USES,      /**< how many of them rawe-socket-helper opens sockets for */
+    RAWE_PORT_GROUP = RAWE_PORT_USES, /**< frames of groups with this key, to the group or to us */
 };
 
 /** Does it get batches? */
