@@ -538,6 +538,28 @@ TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
 
 /* mca_btl_rawe_proc_tried */
 
+TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
+{
+    struct mca_btl_rawe_published found;
+    uint64_t host;
+
+    mca_btl_rawe_state.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
+    publish();
+    at_once = true;
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), &host),
+                     MCA_BTL_RAWE_CAPABILITY_MULTICAST);
+    assert_int_equal(wait_for(1, &found), 2);
+    assert_true(host == found.host);
+    mca_btl_rawe_params.checksum = true;
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), &host), 0);
+    mca_btl_rawe_params.checksum = false;
+    published_bytes = 16; /* no interface */
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(3), &host), 0);
+    published_bytes = 0;
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(4), &host), 0);
+    assert_int_equal(fake_ompi.shown, 0);
+}
+
 TEST(mca_btl_rawe_proc_tried__when_all_modules_have)
 {
     assert_false(mca_btl_rawe_proc_tried(name(1), 1));

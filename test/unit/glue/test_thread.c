@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 
 static struct rawe_peer suspected; /**< whose route is in doubt */
@@ -28,6 +29,22 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
+static bool group_busy;       /**< a group has something under way */
+static unsigned group_rounds; /**< of progress of groups */
+
+unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *of, bool poll_clock,
+                                         bool deferring)
+{
+    assert_true(of == &module && poll_clock && deferring);
+    group_rounds++;
+    return 0;
+}
+
+bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
+{
+    return group_busy;
+}
+
 /* mca_btl_rawe_thread_service */
 
 static void take_over(void)
@@ -46,6 +63,23 @@ TEST(thread_service__takes_no_more_than_a_little)
     assert_int_not_equal(fake.bulk_received, 0);
     assert_in_range(fake.bulk_received * PACKET_FRAMES, 1, 1024);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS); /* there is more to do */
+}
+
+TEST(thread_service__serves_groups_until_they_are_done)
+{
+    struct rawe_port port;
+
+    module.group_port = &port;
+    group_rounds = 0;
+    group_busy = true;
+    take_over();
+    assert_int_equal(group_rounds, 1);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    group_busy = false;
+    take_over();
+    assert_int_equal(group_rounds, 2);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+    module.group_port = NULL;
 }
 
 TEST(thread_service__goes_on_with_no_memory_left_for_messages)

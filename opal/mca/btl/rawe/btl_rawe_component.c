@@ -13,6 +13,7 @@
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_metrics.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
@@ -263,6 +264,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (0 == modules) {
         return NULL;
     }
+    mca_btl_rawe_state.multicast_possible = mca_btl_rawe_multicast_possible(mpi_threads);
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
     if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);
@@ -317,6 +319,13 @@ static int component_progress(void)
         mca_btl_rawe_module_t *module = state->modules[i];
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
+        }
+        if (OPAL_UNLIKELY(NULL != module->group_port)) {
+            unsigned count = mca_btl_rawe_multicast_progress(module, poll_clock, false);
+            if (0 != count) {
+                mca_btl_rawe_thread_watch(module);
+                received += count;
+            }
         }
         /*
          * Without connections (lo, mostly) only calls may come, which can wait a little; unless

@@ -68,6 +68,7 @@ void mca_btl_rawe_group_repair(void)
         if (atomic_load_explicit(&state->modules[i]->open, memory_order_acquire)) {
             renew(state->modules[i], state->modules[i]->link, which);
             renew(state->modules[i], state->modules[i]->bulk, which);
+            renew(state->modules[i], state->modules[i]->group_port, which);
         }
     }
 }
@@ -75,7 +76,8 @@ void mca_btl_rawe_group_repair(void)
 static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
     return atomic_load_explicit(&module->open, memory_order_acquire) &&
-           (is_behind(module, module->link, which) || is_behind(module, module->bulk, which));
+           (is_behind(module, module->link, which) || is_behind(module, module->bulk, which) ||
+            is_behind(module, module->group_port, which));
 }
 
 /**

@@ -6,6 +6,7 @@
 #include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_async.h"
+#include "btl_rawe_collectives.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -13,6 +14,7 @@
 #include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_metrics.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_progress.h"
@@ -369,6 +371,10 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     }
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
+    module->announcement = (struct mca_btl_rawe_announcement){
+        .magic = MCA_BTL_RAWE_OFFER_MAGIC,
+        .offer = &mca_btl_rawe_offer,
+    };
     module->open_sockets = open_sockets;
     module->interface = *interface;
     module->address.port = identity->port;
@@ -402,8 +408,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     return module;
 }
 
-/** Link, responder, bulk and what is beside that, of each module. */
-#define CLOSINGS_MAX (4u * MCA_BTL_RAWE_MODULES_MAX)
+/** Link, responder, groups', bulk and what is beside that, of each module. */
+#define CLOSINGS_MAX (5u * MCA_BTL_RAWE_MODULES_MAX)
 
 /** A socket that a thread closes: a port's or a responder's. */
 static struct closing {
@@ -465,6 +471,9 @@ static void close_sockets(mca_btl_rawe_module_t *module)
         port->beside = NULL;
         close_beside((struct closing){.port = port});
     }
+    if (NULL != module->group_port) {
+        close_beside((struct closing){.port = module->group_port});
+    }
     if (NULL != module->link) {
         close_beside((struct closing){.port = module->link});
     }
@@ -482,6 +491,7 @@ static void end_engine(mca_btl_rawe_module_t *module)
         mca_btl_rawe_metrics_report(module, "rawe");
     }
     mca_btl_rawe_metrics_forget(module);
+    mca_btl_rawe_multicast_end(module);
     while (begun && !opal_list_is_empty(&module->endpoints)) {
         mca_btl_rawe_endpoint_close(
             (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));

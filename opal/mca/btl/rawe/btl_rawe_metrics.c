@@ -10,6 +10,7 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "linux/sys/rawe_monitor.h"
@@ -51,6 +52,19 @@ static const struct metric others[] = {
     {"ping_pauses", "pauses of the thread, as more questions came than it answers", false},
     {"frames_unacked_most", "memory for frames kept until they are acknowledged, in frames", true},
     {"reassembly_buffers_most", "memory for fragmented messages, in messages", true},
+    {"multicast_messages_sent", "messages to a group of processes, those that try a group included",
+     false},
+    {"multicast_messages_received", "messages of other members of groups", false},
+    {"multicast_frames_sent", "frames to a group with data, each counted once", false},
+    {"multicast_repairs", "frames sent again, to one member or to all", false},
+    {"multicast_asked", "times a silent sender told a group what it had sent", false},
+    {"multicast_nacks_sent", "times this process asked for what it missed", false},
+    {"multicast_acks_sent", "acknowledgements in a frame of their own", false},
+    {"multicast_stalls", "times a message to a group waited for acknowledgements", false},
+    {"multicast_dropped",
+     "frames of groups that were dropped: malformed, of another group, "
+     "doubled, or without room",
+     false},
 };
 
 #define ENGINES (sizeof(struct rawe_counters) / sizeof(uint64_t))
@@ -70,6 +84,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
     struct rawe_port_counters link, bulk;
     struct rawe_responder_counters responder;
+    struct rawe_group_counters groups;
 
     memset(values, 0, METRICS * sizeof(*values));
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
@@ -79,6 +94,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     rawe_port_read_counters(module->link, &link);
     rawe_port_read_counters(module->bulk, &bulk);
     rawe_responder_read_counters(module->responder, &responder);
+    mca_btl_rawe_multicast_count(module, &groups);
     const uint64_t further[] = {
         link.frames_sent,
         link.frames_received,
@@ -98,6 +114,17 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
         responder.pauses,
         module->engine.frames.allocated,
         module->engine.reassembly_buffers.allocated,
+        groups.messages_sent,
+        groups.messages_delivered,
+        groups.frames_sent,
+        groups.repairs_unicast + groups.repairs_multicast,
+        groups.heartbeats_sent,
+        groups.nacks_sent,
+        groups.acks_sent,
+        groups.window_stalls,
+        groups.duplicates + groups.no_buffer + groups.dropped_decode + groups.dropped_key +
+            groups.dropped_group + groups.dropped_member + groups.dropped_checksum +
+            groups.dropped_outside + groups.dropped_fragment,
     };
     _Static_assert(sizeof(further) == (METRICS - ENGINES) * sizeof(*values), "one for each");
     memcpy(values + ENGINES, further, sizeof(further));

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "btl_rawe_offer.h"
 #include "btl_rawe_state.h"
 #include "core/rawe_engine.h"
 #include "linux/port/rawe_port.h"
@@ -57,10 +58,12 @@ enum {
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
+    struct mca_btl_rawe_announcement announcement; /**< for coll/rawe, which looks here for it */
     struct rawe_interface interface;
     struct mca_btl_rawe_address address; /**< ours, as published */
     struct rawe_port *link;              /**< express frames, and bulk as plain frames */
     struct rawe_port *bulk;              /**< NULL: no batches here */
+    struct rawe_port *group_port;        /**< frames of groups; NULL: none yet */
     struct rawe_responder *responder;
     struct rawe_engine engine;
     struct rawe_inflow_host *inflow; /**< shared with the ranks of this host; NULL: with none */

@@ -3,7 +3,7 @@
  *
  * Processes, and what they publish of themselves:
  *
- *    0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | 0 24 |
+ *    0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | capabilities 8 | 0 16 |
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *      |             responder's key 32 | responder's port 16 | 0 16 |
@@ -32,8 +32,9 @@ struct head {
     uint8_t wire_version;
     uint8_t count;
     uint16_t ethertype;
-    uint8_t checksums; /**< 1: frames carry one, and must */
-    uint8_t zero[3];
+    uint8_t checksums;    /**< 1: frames carry one, and must */
+    uint8_t capabilities; /**< MCA_BTL_RAWE_CAPABILITY_* */
+    uint8_t zero[2];
     uint64_t host;
 };
 
@@ -248,6 +249,7 @@ static struct difference parse(const char *data, size_t len_bytes,
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
     struct difference difference = difference_of_heads(&head);
     out->host = be64toh(head.host);
+    out->capabilities = head.capabilities;
     for (unsigned i = 0;
          i < head.count && i < MCA_BTL_RAWE_MODULES_MAX && NULL == difference.what &&
          sizeof(head) + (i + 1) * sizeof(struct published_interface) <= len_bytes;
@@ -342,6 +344,22 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     return out->count;
 }
 
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
+{
+    struct mca_btl_rawe_published published = {.count = 0};
+
+    pthread_mutex_lock(&records.lock);
+    struct record *record = record_get(name);
+    if (NULL != record && NULL == record->data && !record->waited) {
+        await(record);
+    }
+    bool usable = NULL != record && NULL != record->data &&
+                  NULL == parse(record->data, record->len_bytes, &published).what;
+    pthread_mutex_unlock(&records.lock);
+    *host = published.host;
+    return usable && 0 != published.count ? published.capabilities : 0;
+}
+
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
 {
     pthread_mutex_lock(&records.lock);
@@ -413,6 +431,7 @@ int mca_btl_rawe_proc_publish(void)
     modex.head.count = (uint8_t)count;
     modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
+    modex.head.capabilities = mca_btl_rawe_state.capabilities;
     modex.head.host = htobe64(records.host);
     for (unsigned i = 0; i < count; ++i) {
         const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];

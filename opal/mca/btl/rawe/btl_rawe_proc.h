@@ -14,8 +14,9 @@
 
 /** What a process publishes. */
 struct mca_btl_rawe_published {
-    uint64_t host;  /**< differs between hosts, and between network namespaces of one */
-    unsigned count; /**< of addresses; 0: rawe does not reach it */
+    uint64_t host;        /**< differs between hosts, and between network namespaces of one */
+    unsigned count;       /**< of addresses; 0: rawe does not reach it */
+    uint8_t capabilities; /**< MCA_BTL_RAWE_CAPABILITY_* */
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 };
 
@@ -44,6 +45,12 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
  * repeats its CONNECT.
  */
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
+
+/**
+ * What any process has published of its capabilities, and its host; 0: nothing, or it is
+ * incompatible. Waits as mca_btl_rawe_proc_wait does, without a message.
+ */
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host);
 
 /** A module has tried to reach the process. Returns true when all have. */
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index);

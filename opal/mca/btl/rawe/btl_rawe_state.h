@@ -17,6 +17,9 @@
 #include "core/routes/rawe_failover.h"
 #include "core/rma/rawe_handle.h"
 
+/** What a process can do beyond carrying messages, as it publishes it. */
+#define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< group delivery, and coll/rawe uses it */
+
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
@@ -32,6 +35,8 @@ struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
+    bool multicast_possible;                 /**< for coll/rawe, if that is there */
+    uint8_t capabilities;                    /**< MCA_BTL_RAWE_CAPABILITY_*: as published */
     size_t ring_bytes;                       /**< of the receive ring of each module */
     struct rawe_handle_table handles;        /**< registered memory */
     struct rawe_conn_table connections;      /**< of all modules */

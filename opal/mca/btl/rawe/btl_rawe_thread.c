@@ -9,6 +9,7 @@
 #include "btl_rawe_async.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
@@ -87,6 +88,9 @@ static bool take_over(mca_btl_rawe_module_t *module)
         }
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
+    if (NULL != module->group_port) {
+        useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
+    }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *other = state->modules[i];
         if (other == module || !other->open) {
@@ -233,8 +237,9 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     uint64_t batches_sent = module->engine.counters.batches_sent;
     bool useful = module->open && take_over(module);
     /* More may have come since: the peer need not probe again. */
-    bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
-                                  !mca_btl_rawe_module_receivable(module));
+    bool idle = !module->open ||
+                (!useful && rawe_engine_idle(&module->engine) &&
+                 !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_multicast_busy(module));
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }

@@ -1,0 +1,481 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups of processes. See btl_rawe_multicast.h.
+ */
+#include "btl_rawe_multicast.h"
+
+#include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
+#include "linux/packet/rawe_packet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** Memory that frames of groups are received in: a few windows of frames of MTU 1500. */
+#define RING_BYTES (1u << 20)
+
+/** Frames received at a time. */
+#define RECEIVE_BUDGET 64u
+
+/** Frames of a root that are not acknowledged by all members yet, at most. */
+#define WINDOW_FRAMES 64u
+
+/** Frames that wait for earlier ones, or for the program, beside one of each member. */
+#define STORED_FRAMES (4u * WINDOW_FRAMES)
+
+/**
+ * A group that was closed is kept until all have what this member sent, and as long as frames come:
+ * a root that misses our acknowledgement asks at least every 64 ms.
+ */
+#define QUIET_NS 500000000ull
+
+struct mca_btl_rawe_multicast {
+    struct rawe_group core;
+    struct mca_btl_rawe_multicast *next;      /**< of all */
+    struct mca_btl_rawe_multicast *next_busy; /**< of those that have something under way */
+    bool busy;                                /**< it is in that list */
+    bool closed;
+    uint64_t heard_ns;                       /**< when a frame came last, or the group was closed */
+    struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
+    struct mca_btl_rawe_transfer *expecting; /**< NULL: none is expected */
+    uint32_t expected_root;
+    struct rawe_group_send send;
+    uint8_t macs[][RAWE_MAC_BYTES]; /**< the members' */
+};
+
+static struct {
+    mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
+    struct mca_btl_rawe_multicast *all, *busy;
+    struct rawe_group_counters gone; /**< of groups that are freed */
+    uint8_t address[RAWE_MAC_BYTES];
+    bool deferring; /**< nothing is delivered */
+    bool deferred;  /**< something expected has come meanwhile */
+} groups;
+
+/** The one module that leads to other hosts; NULL: there is none, or several. */
+static mca_btl_rawe_module_t *only_module(void)
+{
+    mca_btl_rawe_module_t *only = NULL;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        if (module->interface.loopback) {
+            continue;
+        }
+        if (NULL != only) {
+            return NULL;
+        }
+        only = module;
+    }
+    return only;
+}
+
+bool mca_btl_rawe_multicast_possible(bool mpi_threads)
+{
+    return !mpi_threads && !mca_btl_rawe_compat_fault_tolerant() && NULL != only_module();
+}
+
+/* ---- the wire ---- */
+
+/** Hash of the job's number (the finalizer of MurmurHash3): equal in all of its processes. */
+static uint64_t job_hash(void)
+{
+    uint64_t hash = OPAL_PROC_MY_NAME.jobid;
+
+    hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCDull;
+    hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53ull;
+    return hash ^ hash >> 33;
+}
+
+/** A locally administered group address: 03-72-61 and three bytes of the job's. */
+static void job_address(uint8_t out[RAWE_MAC_BYTES])
+{
+    uint64_t hash = job_hash();
+    const uint8_t address[RAWE_MAC_BYTES] = {
+        0x03, 0x72, 0x61, (uint8_t)(hash >> 32), (uint8_t)(hash >> 40), (uint8_t)(hash >> 48)};
+
+    memcpy(out, address, sizeof(address));
+}
+
+static unsigned transmit(const uint8_t *to, const struct rawe_bytes *frames, unsigned count)
+{
+    mca_btl_rawe_module_t *module = groups.module;
+    uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
+    unsigned taken = 0;
+
+    memcpy(ethernet, to, RAWE_MAC_BYTES);
+    memcpy(ethernet + RAWE_MAC_BYTES, module->address.mac, RAWE_MAC_BYTES);
+    rawe_put16(ethernet + 2 * RAWE_MAC_BYTES, (uint16_t)mca_btl_rawe_params.ethertype);
+    for (; taken < count; ++taken) {
+        const struct rawe_frame frame = {
+            .pieces = {{ethernet, sizeof(ethernet)}, frames[taken]},
+            .piece_count = 2,
+            .len_bytes = (uint32_t)(sizeof(ethernet) + frames[taken].len_bytes),
+        };
+        if (1 != rawe_port_transmit(module->link, &frame, 1)) {
+            break;
+        }
+    }
+    return taken;
+}
+
+static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
+{
+    return transmit(groups.address, frames, count);
+}
+
+static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+{
+    const struct mca_btl_rawe_multicast *group = context;
+
+    return 1 == transmit(group->macs[member], frame, 1);
+}
+
+/** Something may be under way. */
+static void touch(struct mca_btl_rawe_multicast *group)
+{
+    if (!group->busy) {
+        group->busy = true;
+        group->next_busy = groups.busy;
+        groups.busy = group;
+    }
+}
+
+/** rawe_port_receiver.frame */
+static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
+{
+    uint64_t now_ns = *(const uint64_t *)context;
+    const uint8_t *head = frame + RAWE_ETH_HEADER_BYTES;
+    struct rawe_group_header header;
+
+    if (len_bytes < RAWE_ETH_HEADER_BYTES ||
+        RAWE_DECODE_OK !=
+            rawe_group_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES)) {
+        ++groups.gone.dropped_decode;
+        return;
+    }
+    struct mca_btl_rawe_multicast *group = groups.all;
+    while (NULL != group && group->core.config.id != header.id) {
+        group = group->next;
+    }
+    if (NULL == group) {
+        ++groups.gone.dropped_group;
+        return;
+    }
+    group->heard_ns = now_ns;
+    rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES, now_ns);
+    touch(group);
+}
+
+/* ---- life ---- */
+
+/** The port is the module's, which closes it. */
+static bool open_port(mca_btl_rawe_module_t *module)
+{
+    struct rawe_port_config config = {
+        .kind = &rawe_packet_port,
+        .use = RAWE_PORT_GROUP,
+        .interface = module->interface.name,
+        .interface_index = module->interface.index,
+        .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
+        .key = (uint32_t)job_hash(),
+        .mtu_bytes = module->interface.mtu_bytes,
+        .ring_bytes = RING_BYTES,
+    };
+    struct rawe_port_error error;
+
+    job_address(groups.address);
+    memcpy(config.group, groups.address, sizeof(config.group));
+    if (0 != rawe_port_open(&module->group_port, &config, &error)) {
+        module->group_port = NULL;
+        mca_btl_rawe_compat_say("no groups: %s: %s", error.step, strerror(error.code));
+        return false;
+    }
+    groups.module = module;
+    return true;
+}
+
+struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
+{
+    struct mca_btl_rawe_place place = {.payload_bytes = 0};
+    mca_btl_rawe_module_t *module = only_module();
+
+    if (NULL == module || !atomic_load_explicit(&module->open, memory_order_acquire) ||
+        (NULL == module->group_port && !open_port(module))) {
+        return place;
+    }
+    uint32_t payload_bytes =
+        module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES -
+        (mca_btl_rawe_params.checksum ? (uint32_t)RAWE_CHECKSUM_ROOM_BYTES : 0);
+    place.payload_bytes = payload_bytes < UINT16_MAX ? payload_bytes : UINT16_MAX;
+    memcpy(place.mac, module->address.mac, sizeof(place.mac));
+    return place;
+}
+
+/** rawe_group_config.deliver */
+static bool deliver(void *context, const struct rawe_group_part *part)
+{
+    struct mca_btl_rawe_multicast *group = context;
+    struct mca_btl_rawe_transfer *message = group->expecting;
+
+    if (NULL == message || part->root != group->expected_root) {
+        return false;
+    }
+    if (groups.deferring) {
+        groups.deferred = true;
+        return false;
+    }
+    bool fits = part->len_bytes == message->len_bytes && part->total_bytes == part->len_bytes;
+    if (fits && 0 != part->len_bytes) {
+        memcpy(message->data, part->data, part->len_bytes);
+    }
+    group->expecting = NULL;
+    atomic_store_explicit(&message->state,
+                          fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH,
+                          memory_order_release);
+    return true;
+}
+
+/** rawe_group_config.failed: no member is given up for being silent, see fail_ns. */
+static void failed(void *context, uint32_t member)
+{
+}
+
+struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
+                                                           uint32_t self, uint32_t payload_bytes,
+                                                           const struct mca_btl_rawe_place *places)
+{
+    struct mca_btl_rawe_multicast *group =
+        calloc(1, sizeof(*group) + members * sizeof(group->macs[0]));
+
+    if (NULL == group) {
+        return NULL;
+    }
+    const struct rawe_group_config config = {
+        .id = id,
+        .key = (uint32_t)job_hash(),
+        .members = members,
+        .self = self,
+        .payload_bytes = payload_bytes,
+        .window_frames = WINDOW_FRAMES,
+        .stored_max = STORED_FRAMES + members,
+        /* A process may compute for as long as it likes. Its death is noticed elsewhere. */
+        .fail_ns = UINT64_MAX,
+        .checksum = mca_btl_rawe_params.checksum,
+        .deliver = deliver,
+        .failed = failed,
+        .context = group,
+        .output = {.multicast = multicast, .unicast = unicast, .context = group},
+    };
+    rawe_group_init(&group->core, &config);
+    for (uint32_t i = 0; i < members; ++i) {
+        memcpy(group->macs[i], places[i].mac, RAWE_MAC_BYTES);
+    }
+    group->next = groups.all;
+    groups.all = group;
+    return group;
+}
+
+static void add(struct rawe_group_counters *sum, const struct rawe_group_counters *counters)
+{
+    uint64_t *to = (uint64_t *)sum;
+    const uint64_t *from = (const uint64_t *)counters;
+
+    _Static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "it has nothing but numbers");
+    for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); ++i) {
+        to[i] += from[i];
+    }
+}
+
+void mca_btl_rawe_multicast_count(const mca_btl_rawe_module_t *module,
+                                  struct rawe_group_counters *sum)
+{
+    memset(sum, 0, sizeof(*sum));
+    if (groups.module != module) {
+        return;
+    }
+    add(sum, &groups.gone);
+    for (const struct mca_btl_rawe_multicast *group = groups.all; NULL != group;
+         group = group->next) {
+        add(sum, &group->core.counters);
+    }
+}
+
+static void group_free(struct mca_btl_rawe_multicast *group)
+{
+    struct mca_btl_rawe_multicast **link = &groups.all;
+
+    while (*link != group) {
+        link = &(*link)->next;
+    }
+    *link = group->next;
+    for (link = &groups.busy; group->busy && *link != group;) {
+        link = &(*link)->next_busy;
+    }
+    if (group->busy) {
+        *link = group->next_busy;
+    }
+    add(&groups.gone, &group->core.counters);
+    rawe_group_free(&group->core);
+    free(group);
+}
+
+void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete)
+{
+    if (!complete) {
+        group_free(group);
+        return;
+    }
+    group->closed = true;
+    group->expecting = NULL;
+    group->heard_ns = mca_btl_rawe_now_ns();
+    touch(group);
+}
+
+void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
+{
+    if (groups.module != module) {
+        return;
+    }
+    while (NULL != groups.all) {
+        group_free(groups.all);
+    }
+    memset(&groups.gone, 0, sizeof(groups.gone));
+    groups.module = NULL;
+}
+
+/* ---- messages ---- */
+
+/** rawe_group_send.done: the message is in the window. */
+static void sent(struct rawe_group_send *send)
+{
+    struct mca_btl_rawe_multicast *group =
+        (void *)((char *)send - offsetof(struct mca_btl_rawe_multicast, send));
+    struct mca_btl_rawe_transfer *message = group->sending;
+
+    group->sending = NULL;
+    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_DONE, memory_order_release);
+}
+
+bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
+                                 struct mca_btl_rawe_transfer *message)
+{
+    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+    group->sending = message;
+    group->send = (struct rawe_group_send){
+        .done = sent, .data = message->data, .len_bytes = (uint32_t)message->len_bytes};
+    if (!rawe_group_send(&group->core, &group->send, mca_btl_rawe_now_ns())) {
+        group->sending = NULL;
+        return false;
+    }
+    touch(group);
+    return true;
+}
+
+void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
+                                   struct mca_btl_rawe_transfer *message)
+{
+    group->expected_root = root;
+    group->expecting = message;
+    if (NULL == message) {
+        return;
+    }
+    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+    /* It may have come already. */
+    if (NULL != group->core.waiting) {
+        rawe_group_progress(&group->core, mca_btl_rawe_now_ns());
+        touch(group);
+    }
+}
+
+unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *group,
+                                        uint32_t *members, unsigned most)
+{
+    const struct rawe_group *core = &group->core;
+    unsigned count = 0;
+
+    if (NULL != group->expecting) {
+        members[count++] = group->expected_root;
+        return count;
+    }
+    for (uint32_t i = 0; NULL != group->sending && NULL != core->members && count < most &&
+                         i < core->config.members;
+         ++i) {
+        if (i != core->config.self && core->members[i].acked == core->base) {
+            members[count++] = i;
+        }
+    }
+    return count;
+}
+
+/* ---- progress ---- */
+
+/** Is something due, or wanted by the link, or by others of a group that was closed? */
+static bool is_busy(const struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+{
+    return !rawe_group_stable(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
+           (group->closed && now_ns - group->heard_ns < QUIET_NS);
+}
+
+/** Run what is due; groups with nothing under way leave the list, those that were closed go. */
+static void serve(uint64_t now_ns)
+{
+    struct mca_btl_rawe_multicast **link = &groups.busy;
+
+    while (NULL != *link) {
+        struct mca_btl_rawe_multicast *group = *link;
+        if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next) {
+            rawe_group_progress(&group->core, now_ns);
+        }
+        if (is_busy(group, now_ns)) {
+            link = &group->next_busy;
+            continue;
+        }
+        *link = group->next_busy;
+        group->busy = false;
+        if (group->closed) {
+            group_free(group);
+        }
+    }
+}
+
+/** Deliver what has come while the progress thread received. */
+static void deliver_deferred(uint64_t now_ns)
+{
+    groups.deferred = false;
+    for (struct mca_btl_rawe_multicast *group = groups.all; NULL != group; group = group->next) {
+        if (NULL != group->expecting) {
+            rawe_group_progress(&group->core, now_ns);
+            touch(group);
+        }
+    }
+}
+
+unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
+                                         bool deferring)
+{
+    static const struct rawe_port_receiver receiver = {.frame = receive_frame};
+    bool pending = rawe_port_pending(module->group_port);
+
+    if (module != groups.module ||
+        (!pending && !groups.deferred && !(poll_clock && NULL != groups.busy))) {
+        return 0;
+    }
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+    if (groups.deferred && !deferring) {
+        deliver_deferred(now_ns);
+    }
+    groups.deferring = deferring;
+    unsigned received =
+        pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
+    serve(now_ns);
+    groups.deferring = false;
+    return received;
+}
+
+bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
+{
+    return NULL != module->group_port && module == groups.module &&
+           (NULL != groups.busy || rawe_port_pending(module->group_port));
+}

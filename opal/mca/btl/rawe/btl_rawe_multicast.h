@@ -1,0 +1,56 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups of processes that multicast to each other (core/group), over the one interface that this
+ * process has beside lo. All groups of a process share a port, and with it the job's key and group
+ * address, which all members compute alike; frames of its groups are told apart by their ids. What is
+ * sent goes through the module's link.
+ *
+ * All of it is used with the lock of the engines held.
+ */
+#ifndef MCA_BTL_RAWE_MULTICAST_H
+#define MCA_BTL_RAWE_MULTICAST_H
+
+#include "btl_rawe_compat.h"
+
+#include "btl_rawe_module.h"
+#include "btl_rawe_offer.h"
+#include "core/group/rawe_group.h"
+
+/** Has this process what it takes? Known when its modules are; the same as long as it lives. */
+bool mca_btl_rawe_multicast_possible(bool mpi_threads);
+
+/** mca_btl_rawe_offer.place */
+struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void);
+
+/** mca_btl_rawe_offer.open, .send, .expect, .awaited and .close */
+struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
+                                                           uint32_t self, uint32_t payload_bytes,
+                                                           const struct mca_btl_rawe_place *places);
+bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
+                                 struct mca_btl_rawe_transfer *message);
+void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
+                                   struct mca_btl_rawe_transfer *message);
+unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *group,
+                                        uint32_t *members, unsigned most);
+void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
+
+/**
+ * Receive frames of groups through a module that has a port for them, and when the clock is read
+ * anyway, run what is due. `deferring`: for the progress thread, nothing is copied to where a program
+ * expects it. Returns frames received.
+ */
+unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
+                                         bool deferring);
+
+/** Have groups something under way through this module? */
+bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
+
+/** Add up what all groups of the module have counted, those that were closed included. */
+void mca_btl_rawe_multicast_count(const mca_btl_rawe_module_t *module,
+                                  struct rawe_group_counters *sum);
+
+/** The module ends: forget its groups. */
+void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What this component offers to coll/rawe, which is a component of its own and links with nothing
+ * of this one: a table of functions, which it finds behind the module's struct of Open MPI's.
+ *
+ * All functions but `takes_part` are for one thread of a communicator at a time; none calls Open
+ * MPI back. Nothing is delivered but into a message that is expected: what comes before waits.
+ */
+#ifndef MCA_BTL_RAWE_OFFER_H
+#define MCA_BTL_RAWE_OFFER_H
+
+#include "opal_config.h"
+
+#include "opal/util/proc.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Announces the table: an older component has the name of an interface there. */
+#define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
+
+/** Changes when the functions, or what they are given, do. */
+#define MCA_BTL_RAWE_OFFER_VERSION 1u
+
+/** A group of processes that multicast messages to each other. Each is on a host of its own. */
+struct mca_btl_rawe_multicast;
+
+/** How one process takes part; as bytes, in all members' records of each other. */
+struct mca_btl_rawe_place {
+    uint8_t mac[6];
+    uint16_t reserved;
+    uint32_t payload_bytes; /**< of a frame; 0: it cannot take part */
+};
+
+enum mca_btl_rawe_transfer_state {
+    MCA_BTL_RAWE_TRANSFER_WAITS,
+    MCA_BTL_RAWE_TRANSFER_DONE,
+    MCA_BTL_RAWE_TRANSFER_LENGTH, /**< the message has another length: nothing was copied */
+};
+
+/** A message that fits a frame. The caller's, until it does not wait any more. */
+struct mca_btl_rawe_transfer {
+    void *data;
+    size_t len_bytes;
+    atomic_int state; /**< enum mca_btl_rawe_transfer_state */
+};
+
+struct mca_btl_rawe_offer {
+    uint32_t version; /**< first, in all versions */
+    /**
+     * The caller is there: publish that this process takes part, if it does. For the time between
+     * the initialization of BTLs and the exchange of what processes publish.
+     */
+    void (*announce)(void);
+    /**
+     * Does the process take part in groups, by what it has published? May wait for the runtime.
+     * Writes what differs between hosts. The answer is the same in all processes of a job.
+     */
+    bool (*takes_part)(opal_process_name_t name, uint64_t *host);
+    /** Open what is needed to receive frames of groups, if it is not open. */
+    struct mca_btl_rawe_place (*place)(void);
+    /** Enter a group, `id` being random; NULL without memory. The places are copied. */
+    struct mca_btl_rawe_multicast *(*open)(uint64_t id, uint32_t members, uint32_t self,
+                                           uint32_t payload_bytes,
+                                           const struct mca_btl_rawe_place *places);
+    /** Send to all others. False without memory: nothing was taken. */
+    bool (*send)(struct mca_btl_rawe_multicast *group, struct mca_btl_rawe_transfer *message);
+    /** The next message of this root is expected; NULL instead of the last one: it is not. */
+    void (*expect)(struct mca_btl_rawe_multicast *group, uint32_t root,
+                   struct mca_btl_rawe_transfer *message);
+    /** Members that a transfer waits for: writes up to `most` of them, returns how many. */
+    unsigned (*awaited)(const struct mca_btl_rawe_multicast *group, uint32_t *members,
+                        unsigned most);
+    /**
+     * A process is awaited for long: send it a message that it need not answer, so that its death,
+     * or that of its host, is noticed and reported as it is elsewhere.
+     */
+    void (*ask)(const opal_proc_t *proc);
+    /**
+     * The communicator goes. `complete`: all members have all messages, or will, so what they need of
+     * this one is still sent; if not, the group was never used.
+     */
+    void (*close)(struct mca_btl_rawe_multicast *group, bool complete);
+};
+
+/** What stands behind the module's struct of Open MPI's. */
+struct mca_btl_rawe_announcement {
+    uint64_t magic;
+    const struct mca_btl_rawe_offer *offer;
+};
+
+#endif

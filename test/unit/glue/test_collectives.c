@@ -1,0 +1,68 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what is offered to coll/rawe: who takes part. What processes have published is the test's
+ * own.
+ */
+#include "btl_rawe_collectives.h"
+
+#include "btl_rawe_proc.h"
+#include "btl_rawe_state.h"
+#include "fake_ompi.h"
+
+static unsigned published, capabilities;
+static int status;
+
+int mca_btl_rawe_proc_publish(void)
+{
+    published++;
+    return status;
+}
+
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
+{
+    *host = name.vpid;
+    return capabilities;
+}
+
+static void set_up(void)
+{
+    fake_ompi_begin();
+    published = capabilities = 0;
+    status = OPAL_SUCCESS;
+    mca_btl_rawe_state.multicast_possible = true;
+}
+
+FIXTURE(set_up, NULL);
+
+TEST(announce__publishes_once_that_this_process_takes_part)
+{
+    mca_btl_rawe_offer.announce();
+    mca_btl_rawe_offer.announce();
+    assert_int_equal(published, 1);
+    assert_int_equal(mca_btl_rawe_state.capabilities, MCA_BTL_RAWE_CAPABILITY_MULTICAST);
+}
+
+TEST(announce__not_where_it_cannot)
+{
+    mca_btl_rawe_state.multicast_possible = false;
+    mca_btl_rawe_offer.announce();
+    assert_int_equal(published, 0);
+    mca_btl_rawe_state.multicast_possible = true;
+    status = OPAL_ERROR;
+    mca_btl_rawe_offer.announce();
+    assert_int_equal(mca_btl_rawe_state.capabilities, 0);
+}
+
+TEST(takes_part__as_published_by_processes_of_this_job)
+{
+    opal_process_name_t name = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 7};
+    uint64_t host = 0;
+
+    assert_false(mca_btl_rawe_offer.takes_part(name, &host));
+    capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
+    assert_true(mca_btl_rawe_offer.takes_part(name, &host));
+    assert_int_equal(host, 7);
+    name.jobid++;
+    assert_false(mca_btl_rawe_offer.takes_part(name, &host));
+}

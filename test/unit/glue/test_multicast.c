@@ -1,0 +1,395 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of groups over a link and a port that are the test's own: what is sent is noted, and what the
+ * test says is received. The other member of the group is a group of core's.
+ */
+#include "btl_rawe_multicast.h"
+
+#include <string.h>
+
+#include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
+#include "fake_ompi.h"
+#include "linux/packet/rawe_packet.h"
+
+#define MEMBERS 3u
+#define ID 77u
+#define PAYLOAD_BYTES 200u
+#define FRAME_BYTES_MAX 300u
+#define FRAMES_MAX 64u
+#define MS 1000000ull
+
+/** Frames in order. */
+struct frames {
+    unsigned count;
+    size_t len_bytes[FRAMES_MAX];
+    uint8_t bytes[FRAMES_MAX][FRAME_BYTES_MAX];
+};
+
+static mca_btl_rawe_module_t net_module, second_module, lo_module;
+static struct rawe_port link_port, group_port;
+static struct frames sent, waiting;
+static uint32_t word;
+static int bound_to; /**< interface of the group's port */
+static unsigned opened, closed_full;
+static bool refuses_port;
+static struct rawe_port_config opened_with;
+
+static void note(struct frames *frames, const uint8_t *bytes, size_t len_bytes)
+{
+    assert_true(frames->count < FRAMES_MAX && len_bytes <= FRAME_BYTES_MAX);
+    memcpy(frames->bytes[frames->count], bytes, len_bytes);
+    frames->len_bytes[frames->count++] = len_bytes;
+}
+
+static unsigned transmit(void *port, const struct rawe_frame *frames, unsigned count)
+{
+    uint8_t bytes[FRAME_BYTES_MAX];
+
+    assert_ptr_equal(port, &link_port);
+    for (unsigned i = 0; i < count; i++) {
+        size_t at = 0;
+        if (closed_full != 0) {
+            closed_full--;
+            return i;
+        }
+        for (unsigned j = 0; j < frames[i].piece_count; j++) {
+            memcpy(bytes + at, frames[i].pieces[j].base, frames[i].pieces[j].len_bytes);
+            at += frames[i].pieces[j].len_bytes;
+        }
+        assert_int_equal(at, frames[i].len_bytes);
+        note(&sent, bytes, at);
+    }
+    return count;
+}
+
+static unsigned receive(struct rawe_port *port, unsigned budget,
+                        const struct rawe_port_receiver *receiver, void *context)
+{
+    const struct frames frames = waiting;
+
+    waiting.count = 0;
+    word = 0;
+    for (unsigned i = 0; i < frames.count; i++) {
+        uint8_t frame[FRAME_BYTES_MAX];
+        memcpy(frame, frames.bytes[i], frames.len_bytes[i]);
+        receiver->frame(context, frame, frames.len_bytes[i]);
+    }
+    return frames.count;
+}
+
+static int interface_of(const struct rawe_port *port)
+{
+    return bound_to;
+}
+
+static const struct rawe_port_kind link_kind = {.transmit = transmit};
+static const struct rawe_port_kind group_kind = {.receive = receive, .interface = interface_of};
+
+static int open_port(struct rawe_port **port, const struct rawe_port_config *config,
+                     struct rawe_port_error *error)
+{
+    opened_with = *config;
+    if (refuses_port) {
+        return rawe_port_failed(error, "socket(AF_PACKET)", EPERM);
+    }
+    opened++;
+    *port = &group_port;
+    return 0;
+}
+
+/* In place of packet sockets. */
+const struct rawe_port_kind rawe_packet_port = {.open = open_port};
+
+static void use(mca_btl_rawe_module_t *module, bool loopback)
+{
+    memset(module, 0, sizeof(*module));
+    module->interface.loopback = loopback;
+    module->interface.index = 5;
+    module->interface.mtu_bytes = 1500;
+    module->link = &link_port;
+    memcpy(module->address.mac, "\x02\x00\x00\x00\x00\x01", 6);
+    atomic_init(&module->open, true);
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+}
+
+static void set_up(void)
+{
+    fake_ompi_begin();
+    fake_ompi.now_ns = 1000 * MS;
+    mca_btl_rawe_params.ethertype = 0x88B5;
+    link_port = (struct rawe_port){.kind = &link_kind};
+    group_port = (struct rawe_port){.kind = &group_kind, .word = &word, .mask = 1};
+    sent.count = waiting.count = opened = closed_full = 0;
+    word = 0;
+    refuses_port = false;
+    use(&net_module, false);
+    use(&lo_module, true);
+}
+
+static void tear_down(void)
+{
+    mca_btl_rawe_multicast_end(&net_module);
+}
+
+FIXTURE(set_up, tear_down);
+
+/** Enter a group as member 0 of three. */
+static struct mca_btl_rawe_multicast *enter(uint64_t id)
+{
+    const struct mca_btl_rawe_place places[MEMBERS] = {
+        {.mac = {2, 0, 0, 0, 0, 1}}, {.mac = {2, 0, 0, 0, 0, 2}}, {.mac = {2, 0, 0, 0, 0, 3}}};
+
+    assert_int_not_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+    struct mca_btl_rawe_multicast *group =
+        mca_btl_rawe_multicast_open(id, MEMBERS, 0, PAYLOAD_BYTES, places);
+    assert_non_null(group);
+    return group;
+}
+
+/** DATA of a member waits in the port: `text`, 8 bytes of it. */
+static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text)
+{
+    uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES + 8] = {0};
+    const struct rawe_group_header header = {
+        .type = RAWE_GROUP_DATA,
+        .sender = from,
+        .key = opened_with.key,
+        .id = id,
+        .sequence = (uint32_t)id + number,
+        .payload_bytes = 8,
+        .acked_root = RAWE_GROUP_NO_ROOT,
+        .total_bytes = 8,
+    };
+
+    rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    memcpy(frame + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, text, 8);
+    note(&waiting, frame, sizeof frame);
+    word = 1;
+}
+
+/** An acknowledgement of all that we have sent waits. */
+static void ack_comes(uint64_t id, uint16_t from, uint32_t next)
+{
+    uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES] = {0};
+    const struct rawe_group_header header = {.type = RAWE_GROUP_ACK,
+                                             .sender = from,
+                                             .key = opened_with.key,
+                                             .id = id,
+                                             .acked_root = 0,
+                                             .acknowledgement = (uint32_t)id + next};
+
+    rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    note(&waiting, frame, sizeof frame);
+    word = 1;
+}
+
+static bool progress(void)
+{
+    return 0 != mca_btl_rawe_multicast_progress(&net_module, true, false);
+}
+
+static int state_of(const struct mca_btl_rawe_transfer *message)
+{
+    return atomic_load(&message->state);
+}
+
+TEST(mca_btl_rawe_multicast_possible__with_one_interface_without_threads)
+{
+    assert_true(mca_btl_rawe_multicast_possible(false));
+    assert_false(mca_btl_rawe_multicast_possible(true));
+    fake_ompi.fault_tolerant = true;
+    assert_false(mca_btl_rawe_multicast_possible(false));
+    fake_ompi.fault_tolerant = false;
+    use(&second_module, false);
+    assert_false(mca_btl_rawe_multicast_possible(false));
+    mca_btl_rawe_state.module_count = 0;
+    use(&lo_module, true);
+    assert_false(mca_btl_rawe_multicast_possible(false));
+}
+
+TEST(mca_btl_rawe_multicast_place__opens_one_port_for_all_groups)
+{
+    const struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
+
+    assert_int_equal(place.payload_bytes, 1500 - RAWE_GROUP_HEADER_BYTES);
+    assert_memory_equal(place.mac, net_module.address.mac, 6);
+    (void)mca_btl_rawe_multicast_place();
+    assert_int_equal(opened, 1);
+    assert_int_equal(opened_with.use, RAWE_PORT_GROUP);
+    assert_true((opened_with.group[0] & 3) == 3); /* a group, administered locally */
+    mca_btl_rawe_params.checksum = true;
+    assert_true(mca_btl_rawe_multicast_place().payload_bytes < place.payload_bytes);
+}
+
+TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
+{
+    refuses_port = true;
+    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+    assert_null(net_module.group_port);
+    refuses_port = false;
+    atomic_store(&net_module.open, false);
+    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+}
+
+TEST(mca_btl_rawe_multicast_send__is_one_frame_to_the_group)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_int_equal(sent.count, 1);
+    assert_memory_equal(sent.bytes[0], opened_with.group, 6);
+    assert_memory_equal(sent.bytes[0] + 6, net_module.address.mac, 6);
+    assert_memory_equal(sent.bytes[0] + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, "8 bytes",
+                        8);
+    assert_true(mca_btl_rawe_multicast_busy(&net_module));
+}
+
+TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+    uint32_t awaited[MEMBERS];
+    unsigned taken = 0;
+
+    while (taken < 200 && (assert_true(mca_btl_rawe_multicast_send(group, &message)),
+                           state_of(&message) == MCA_BTL_RAWE_TRANSFER_DONE)) {
+        taken++;
+        sent.count = 0;
+    }
+    assert_in_range(taken, 16, 199);
+    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 2);
+    ack_comes(ID, 1, 16);
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
+    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 1);
+    assert_int_equal(awaited[0], 2);
+    ack_comes(ID, 2, 16);
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 0);
+}
+
+/** Whatever comes first. */
+TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char data[8] = "nothing";
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
+    uint32_t awaited[1];
+
+    data_comes(ID, 2, 0, "second!");
+    data_comes(ID, 1, 0, "first!!");
+    data_comes(ID, 1, 1, "third!!");
+    assert_true(progress());
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_string_equal(data, "first!!");
+    mca_btl_rawe_multicast_expect(group, 2, &message);
+    assert_string_equal(data, "second!");
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    assert_string_equal(data, "third!!");
+    mca_btl_rawe_multicast_expect(group, 2, &message);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
+    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, 1), 1);
+    assert_int_equal(awaited[0], 2);
+    data_comes(ID, 2, 1, "fourth!");
+    assert_true(progress());
+    assert_string_equal(data, "fourth!");
+}
+
+TEST(mca_btl_rawe_multicast_expect__says_when_the_length_differs)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char data[8] = "nothing";
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 4};
+
+    data_comes(ID, 1, 0, "8 bytes");
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_LENGTH);
+    assert_string_equal(data, "nothing");
+}
+
+/** The progress thread writes nothing into the program's memory; the next progress of MPI's does. */
+TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char data[8] = "nothing";
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
+
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    data_comes(ID, 1, 0, "8 bytes");
+    assert_int_equal(mca_btl_rawe_multicast_progress(&net_module, true, true), 1);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
+    assert_string_equal(data, "nothing");
+    (void)mca_btl_rawe_multicast_progress(&net_module, false, false);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_string_equal(data, "8 bytes");
+}
+
+TEST(mca_btl_rawe_multicast_progress__drops_what_belongs_to_no_group)
+{
+    struct rawe_group_counters counters;
+
+    (void)enter(ID);
+    data_comes(ID + 1, 1, 0, "8 bytes");
+    waiting.len_bytes[waiting.count] = 5;
+    waiting.count++;
+    assert_true(progress());
+    mca_btl_rawe_multicast_count(&net_module, &counters);
+    assert_int_equal(counters.dropped_group, 1);
+    assert_int_equal(counters.dropped_decode, 1);
+    assert_int_equal(counters.frames_received, 0);
+}
+
+TEST(mca_btl_rawe_multicast_progress__sends_again_what_the_link_had_no_room_for)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    closed_full = 1;
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    assert_int_equal(sent.count, 0);
+    (void)progress();
+    assert_int_equal(sent.count, 1);
+}
+
+/** It is there as long as a member lacks something, or may ask for an acknowledgement again. */
+TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    mca_btl_rawe_multicast_close(group, true);
+    fake_ompi.now_ns += 5000 * MS;
+    (void)progress();
+    assert_true(mca_btl_rawe_multicast_busy(&net_module));
+    ack_comes(ID, 1, 1);
+    ack_comes(ID, 2, 1);
+    (void)progress();
+    assert_true(mca_btl_rawe_multicast_busy(&net_module));
+    fake_ompi.now_ns += 5000 * MS;
+    (void)progress();
+    assert_false(mca_btl_rawe_multicast_busy(&net_module));
+    ack_comes(ID, 2, 1);
+    struct rawe_group_counters counters;
+    (void)progress();
+    mca_btl_rawe_multicast_count(&net_module, &counters);
+    assert_int_equal(counters.dropped_group, 1);
+    assert_int_equal(counters.messages_sent, 1); /* what it has counted stays */
+}
+
+TEST(mca_btl_rawe_multicast_close__of_one_that_was_not_used_is_the_end)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    mca_btl_rawe_multicast_close(group, false);
+    assert_false(mca_btl_rawe_multicast_busy(&net_module));
+}
