@@ -152,7 +152,10 @@ AC_DEFUN([RAWE_INSTALL_DIRS], [
             [yes], [opallibdir=$rawe_ompi_pkglibdir],
             [/*], [opallibdir=$with_component_dir],
             [AC_MSG_ERROR([--with-component-dir=$with_component_dir: an absolute path is needed, or no value for the directory of the Open MPI found.])])
+    # Components of all of Open MPI's projects lie in one directory.
+    ompilibdir=$opallibdir
     AC_SUBST([opallibdir])
+    AC_SUBST([ompilibdir])
     AC_SUBST([opaldatadir])
 
     rawe_component_dir=`prefix=$prefix; test "x$exec_prefix" = xNONE && exec_prefix=$prefix; eval echo "$opallibdir"`

@@ -64,7 +64,7 @@ def test_the_component_depends_on_this_open_mpi_only(suite, built):
 def test_no_program_looks_for_libraries_in_places_of_its_own(built, tmp_path):
     for package in built.packages:
         subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
-    programs = [*tmp_path.rglob("mca_btl_rawe.so"), tmp_path / HELPER.lstrip("/")]
+    programs = [*tmp_path.rglob("mca_*_rawe.so"), tmp_path / HELPER.lstrip("/")]
     programs += [tmp_path / "usr/bin" / name for name in ("rawe-dump", "rawe-info", "rawe-ping")]
     for program in programs:
         argv = ["readelf", "--dynamic", program]
@@ -80,6 +80,7 @@ def test_every_file_has_its_package(suite, built):
     component = contents(built, "openmpi-rawe")
     folder = f"/usr/lib/x86_64-linux-gnu/openmpi/lib/{suite.library.removeprefix('lib')}"
     assert f"{folder}/mca_btl_rawe.so" in component
+    assert f"{folder}/mca_coll_rawe.so" in component
     assert {f"/usr/share/doc/openmpi-rawe/{name}" for name in ("copyright", "README.Debian")} <= {
         path.removesuffix(".gz") for path in component
     }

@@ -25,6 +25,7 @@ STOP_SECONDS = 10.0  # what mpirun gets to end in good order after a signal
 SETTLE_SECONDS = 60.0  # what daemons and ranks get to end after mpirun: less than one is usual
 STRAY_SECONDS = 5.0  # the same on a terminal, where the user waits; then they are killed
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
+COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # its second component; older builds have none
 PR_SET_PDEATHSIG = 1
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,7 +48,7 @@ def cores():
 
 
 def component_path(build):
-    """The value of mca_base_component_path that adds the component in a build directory."""
+    """The value of mca_base_component_path that adds the components in a build directory."""
     libs = Path(build).resolve() / COMPONENT
     if not (libs / "mca_btl_rawe.so").exists():
         raise LabError(
@@ -55,7 +56,9 @@ def component_path(build):
             "directory with --build"
         )
     inherited = os.environ.get("OMPI_MCA_mca_base_component_path", "SYSTEM_DEFAULT:USER_DEFAULT")
-    return f"{libs}:{inherited}"
+    collectives = Path(build).resolve() / COLLECTIVES
+    ours = [libs, collectives] if collectives.exists() else [libs]
+    return ":".join(map(str, [*ours, inherited]))
 
 
 def find_build(start=None):

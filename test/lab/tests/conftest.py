@@ -108,8 +108,9 @@ def compiled(name):
     return compile_program
 
 
-away, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
-    compiled, ("away", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors")
+away, bcasts, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
+    compiled,
+    ("away", "bcasts", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors"),
 )
 
 

@@ -1,0 +1,56 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame. All else, and
+ * all that it cannot do for a communicator, is the component's beneath, of lower priority.
+ */
+#ifndef MCA_COLL_RAWE_H
+#define MCA_COLL_RAWE_H
+
+#include "coll_rawe_compat.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "opal/mca/btl/rawe/btl_rawe_offer.h"
+
+/** Members of a communicator, at least: with fewer, frames to each are as fast. */
+#define MCA_COLL_RAWE_MEMBERS_MIN 4
+
+/** How a communicator's Bcasts go. */
+enum mca_coll_rawe_stage {
+    MCA_COLL_RAWE_COUNTS,     /**< by the component beneath, until it is worth a group */
+    MCA_COLL_RAWE_MULTICASTS, /**< by multicast, if they fit */
+    MCA_COLL_RAWE_PASSES,     /**< by the component beneath, for good */
+};
+
+typedef struct mca_coll_rawe_module {
+    mca_coll_base_module_t super;
+    /* the component's beneath */
+    mca_coll_base_module_bcast_fn_t bcast;
+    mca_coll_base_module_t *bcast_module;
+    mca_coll_base_module_allgather_fn_t allgather;
+    mca_coll_base_module_t *allgather_module;
+    mca_coll_base_module_allreduce_fn_t allreduce;
+    mca_coll_base_module_t *allreduce_module;
+    const struct mca_btl_rawe_offer *offer;
+    enum mca_coll_rawe_stage stage;
+    unsigned counted;                     /**< Bcasts while it counts */
+    uint32_t payload_bytes;               /**< of a frame, for all members */
+    struct mca_btl_rawe_multicast *group; /**< NULL: none */
+    uint8_t *packed;                      /**< a message with a datatype that has gaps */
+} mca_coll_rawe_module_t;
+OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
+
+/** What btl/rawe offers; NULL: it is not there, or another version. */
+const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
+
+/** coll_bcast */
+int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
+                        struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** Have all members of the communicator enter a group, or none; the module's stage says which. */
+int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * MPI_Bcast. All members make the same calls in the same order, and know the root of each: so the
+ * next message of a root is the one of its next call, and needs no number.
+ */
+#include "coll_rawe.h"
+
+#include <string.h>
+#include <time.h>
+
+/** A group costs its members about as much as this many Bcasts: it has to be worth that. */
+#define COUNTED 8u
+
+/** Bcasts up to this length count; a frame has room for them anywhere. */
+#define COUNTED_BYTES 1024u
+
+/** Processes that are awaited for longer are asked whether they live; and how many at a time. */
+#define ASK_S 1
+#define ASKED_MOST 8u
+
+/** Rounds of progress between two readings of the clock. */
+#define ROUNDS_PER_CLOCK_READ 1024u
+
+static time_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+}
+
+/** Have the BTL find out whether those that are awaited live. */
+static void ask(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
+{
+    uint32_t members[ASKED_MOST];
+    unsigned count = module->offer->awaited(module->group, members, ASKED_MOST);
+
+    for (unsigned i = 0; i < count; ++i) {
+        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, (int)members[i]);
+        if (NULL != proc && NULL != mca_bml_base_get_endpoint(proc)) {
+            module->offer->ask(&proc->super);
+        }
+    }
+}
+
+/** Make progress until the message does not wait any more. */
+static int wait_for(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                    const struct mca_btl_rawe_transfer *message)
+{
+    time_t asked_s = 0;
+
+    for (unsigned round = 1;
+         MCA_BTL_RAWE_TRANSFER_WAITS == atomic_load_explicit(&message->state, memory_order_acquire);
+         ++round) {
+        opal_progress();
+        if (0 != round % ROUNDS_PER_CLOCK_READ) {
+            continue;
+        }
+        if (0 == asked_s) {
+            asked_s = now_s();
+        } else if (now_s() - asked_s > ASK_S) {
+            ask(module, comm);
+            asked_s = now_s();
+        }
+    }
+    return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&message->state) ? MPI_SUCCESS
+                                                                      : MPI_ERR_TRUNCATE;
+}
+
+/** Pack the caller's buffer into `packed`, or the other way. */
+static int convert(mca_coll_rawe_module_t *module, opal_convertor_t *convertor, size_t len_bytes,
+                   bool pack)
+{
+    struct iovec iov = {.iov_base = module->packed, .iov_len = len_bytes};
+    uint32_t pieces = 1;
+    size_t bytes = len_bytes;
+
+    (void)(pack ? opal_convertor_pack(convertor, &iov, &pieces, &bytes)
+                : opal_convertor_unpack(convertor, &iov, &pieces, &bytes));
+    return bytes == len_bytes ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+}
+
+static int transfer(mca_coll_rawe_module_t *module, opal_convertor_t *convertor, size_t len_bytes,
+                    int root, struct ompi_communicator_t *comm)
+{
+    const struct mca_btl_rawe_offer *offer = module->offer;
+    bool is_root = ompi_comm_rank(comm) == root;
+    bool packs = mca_btl_rawe_compat_must_pack(convertor);
+    struct mca_btl_rawe_transfer message = {.data = module->packed, .len_bytes = len_bytes};
+    int status = MPI_SUCCESS;
+
+    if (!packs) {
+        opal_convertor_get_current_pointer(convertor, &message.data);
+    } else if (is_root) {
+        status = convert(module, convertor, len_bytes, true);
+        if (MPI_SUCCESS != status) {
+            return status;
+        }
+    }
+    if (!is_root) {
+        offer->expect(module->group, (uint32_t)root, &message);
+    } else if (!offer->send(module->group, &message)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    status = wait_for(module, comm, &message);
+    return MPI_SUCCESS == status && packs && !is_root ? convert(module, convertor, len_bytes, false)
+                                                      : status;
+}
+
+static int multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
+                     struct ompi_datatype_t *datatype, size_t len_bytes, int root,
+                     struct ompi_communicator_t *comm)
+{
+    opal_convertor_t convertor;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    int status =
+        ompi_comm_rank(comm) == root
+            ? opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &datatype->super,
+                                                       (size_t)count, buffer, 0, &convertor)
+            : opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &datatype->super,
+                                                       (size_t)count, buffer, 0, &convertor);
+    if (OPAL_SUCCESS == status) {
+        status = transfer(module, &convertor, len_bytes, root, comm);
+    }
+    OBJ_DESTRUCT(&convertor);
+    return status;
+}
+
+int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
+                        struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    size_t type_bytes;
+
+    ompi_datatype_type_size(datatype, &type_bytes);
+    const size_t len_bytes = type_bytes * (size_t)count;
+    if (MCA_COLL_RAWE_COUNTS == module->stage && len_bytes <= COUNTED_BYTES &&
+        ++module->counted == COUNTED) {
+        int status = mca_coll_rawe_agree(module, comm);
+        if (MPI_SUCCESS != status) {
+            return status;
+        }
+    }
+    if (MCA_COLL_RAWE_MULTICASTS == module->stage && 0 != len_bytes &&
+        len_bytes <= module->payload_bytes) {
+        return multicast(module, buffer, count, datatype, len_bytes, root, comm);
+    }
+    return module->bcast(buffer, count, datatype, root, comm, module->bcast_module);
+}

@@ -1,0 +1,155 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Component and modules: which communicators get one, and what it needs of the component beneath.
+ */
+#include "coll_rawe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** tuned has 30, han 35 since 5.0, inter 40, sync 50. */
+static int priority = 45;
+
+static int component_register(void);
+static int component_open(void);
+/** Not called where the user excludes this component. BTLs are initialized before it (4.1, 5.0). */
+static int component_open(void)
+{
+    const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
+
+    if (priority >= 0 && NULL != offer) {
+        offer->announce();
+    }
+    return OMPI_SUCCESS;
+}
+
+static int init_query(bool progress_threads, bool mpi_threads);
+static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out);
+
+OMPI_MODULE_DECLSPEC extern const mca_coll_base_component_t mca_coll_rawe_component;
+
+const mca_coll_base_component_t mca_coll_rawe_component = {
+    .collm_version =
+        {
+            MCA_COLL_RAWE_COMPAT_VERSION,
+            .mca_component_name = "rawe",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                  OMPI_RELEASE_VERSION),
+            .mca_open_component = component_open,
+            .mca_register_component_params = component_register,
+        },
+    .collm_data =
+        {
+            .param_field = MCA_BASE_METADATA_PARAM_NONE,
+        },
+    .collm_init_query = init_query,
+    .collm_comm_query = comm_query,
+};
+
+static int component_register(void)
+{
+    return mca_base_component_var_register(
+               &mca_coll_rawe_component.collm_version, "priority",
+               "Priority of coll/rawe, which sends MPI_Bcasts that fit a frame by multicast; "
+               "negative: not at all, nor do the other processes",
+               MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
+               &priority) < 0
+               ? OMPI_ERROR
+               : OMPI_SUCCESS;
+}
+
+static int init_query(bool progress_threads, bool mpi_threads)
+{
+    return OMPI_SUCCESS;
+}
+
+const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void)
+{
+    mca_btl_base_selected_module_t *selected;
+
+    OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        struct mca_btl_rawe_announcement announcement;
+        const mca_btl_base_module_t *btl = selected->btl_module;
+        if (0 != strcmp(btl->btl_component->btl_version.mca_component_name, "rawe")) {
+            continue;
+        }
+        /* The module for windows, which has none, comes last. */
+        memcpy(&announcement, btl + 1, sizeof(announcement));
+        return MCA_BTL_RAWE_OFFER_MAGIC == announcement.magic &&
+                       MCA_BTL_RAWE_OFFER_VERSION == announcement.offer->version
+                   ? announcement.offer
+                   : NULL;
+    }
+    return NULL;
+}
+
+/** coll_module_enable: lower priorities are installed already. It must not communicate. */
+static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    const mca_coll_base_comm_coll_t *beneath = comm->c_coll;
+
+    if (NULL == beneath->coll_bcast || NULL == beneath->coll_allgather ||
+        NULL == beneath->coll_allreduce) {
+        return OMPI_ERROR;
+    }
+    module->bcast = beneath->coll_bcast;
+    module->bcast_module = beneath->coll_bcast_module;
+    module->allgather = beneath->coll_allgather;
+    module->allgather_module = beneath->coll_allgather_module;
+    module->allreduce = beneath->coll_allreduce;
+    module->allreduce_module = beneath->coll_allreduce_module;
+    OBJ_RETAIN(module->bcast_module);
+    OBJ_RETAIN(module->allgather_module);
+    OBJ_RETAIN(module->allreduce_module);
+    return OMPI_SUCCESS;
+}
+
+/** The same in all processes, but for those whose BTL publishes that it takes no part. */
+static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out)
+{
+    const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
+
+    if (priority < 0 || OMPI_COMM_IS_INTER(comm) ||
+        ompi_comm_size(comm) < MCA_COLL_RAWE_MEMBERS_MIN || NULL == offer) {
+        return NULL;
+    }
+    mca_coll_rawe_module_t *module = OBJ_NEW(mca_coll_rawe_module_t);
+    if (NULL == module) {
+        return NULL;
+    }
+    module->super.coll_module_enable = module_enable;
+    module->super.coll_bcast = mca_coll_rawe_bcast;
+    module->offer = offer;
+    *priority_out = priority;
+    return &module->super;
+}
+
+static void module_construct(mca_coll_rawe_module_t *module)
+{
+    memset((char *)module + sizeof(module->super), 0, sizeof(*module) - sizeof(module->super));
+}
+
+static void release(mca_coll_base_module_t *module)
+{
+    if (NULL != module) {
+        OBJ_RELEASE(module);
+    }
+}
+
+static void module_destruct(mca_coll_rawe_module_t *module)
+{
+    /* When the BTL has ended, so have its groups. */
+    if (NULL != module->group && NULL != mca_coll_rawe_offer()) {
+        module->offer->close(module->group, true);
+    }
+    free(module->packed);
+    release(module->bcast_module);
+    release(module->allgather_module);
+    release(module->allreduce_module);
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_rawe_module_t, mca_coll_base_module_t, module_construct,
+                   module_destruct);

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""coll/rawe: MPI_Bcasts that fit a frame go by multicast, exactly, or by the component beneath."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
+from jobs import Job, assert_failure
+
+from rawelab import launch
+
+HOSTS = 4
+SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
+
+pytestmark = pytest.mark.skipif(
+    launch.open_mpi()[0] > 5, reason="coll/rawe is for Open MPI 4.1 and 5.0"
+)
+
+
+def run(lab, build, *words, btls=RAWE, ranks=HOSTS):
+    """Run a program with all that coll/rawe says of itself to its good end, without a message."""
+    arguments = ["-np", ranks, *btls, *SAY, *words]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert help_messages(result) == []
+    return result
+
+
+def counted(result, name):
+    """A counter of btl_rawe_stats, over all ranks."""
+    return sum(map(int, re.findall(rf" {name}=(\d+)", result.errors)))
+
+
+def multicasts(result):
+    """How many ranks say that a communicator multicasts."""
+    return result.errors.count("multicasts Bcasts that fit a frame")
+
+
+@pytest.mark.parametrize("loss", [0, pytest.param(1, marks=pytest.mark.thorough), 10])
+@pytest.mark.parametrize(
+    "what", [("sizes",), ("loop", 1000), ("late",), ("ten",), ("last",), ("truncates",)], ids=str
+)
+def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
+    result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what)
+    assert multicasts(result) == HOSTS * (10 if what[0] == "ten" else 1)
+    sent = counted(result, "multicast_messages_sent")
+    # All members get all messages.
+    assert counted(result, "multicast_messages_received") == sent * (HOSTS - 1)
+    if loss == 10:
+        assert counted(result, "multicast_repairs") > 0
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        ("btl_rawe_checksum", 1),
+        ("btl_rawe_progress_thread_ms", 0),
+        ("btl_rawe_async_progress", 1),
+    ],
+    ids=str,
+)
+def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, variable):
+    lab = make_lab(hosts=HOSTS, loss=1)
+    assert multicasts(run(lab, build, "--mca", *variable, bcasts, "sizes")) == HOSTS
+
+
+def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS, mtu=9000)
+    lab.set_mtu(1, 1500)
+    result = lab.mpirun(["-np", HOSTS, *RAWE, *SAY, bcasts, "sizes"], HANG_SECONDS, build=build)
+    assert_success(result)
+    assert multicasts(result) == HOSTS
+
+
+@pytest.mark.thorough
+def test_communicators_come_and_go(make_lab, build, bcasts):
+    result = run(make_lab(hosts=HOSTS, loss=1), build, bcasts, "dups", 200)
+    # Every dup, and each split that has all members; halves are too small.
+    assert multicasts(result) == HOSTS * 300
+
+
+def test_a_bcast_is_one_frame(make_lab, build, bcasts, tmp_path):
+    rounds = 1000
+    lab = make_lab(hosts=HOSTS)
+    # DATA of groups, this host's and the others': there is no other in the segment.
+    data = ["ether", "proto", hex(ETHERTYPE), "and", "ether[14] & 0xf = 10"]
+    capture = lab.capture(0, tmp_path / "data.pcap", data)
+    result = run(lab, build, bcasts, "loop", rounds)
+    # Each member's try, what is left of the warm-up when the eighth Bcast has led to the agreement,
+    # and the two loops.
+    messages = HOSTS + 9 + 2 * rounds
+    assert counted(result, "multicast_messages_sent") == messages
+    assert counted(result, "multicast_frames_sent") == messages
+    assert counted(result, "messages_sent") < rounds
+    assert messages <= capture.end() <= messages + counted(result, "multicast_repairs")
+    beneath = run(lab, build, "--mca", "coll", "^rawe", bcasts, "loop", rounds)
+    assert_passes(beneath)
+    assert counted(beneath, "messages_sent") >= 2 * rounds * (HOSTS - 1)
+
+
+def assert_passes(result, *words):
+    """All ranks used the component beneath."""
+    assert multicasts(result) == 0
+    assert counted(result, "multicast_messages_sent") == 0
+    for word in words:
+        assert word in result.errors
+
+
+def test_one_host_that_excludes_it_is_enough(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS)
+    lab.set_environment(2, OMPI_MCA_coll="^rawe")
+    result = run(lab, build, bcasts, "sizes")
+    assert_passes(result)
+    assert result.errors.count("a member takes no part in groups") == HOSTS - 1
+
+
+def test_one_host_without_the_btl_is_enough(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS)
+    lab.set_environment(1, OMPI_MCA_btl="tcp,self")
+    result = run(lab, build, bcasts, "sizes", btls=("--mca", "btl", "rawe,tcp,self"))
+    assert_passes(result, "a member takes no part in groups")
+
+
+@pytest.mark.parametrize(
+    "options, ranks, words",
+    [
+        ({"hosts": 1}, 4, "several members are on one host"),
+        ({"hosts": 4}, 8, "several members are on one host"),
+        ({"hosts": 4, "nics": 2}, 4, "a member takes no part in groups"),
+    ],
+    ids=["one host", "two ranks a host", "two NICs"],
+)
+def test_it_steps_aside(make_lab, build, bcasts, options, ranks, words):
+    assert_passes(run(make_lab(**options), build, bcasts, "sizes", ranks=ranks), words)
+
+
+def switch_port(lab, host, *words):
+    """Change the port of the lab's bridge that a host is behind."""
+    command = ["ip", "netns", "exec", lab.namespaces[-1], "bridge", "link", "set", "dev"]
+    subprocess.run([*command, lab.nic(host).port, *words], check=True)
+
+
+def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS, topology="switch")
+    switch_port(lab, 2, "mcast_flood", "off")
+    result = run(lab, build, bcasts, "sizes")
+    assert multicasts(result) == 0
+    assert result.errors.count("a member cannot receive what is sent to groups") == HOSTS
+
+
+def start_endless(lab, build, bcasts, *arguments):
+    job = Job(lab, build, ["-np", HOSTS, *RAWE, *arguments, bcasts, "endless"])
+    job.wait_for("works", HOSTS)
+    found = re.findall(r"rank (\d+) pid (\d+)", "".join(job.output))
+    return job, {int(rank): int(pid) for rank, pid in found}
+
+
+def test_a_killed_member_ends_the_job(make_lab, build, bcasts):
+    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts)
+    os.kill(pids[2], signal.SIGKILL)
+    assert_failure(job.finish())
+
+
+def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS)
+    job, _ = start_endless(lab, build, bcasts, "--mca", "btl_rawe_peer_timeout", "3")
+    for host in range(HOSTS):
+        if host != 2:
+            lab.blackhole(2, host)
+            lab.blackhole(host, 2)
+    result = job.finish()
+    assert_failure(result)
+    assert "btl_rawe_peer_timeout" in result.errors
+
+
+def test_a_member_that_is_stopped_ends_nothing(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS)
+    job = Job(lab, build, ["-np", HOSTS, *RAWE, bcasts, "loop", 3000])
+    job.wait_for("half", 1)
+    lab.pause(1)
+    subprocess.run(["sleep", "2"], check=True)
+    lab.resume(1)
+    assert_success(job.finish())
