@@ -31,6 +31,7 @@ static const struct rawe_engine_config defaults = {
     .reorder_ns = 50000,
     .liveness.peer_timeout_ns = 30000000000,
     .rest_ns = 1000000000,
+    .streak_ns = 40000,
 };
 
 _Noreturn void core_net_fail(const char *what)
@@ -89,9 +90,6 @@ static void init_peer(struct rawe_peer *peer, struct core_node *node, uint32_t t
     struct rawe_peer_config config = net_peer_config(to);
     config.payload_max_bytes = defaults.payload_max_bytes;
     config.owner = node;
-    config.streak_ns = 40000;
-    config.now_ns = now_ns;
-    config.context = node->net;
     rawe_peer_init(peer, &node->engine, &config);
 }
 
@@ -118,6 +116,8 @@ static void start_node(struct core_net *net, uint32_t index)
     node->net = net;
     node->index = index;
     struct rawe_engine_config config = defaults;
+    config.clock_ns = now_ns;
+    config.clock_context = net;
     net_identify(&config, index);
     static const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
     net_engine_start(&node->engine, &node->handles, &config, &callbacks, core_net_transmit, node,

@@ -157,9 +157,9 @@ static void start_node(struct pair *pair, unsigned index)
     struct rawe_peer_config peer = net_peer_config(1 - index);
     peer.payload_max_bytes = pair->config.payload_max_bytes;
     peer.owner = node;
-    peer.streak_ns = pair->streak_ns;
-    peer.now_ns = now_ns;
-    peer.context = pair;
+    node->engine.config.streak_ns = pair->streak_ns;
+    node->engine.config.clock_ns = now_ns;
+    node->engine.config.clock_context = pair;
     rawe_peer_init(&node->peer, &node->engine, &peer);
     if (pair->use_batches) {
         /* without memory: without batches */

@@ -118,6 +118,11 @@ static void choose_identity(struct sim_nic *nic)
     }
 }
 
+static uint64_t clock_of(void *context)
+{
+    return sim_node_clock(context);
+}
+
 void sim_nic_start(struct sim_nic *nic)
 {
     struct sim_node *node = nic->node;
@@ -144,6 +149,9 @@ void sim_nic_start(struct sim_nic *nic)
         .liveness.idle_ns = plan->idle_ns,
         .handles = &node->handles,
         .table = &node->table,
+        .streak_ns = plan->streak_ns,
+        .clock_ns = clock_of,
+        .clock_context = node,
         .first_sequence = plan->first_sequence,
         .checksum = plan->checksum,
     };

@@ -20,11 +20,6 @@
 /** So soon after it was opened a route is used by those whose own are down. */
 #define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
 
-static uint64_t clock_of(void *context)
-{
-    return sim_node_clock(context);
-}
-
 /** Speed of any interface, as it says itself: the way to the switch may be slower. */
 static uint32_t speed_mbps(const struct sim_plan *plan)
 {
@@ -61,10 +56,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
         .payload_max_bytes = nic->payload_max_bytes,
         .interface = (uint8_t)(far + 1),
         .owner = route,
-        .streak_ns = node->sim->plan.streak_ns,
         .speed_mbps = speed_mbps(&node->sim->plan),
-        .now_ns = clock_of,
-        .context = node,
     };
     memcpy(config.mac, to->mac, RAWE_MAC_BYTES);
     /* Half of them know the peer's MTU, half have to learn it from the peer. */

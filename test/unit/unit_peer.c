@@ -36,9 +36,9 @@ void unit_peer_start(bool batches)
     struct rawe_peer_config config = net_peer_config(1);
     config.payload_max_bytes = net.config.payload_max_bytes;
     config.owner = &net.node[0];
-    config.streak_ns = STREAK_NS;
-    config.now_ns = read_clock;
-    config.context = &net;
+    engine(0)->config.streak_ns = STREAK_NS;
+    engine(0)->config.clock_ns = read_clock;
+    engine(0)->config.clock_context = &net;
     rawe_peer_init(&peer, &net.node[0].engine, &config);
     memset(sent, 0, sizeof(sent));
     sent_count = clock_reads = 0;

@@ -126,6 +126,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     net_identify(&config, index_of(host->index, rail));
     config.vpid = host->index;
     config.table = &host->table;
+    config.clock_ns = read_clock;
     if (rails.one_mac) {
         memcpy(host->index == 0 ? config.mac : peer.mac, net_peer_config(0).mac, RAWE_MAC_BYTES);
     }
@@ -147,7 +148,6 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
                                                                 : config.payload_max_bytes;
     peer.interface = (uint8_t)(rail + 1);
     peer.owner = &host->inbox;
-    peer.now_ns = read_clock;
     rawe_peer_init(&nic->peer, &nic->engine, &peer);
     nic->joined = rail == 0;
     if (rail != 0 && !host->late) {

@@ -380,9 +380,6 @@ struct cluster_peer *cluster_rank_peer(struct cluster_rank *rank, uint32_t index
         peer->messages_tail = &peer->messages;
         config.payload_max_bytes = rank->engine.config.payload_max_bytes;
         config.owner = peer;
-        config.streak_ns = STREAK_NS;
-        config.now_ns = now_ns;
-        config.context = rank->cluster;
         rawe_peer_init(&peer->peer, &rank->engine, &config);
         *at = peer;
         if (2 * ++rank->peer_count > rank->peer_room) {
@@ -434,6 +431,9 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     };
     struct rawe_engine_config config = defaults;
 
+    config.streak_ns = STREAK_NS;
+    config.clock_ns = now_ns;
+    config.clock_context = cluster;
     *rank = (struct cluster_rank){
         .cluster = cluster,
         .index = index,

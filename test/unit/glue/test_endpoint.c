@@ -153,6 +153,7 @@ static void set_up(void)
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
         module->error_callback = error_callback;
         unit_engine_start(&module->engine, &handles, module, 1);
+        module->engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }
 }

@@ -123,6 +123,7 @@ static void set_up(void)
         OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
         unit_engine_start(&module->engine, &mca_btl_rawe_state.handles, module, fake_ompi.now_ns);
+        module->engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
         module->open = LO != i;
         memcpy(module->interface.name, "eth0", 5);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;

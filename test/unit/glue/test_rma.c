@@ -263,13 +263,13 @@ static void set_up_other(void)
     const struct rawe_peer_config peer = {
         .payload_max_bytes = 1472,
         .owner = &reached,
-        .now_ns = read_clock,
     };
 
     set_up();
     memset(&module, 0, sizeof(module));
     memset(&reached, 0, sizeof(reached));
     unit_engine_start(&module.engine, &mca_btl_rawe_state.handles, &module, 1000);
+    module.engine.config.clock_ns = read_clock;
     reached.module = &module;
     reached.in_order = &reached;
     rawe_peer_init(&reached.peer, &module.engine, &peer);

@@ -126,10 +126,10 @@ static void set_up(void)
             .mac = {2, 0, 0, 0, 0, (uint8_t)i},
             .payload_max_bytes = 1472,
             .owner = &endpoints[i],
-            .now_ns = peer_now_ns,
         };
         mca_btl_rawe_module_t *module = &modules[i];
         unit_engine_start(&module->engine, &handles, module, fake_ompi.now_ns);
+        module->engine.config.clock_ns = peer_now_ns;
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
         module->carrier = module->open = true;

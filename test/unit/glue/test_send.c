@@ -368,11 +368,12 @@ static uint64_t now_ns(void *context)
 /** A PUT to a process with two interfaces that can both be reached. */
 static void two_routes(void)
 {
-    const struct rawe_peer_config config = {.key = 2, .owner = &other, .now_ns = now_ns};
+    const struct rawe_peer_config config = {.key = 2, .owner = &other};
 
     opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
     memset(&other, 0, sizeof(other));
     other.module = &other_module;
+    other_module.engine.config.clock_ns = now_ns;
     rawe_peer_init(&other.peer, &other_module.engine, &config);
     rawe_peer_join(&other.peer, &endpoint.peer);
     result = RAWE_PEER_QUEUED;

@@ -206,9 +206,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
         .payload_max_bytes = payload_max_bytes(endpoint->path_mtu_bytes),
         .interface = (uint8_t)(address->index + 1),
         .owner = endpoint,
-        .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
         .speed_mbps = 0 != theirs && theirs < ours ? theirs : ours,
-        .now_ns = mca_btl_rawe_peer_now_ns,
     };
 
     memcpy(config.mac, address->mac, RAWE_MAC_BYTES);

@@ -24,19 +24,19 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
+    bool stall_reported;                /**< the user knows that the connection makes no progress */
+    atomic_bool in_use;                 /**< the PML has it: from add_procs to del_procs */
+    bool lost;                          /**< Open MPI knows, or is about to be told */
     struct rawe_peer peer;              /**< its connections */
     struct rawe_watch *watch;           /**< of the peer's responder; NULL: none */
     uint64_t watched_ns;                /**< when the responder was asked last */
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when the last one ended; 0: never */
-    bool stall_reported;                /**< the user knows that the connection makes no progress */
-    atomic_bool in_use;                 /**< the PML has it: from add_procs to del_procs */
     /**
      * The endpoint of the same process, of any module, that carries fragments whose order matters:
      * the PML spreads a long message over all of them.
      */
     struct mca_btl_base_endpoint_t *in_order;
-    bool lost;                                 /**< Open MPI knows, or is about to be told */
     const char *lost_text;                     /**< why, for the error callback */
     struct mca_btl_base_endpoint_t *next_lost; /**< list of those to be reported */
 } mca_btl_base_endpoint_t;

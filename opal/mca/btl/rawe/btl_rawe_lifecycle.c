@@ -289,6 +289,8 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
         .rest_ns = REST_NS,
+        .streak_ns = 1000 * params->streak_us,
+        .clock_ns = mca_btl_rawe_peer_now_ns,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,

@@ -126,7 +126,14 @@ struct rawe_engine_config {
      * connection may come through another's link (rawe_route.h). NULL: this one has its own.
      */
     struct rawe_conn_table *table;
-    uint64_t rest_ns; /**< a connection idle for this time, or up to twice, rests; 0: never */
+    uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
+    uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
+    /**
+     * The current time in nanoseconds. A copied message's frame is timed while it is on its way
+     * already: so that reading the clock adds nothing to the latency.
+     */
+    uint64_t (*clock_ns)(void *context);
+    void *clock_context;     /**< of clock_ns */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
     bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
@@ -182,6 +189,12 @@ struct rawe_engine {
     uint64_t check_ns;         /**< when the first is to be looked at, or before */
     uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
 };
+
+/** What the owner's clock shows. */
+static inline uint64_t rawe_engine_clock_ns(const struct rawe_engine *engine)
+{
+    return engine->config.clock_ns(engine->config.clock_context);
+}
 
 /**
  * Time never goes back: a callback may have given a later one than the round that it belongs to began

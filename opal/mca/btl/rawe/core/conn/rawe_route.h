@@ -23,9 +23,9 @@ struct rawe_route {
     uint16_t port; /**< the peer's at that interface, and its session key */
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the way carries */
-    uint32_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
-    uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */
+    uint16_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
     bool down;           /**< it is not used as long as another one is not down */
+    uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */
 };
 
 /** A ring of its own. The other fields are the caller's to set. */
@@ -52,7 +52,7 @@ struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct ra
 /** One more connection that prefers this route has heard that the peer finalizes, or one fewer. */
 static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool finalizing)
 {
-    preferred->finalizing += finalizing ? 1u : UINT32_MAX;
+    preferred->finalizing = (uint16_t)(preferred->finalizing + (finalizing ? 1 : -1));
 }
 
 /** Has any connection to the process heard that it finalizes? */

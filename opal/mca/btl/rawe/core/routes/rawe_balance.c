@@ -219,7 +219,7 @@ static bool refill(struct rawe_conn *conn)
 /** Send data by the bulk lanes to the process. False without memory. */
 static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
 {
-    uint64_t now_ns = peer->config.now_ns(peer->config.context);
+    uint64_t now_ns = rawe_engine_clock_ns(peer->engine);
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
     if (conn == NULL) {
         return false;

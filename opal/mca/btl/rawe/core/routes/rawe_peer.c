@@ -23,7 +23,7 @@ enum phase {
 
 static uint64_t now_ns(const struct rawe_peer *peer)
 {
-    return peer->config.now_ns(peer->config.context);
+    return rawe_engine_clock_ns(peer->engine);
 }
 
 void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
@@ -211,7 +211,7 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
     const struct rawe_engine *engine = peer->engine;
     return engine->config.coalesce_from_frames != 0 &&
            express->sendwin.in_flight >= engine->config.coalesce_from_frames &&
-           passed_ns < peer->config.streak_ns && engine->batches.output.transmit != NULL &&
+           passed_ns < engine->config.streak_ns && engine->batches.output.transmit != NULL &&
            (bulk == NULL || bulk->batch == RAWE_BATCH_UNVALIDATED ||
             bulk->batch == RAWE_BATCH_VALID);
 }

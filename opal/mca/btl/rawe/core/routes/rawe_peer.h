@@ -40,15 +40,8 @@ struct rawe_peer_config {
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the path carries */
     uint8_t interface;          /**< in the peer's list, counted from 1; 0: not known */
-    void *owner;                /**< of the connections */
-    uint64_t streak_ns;         /**< 0: no streaks */
     uint32_t speed_mbps;        /**< nominal, of the slower end; 0: not known */
-    /**
-     * The current time in nanoseconds. A copied message's frame is timed while it is on its way
-     * already: so that reading the clock adds nothing to the latency.
-     */
-    uint64_t (*now_ns)(void *context);
-    void *context; /**< of now_ns */
+    void *owner;                /**< of the connections */
 };
 
 struct rawe_peer {
@@ -57,9 +50,9 @@ struct rawe_peer {
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used, and at rest */
     uint32_t resting[RAWE_LANES];       /**< id of the connection at rest; 0: it is not */
     struct rawe_peer_config config;
-    bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
-    uint32_t streak_count;    /**< such messages sent on the express lane... */
-    uint64_t streak_since_ns; /**< ... since then */
+    uint64_t streak_since_ns; /**< messages that fit a frame have been sent since then... */
+    uint32_t streak_count;    /**< ... on the express lane: how many */
+    bool streak;              /**< the bulk lane carries such messages, no others */
     bool takes_part;          /**< carries PUTs of others' of the process: rawe_balance.h. Atomic */
     /* rawe_failover.h's */
     bool is_suspected;         /**< in its list */
