@@ -16,7 +16,7 @@ HOSTS = 4
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
 
 pytestmark = pytest.mark.skipif(
-    launch.open_mpi()[0] > 4, reason="since 5.0 BTLs begin too late for coll/rawe to say it is there"
+    launch.open_mpi()[0] > 4, reason="5.0 opens coll/rawe before there are BTLs"
 )
 
 

@@ -13,7 +13,10 @@ static int priority = 45;
 
 static int component_register(void);
 static int component_open(void);
-/** Not called where the user excludes this component. BTLs are initialized before it (4.1), or not (5.0). */
+/**
+ * Not called where the user excludes this component. 4.1 initializes BTLs before that; 5.0 does not, so
+ * that nothing is announced there.
+ */
 static int component_open(void)
 {
     const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
