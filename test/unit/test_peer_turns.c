@@ -104,8 +104,8 @@ TEST(rawe_peer_operate__a_get_waits_for_its_turn)
     assert_int_equal(under_way(), 2);
 }
 
-/** Another process of the host has asked for as much as may be on its way; none of its comes. */
-TEST(rawe_peer_operate__waits_for_other_processes)
+/** Node 0 shares with another process of its host, which is returned. */
+static struct rawe_inflow share_with_another(void)
 {
     static struct rawe_inflow_host host;
     struct rawe_inflow process;
@@ -113,6 +113,13 @@ TEST(rawe_peer_operate__waits_for_other_processes)
     rawe_inflow_init(&process, INFLOW_BYTES);
     rawe_inflow_join(&process, &host, 0);
     rawe_inflow_join(&peer.engine->inflow, &host, 1);
+    return process;
+}
+
+/** Another process of the host has asked for as much as may be on its way; none of its comes. */
+TEST(rawe_peer_operate__waits_for_other_processes)
+{
+    struct rawe_inflow process = share_with_another();
     rawe_inflow_asked(&process, INFLOW_BYTES, net.now_ns);
     struct get *get = begin(&peer, GET_BYTES);
     unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
@@ -130,12 +137,7 @@ TEST(rawe_peer_operate__waits_for_other_processes)
 /** What it asks for itself, other processes see until it has come. */
 TEST(rawe_peer_operate__tells_other_processes)
 {
-    static struct rawe_inflow_host host;
-    struct rawe_inflow process;
-    memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&process, INFLOW_BYTES);
-    rawe_inflow_join(&process, &host, 0);
-    rawe_inflow_join(&peer.engine->inflow, &host, 1);
+    struct rawe_inflow process = share_with_another();
     begin(&peer, GET_BYTES);
     assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, GET_BYTES);
     unit_peer_finish();
