@@ -430,7 +430,7 @@ TEST(open__beside_much_thread_local_storage)
     struct rawe_port_error error;
 
     assert_int_equal(rawe_service_start(&service, &error), 0);
-    rawe_service_add(service, &asking.source);
+    assert_int_equal(rawe_service_add(service, &asking.source, &error), 0);
     for (int i = 0; i < PATIENCE_MS && !__atomic_load_n(&asking.asked, __ATOMIC_ACQUIRE); i++) {
         usleep(1000);
     }

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -92,7 +91,9 @@ static void tear_down(void)
 
 static void add(struct counter *counter)
 {
-    assert_int_equal(rawe_service_add(service, &counter->source), 0);
+    struct rawe_port_error error;
+
+    assert_int_equal(rawe_service_add(service, &counter->source, &error), 0);
 }
 
 FIXTURE(set_up, tear_down);
@@ -278,9 +279,10 @@ TEST(unwatch__another_file_is_served_under_the_same_number)
 TEST(add__refuses_what_cannot_be_waited_for)
 {
     struct counter one = counter_of(1 << 20, -1);
+    struct rawe_port_error error;
 
-    assert_int_equal(rawe_service_add(service, &one.source), -1);
-    assert_int_equal(errno, EBADF);
+    assert_int_equal(rawe_service_add(service, &one.source, &error), -1);
+    assert_int_equal(error.code, EBADF);
     assert_null(one.source.service);
 }
 
@@ -300,7 +302,8 @@ static void *poll_main(void *context)
     }
     struct rawe_service *own = start();
     struct counter one = counter_of(-1, 1);
-    assert_int_equal(rawe_service_add(own, &one.source), 0);
+    struct rawe_port_error error;
+    assert_int_equal(rawe_service_add(own, &one.source, &error), 0);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     do {
         clock_gettime(CLOCK_MONOTONIC, &now);

@@ -502,6 +502,7 @@ TEST(leader__does_not_keep_the_service_thread_waiting)
 {
     char folder[] = "/tmp/rawe-test-XXXXXX", path[64], said[64];
     struct counted counted = {.source = {.serve = count_call, .fd = -1}};
+    struct rawe_port_error error;
 
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chmod(folder, 0777), 0);
@@ -513,7 +514,7 @@ TEST(leader__does_not_keep_the_service_thread_waiting)
     assert_int_equal(fclose(script), 0);
     assert_int_equal(chmod(path, 0755), 0);
     helper = path;
-    assert_int_equal(rawe_service_add(service, &counted.source), 0);
+    assert_int_equal(rawe_service_add(service, &counted.source, &error), 0);
     assert_int_equal(seteuid(65534), 0); /* without CAP_NET_RAW */
     open_groups(PROCESSES, PROCESSES);
     const pid_t pid = await_helper(said);

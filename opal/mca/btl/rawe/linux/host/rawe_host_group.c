@@ -347,11 +347,8 @@ static int open_leader(struct rawe_host_group *group, struct rawe_port_error *er
         *error = (struct rawe_port_error){"listening to the processes of this host", errno};
         goto failed;
     }
-    if (rawe_service_start(&leader->service, error) != 0) {
-        goto failed;
-    }
-    if (rawe_service_add(leader->service, &leader->source) != 0) {
-        *error = (struct rawe_port_error){"epoll_ctl", errno};
+    if (rawe_service_start(&leader->service, error) != 0 ||
+        rawe_service_add(leader->service, &leader->source, error) != 0) {
         goto failed;
     }
     group->leader = leader;
@@ -481,19 +478,13 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->address.sun_family = AF_UNIX;
     memcpy(group->address.sun_path + 1, config->name, len);
     group->address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
-    if (config->leader && open_leader(group, error) != 0) {
-        goto failed;
-    }
-    if (rawe_service_add(service, &group->source) != 0) {
-        *error = (struct rawe_port_error){"epoll_ctl", errno};
-        goto failed;
+    if ((config->leader && open_leader(group, error) != 0) ||
+        rawe_service_add(service, &group->source, error) != 0) {
+        rawe_host_group_close(group, 0);
+        return -1;
     }
     *out = group;
     return 0;
-
-failed:
-    rawe_host_group_close(group, 0);
-    return -1;
 }
 
 bool rawe_host_group_has(const struct rawe_port *port)

@@ -131,14 +131,6 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
     return sorted == count ? 0 : -1;
 }
 
-static int join(int fd, unsigned id_and_type, struct rawe_port_error *error)
-{
-    if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &id_and_type, sizeof id_and_type) != 0) {
-        return rawe_port_failed(error, "setsockopt(PACKET_FANOUT)", errno);
-    }
-    return 0;
-}
-
 /** The first socket of a group for these members. Returns the descriptor, or -1 and the error. */
 static int open_founder(const struct rawe_fanout_member *members, unsigned count,
                         const char *helper, struct rawe_port_error *error)
@@ -182,8 +174,10 @@ static int join_all(int founder, const struct rawe_fanout_member *members, unsig
     if (getsockopt(founder, SOL_PACKET, PACKET_FANOUT, &id, &id_bytes) != 0) {
         return rawe_port_failed(error, "getsockopt(PACKET_FANOUT)", errno);
     }
+    id = (id & 0xFFFF) | PACKET_FANOUT_CBPF << 16;
     for (unsigned i = 1; i <= count; i++) {
-        if (join(members[i % count].fd, (id & 0xFFFF) | PACKET_FANOUT_CBPF << 16, error) != 0) {
+        if (rawe_port_set_option(members[i % count].fd, SOL_PACKET, PACKET_FANOUT, &id, sizeof id,
+                                 "setsockopt(PACKET_FANOUT)", error) != 0) {
             return -1;
         }
         *changed = true;

@@ -6,9 +6,7 @@
  */
 #include "rawe_fanout_program.h"
 
-#include <errno.h>
 #include <linux/if_packet.h>
-#include <sys/socket.h>
 
 /* Linux 4.12; older headers lack the name, and older kernels refuse it. */
 #ifndef PACKET_FANOUT_FLAG_UNIQUEID
@@ -52,15 +50,6 @@ unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fano
     return 1 + write_search(program + 1, places, count);
 }
 
-static int set_option(int fd, int level, int name, const void *value, socklen_t value_bytes,
-                      const char *step, struct rawe_port_error *error)
-{
-    if (setsockopt(fd, level, name, value, value_bytes) != 0) {
-        return rawe_port_failed(error, step, errno);
-    }
-    return 0;
-}
-
 int rawe_fanout_found(int fd, const struct rawe_port_config *config,
                       const struct rawe_fanout_place *places, unsigned count,
                       struct rawe_port_error *error)
@@ -77,15 +66,15 @@ int rawe_fanout_found(int fd, const struct rawe_port_config *config,
     const int one = 1;
 
     /* The lock last: it holds for the program, too. */
-    return set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
-                      "setsockopt(SO_ATTACH_FILTER)", error) != 0 ||
+    return rawe_port_set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
+                                "setsockopt(SO_ATTACH_FILTER)", error) != 0 ||
                    rawe_filter_bind(fd, config, error) != 0 ||
-                   set_option(fd, SOL_PACKET, PACKET_FANOUT, &new_group, sizeof new_group,
-                              "setsockopt(PACKET_FANOUT)", error) != 0 ||
-                   set_option(fd, SOL_PACKET, PACKET_FANOUT_DATA, &data, sizeof data,
-                              "setsockopt(PACKET_FANOUT_DATA)", error) != 0 ||
-                   set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one,
-                              "setsockopt(SO_LOCK_FILTER)", error) != 0
+                   rawe_port_set_option(fd, SOL_PACKET, PACKET_FANOUT, &new_group, sizeof new_group,
+                                        "setsockopt(PACKET_FANOUT)", error) != 0 ||
+                   rawe_port_set_option(fd, SOL_PACKET, PACKET_FANOUT_DATA, &data, sizeof data,
+                                        "setsockopt(PACKET_FANOUT_DATA)", error) != 0 ||
+                   rawe_port_set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one,
+                                        "setsockopt(SO_LOCK_FILTER)", error) != 0
                ? -1
                : 0;
 }

@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../sys/rawe_descriptor.h"
@@ -39,6 +38,7 @@
 #define PAUSE_MOST_MS 1000u
 
 #define STACK_BYTES 16384u
+#define NS_PER_MS 1000000u
 
 /** rawe_port_error.step; compared by address. */
 static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
@@ -167,23 +167,16 @@ static const char *status_reason(uint32_t status)
     return reason != NULL ? reason : "rawe-socket-helper's answer makes no sense";
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /** Wait until something can be received, or the other end is closed. */
 static bool await_answer(int fd, int timeout_ms)
 {
-    const int64_t until_ms = now_ms() + timeout_ms;
+    const uint64_t until_ns = rawe_port_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 
     for (;;) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
-        const int64_t rest_ms = until_ms - now_ms();
-        const int ready = poll(&wait, 1, rest_ms > 0 ? (int)rest_ms : 0);
+        const uint64_t now_ns = rawe_port_clock_ns();
+        const int rest_ms = now_ns < until_ns ? (int)((until_ns - now_ns) / NS_PER_MS) : 0;
+        const int ready = poll(&wait, 1, rest_ms);
         if (ready > 0) {
             return true;
         }

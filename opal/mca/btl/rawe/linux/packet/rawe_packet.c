@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../sys/rawe_interface.h"
@@ -75,15 +74,6 @@ static void widen(int fd, int option_force, int option, int bytes)
     }
 }
 
-static int set_option(int fd, int level, int name, int value, const char *step,
-                      struct rawe_port_error *error)
-{
-    if (setsockopt(fd, level, name, &value, sizeof value) != 0) {
-        return rawe_port_failed(error, step, errno);
-    }
-    return 0;
-}
-
 static bool is_group(const uint8_t *mac)
 {
     return (mac[0] & 1) != 0;
@@ -97,10 +87,8 @@ static int join(int fd, const struct rawe_port_config *config, struct rawe_port_
                                   .mr_alen = sizeof config->group};
 
     memcpy(request.mr_address, config->group, sizeof config->group);
-    if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) != 0) {
-        return rawe_port_failed(error, "setsockopt(PACKET_ADD_MEMBERSHIP)", errno);
-    }
-    return 0;
+    return rawe_port_set_option(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request,
+                                "setsockopt(PACKET_ADD_MEMBERSHIP)", error);
 }
 
 /** A socket with its filter: of our own, or, if we may not have any, of the helper's. */
@@ -126,6 +114,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
                             struct rawe_port_error *error)
 {
     const int fd = open_filtered(config, error);
+    const int priority = config->priority, one = 1;
 
     ring->memory = NULL;
     if (fd < 0) {
@@ -137,18 +126,20 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
      * socket is bound; what it has received is dropped with its queue when it gets the ring
      * (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
      */
-    if ((config->priority != 0 && set_option(fd, SOL_SOCKET, SO_PRIORITY, config->priority,
-                                             "setsockopt(SO_PRIORITY)", error) != 0) ||
-        (config->qdisc_bypass && set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1,
-                                            "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
+    if ((priority != 0 &&
+         rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
+                              "setsockopt(SO_PRIORITY)", error) != 0) ||
+        (config->qdisc_bypass &&
+         rawe_port_set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof one,
+                              "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
         /* How a packet of bulk, in and out, is to be cut stands in front of it. */
         (rawe_port_use_is_bulk(config->use) &&
-         set_option(fd, SOL_PACKET, PACKET_VNET_HDR, 1, "setsockopt(PACKET_VNET_HDR)", error) !=
-             0) ||
+         rawe_port_set_option(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one,
+                              "setsockopt(PACKET_VNET_HDR)", error) != 0) ||
         /* What is too long for its slot is queued as well, for recvmsg. */
         (config->use == RAWE_PORT_BULK &&
-         set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, 1, "setsockopt(PACKET_COPY_THRESH)",
-                    error) != 0) ||
+         rawe_port_set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, &one, sizeof one,
+                              "setsockopt(PACKET_COPY_THRESH)", error) != 0) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
         rawe_filter_bind(fd, config, error) != 0 ||
         (is_group(config->group) && join(fd, config, error) != 0)) {
@@ -647,18 +638,10 @@ static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
               checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses, sizeof addresses)));
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /** The kernel has dropped a batch just now, and taken none since a time too long ago. */
 static bool refused_too_long(struct rawe_packet *port)
 {
-    const uint64_t now_ns = clock_ns();
+    const uint64_t now_ns = rawe_port_clock_ns();
 
     if (port->refused_since_ns == 0) {
         port->refused_since_ns = now_ns;
@@ -703,7 +686,7 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         }
         if (code == EAGAIN) {
             port->counters.send_full++;
-            if (rawe_txqueue_full(&port->txqueue, clock_ns())) {
+            if (rawe_txqueue_full(&port->txqueue, rawe_port_clock_ns())) {
                 fit_send_buffer(port);
             }
             return false;
@@ -722,7 +705,7 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     port->refused_since_ns = 0;
     port->counters.frames_sent += frames;
     if (rawe_txqueue_taken(&port->txqueue, packet->len_bytes,
-                           port->txqueue.refused ? clock_ns() : 0)) {
+                           port->txqueue.refused ? rawe_port_clock_ns() : 0)) {
         fit_send_buffer(port);
     }
     return true;

@@ -81,8 +81,9 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
     const int version = TPACKET_V2;
     struct rawe_ring_geometry g = rawe_ring_divide(mtu_bytes, ring_bytes);
 
-    if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0) {
-        return rawe_port_failed(error, "setsockopt(PACKET_VERSION, TPACKET_V2)", errno);
+    if (rawe_port_set_option(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version,
+                             "setsockopt(PACKET_VERSION, TPACKET_V2)", error) != 0) {
+        return -1;
     }
     for (;; g.block_count /= 2) {
         const struct tpacket_req request = {

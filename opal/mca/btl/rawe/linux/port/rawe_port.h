@@ -13,9 +13,12 @@
 #ifndef RAWE_PORT_H
 #define RAWE_PORT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <time.h>
 
 #include "../../core/base/rawe_output.h"
 
@@ -46,6 +49,25 @@ static inline int rawe_port_failed(struct rawe_port_error *error, const char *st
 {
     *error = (struct rawe_port_error){step, code};
     return -1;
+}
+
+/** setsockopt(2). Returns 0, or -1 and the error: `step` names the option. */
+static inline int rawe_port_set_option(int fd, int level, int name, const void *value,
+                                       size_t value_bytes, const char *step,
+                                       struct rawe_port_error *error)
+{
+    return setsockopt(fd, level, name, value, (socklen_t)value_bytes) == 0
+               ? 0
+               : rawe_port_failed(error, step, errno);
+}
+
+/** CLOCK_MONOTONIC in nanoseconds. */
+static inline uint64_t rawe_port_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 struct rawe_port_kind;

@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 
 /**
  * Rate limits, two token buckets of the same rate (frames a second) and depth: for PINGs, each of
@@ -76,14 +75,6 @@ struct rawe_responder {
     uint8_t *zeros;                          /**< what PING frames are filled up with */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void count(uint64_t *counter)
 {
@@ -170,7 +161,7 @@ static bool note_answer(struct rawe_responder *responder, uint64_t token,
         matched = ping->token == token &&
                   pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
         if (matched) {
-            const uint64_t now = now_ns();
+            const uint64_t now = rawe_port_clock_ns();
             if (pong->payload_bytes > ping->pong_bytes) {
                 __atomic_store_n(&ping->pong_bytes, pong->payload_bytes, __ATOMIC_RELEASE);
             }
@@ -346,7 +337,7 @@ static int step(struct rawe_validation *one)
     struct rawe_path_ping ping;
 
     take_answers(one);
-    if (!rawe_path_search_advance(&one->search, now_ns())) {
+    if (!rawe_path_search_advance(&one->search, rawe_port_clock_ns())) {
         return -1;
     }
     while (rawe_path_search_next(&one->search, &ping)) {
@@ -355,7 +346,7 @@ static int step(struct rawe_validation *one)
             send_ping(line->through, line->watch, ping.mtu_bytes - RAWE_HEADER_BYTES);
         }
     }
-    const uint64_t now = now_ns(), wake_ns = one->search.wake_ns;
+    const uint64_t now = rawe_port_clock_ns(), wake_ns = one->search.wake_ns;
     const int rest_ms = wake_ns > now ? (int)((wake_ns - now) / NS_PER_MS) + 1 : 0;
     return one->indirect && rest_ms > INDIRECT_POLL_MS ? INDIRECT_POLL_MS : rest_ms;
 }
@@ -400,7 +391,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     /* What comes back to the PINGs of a pace interval fits ring and rate. */
     rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
                            rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
-                           now_ns(), timeout_ns);
+                           rawe_port_clock_ns(), timeout_ns);
     pthread_mutex_lock(&responder->lock);
     one->next = responder->searches;
     responder->searches = one;
@@ -491,7 +482,7 @@ static bool drain(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
-    const uint64_t gained = (now_ns() - responder->refilled_ns) / ns_per_frame;
+    const uint64_t gained = (rawe_port_clock_ns() - responder->refilled_ns) / ns_per_frame;
     unsigned received = 0;
 
     responder->refilled_ns += gained * ns_per_frame;
@@ -556,7 +547,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
-    r->refilled_ns = now_ns();
+    r->refilled_ns = rawe_port_clock_ns();
     own.use = RAWE_PORT_RESPONDER;
     r->zeros = calloc(1, UINT16_MAX);
     if (r->zeros == NULL || rawe_port_open(&r->wire, &own, error) != 0) {
@@ -569,8 +560,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
         }
         service = r->own_service;
     }
-    if (rawe_service_add(service, &r->source) != 0) {
-        *error = (struct rawe_port_error){"epoll_ctl", errno};
+    if (rawe_service_add(service, &r->source, error) != 0) {
         goto failed;
     }
     *responder = r;

@@ -460,9 +460,7 @@ int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
     if (carrier->source.fd < 0 ||
         bind(carrier->source.fd, (const void *)&address, sizeof address) != 0) {
         *error = (struct rawe_port_error){"listening to rtnetlink (RTMGRP_LINK)", errno};
-    } else if (rawe_service_add(service, &carrier->source) != 0) {
-        *error = (struct rawe_port_error){"epoll_ctl", errno};
-    } else {
+    } else if (rawe_service_add(service, &carrier->source, error) == 0) {
         *out = carrier;
         return 0;
     }

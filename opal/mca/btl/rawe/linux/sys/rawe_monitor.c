@@ -106,9 +106,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
     monitor->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (monitor->source.fd < 0 || !listen_somewhere(monitor->source.fd)) {
         *error = (struct rawe_port_error){"listening to tools", errno};
-    } else if (rawe_service_add(service, &monitor->source) != 0) {
-        *error = (struct rawe_port_error){"epoll_ctl", errno};
-    } else {
+    } else if (rawe_service_add(service, &monitor->source, error) == 0) {
         *out = monitor;
         return 0;
     }

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /**
@@ -22,7 +21,6 @@
  * helper for a group's sockets) need some 60 KiB.
  */
 #define STACK_BYTES (1u << 20)
-#define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX
 
@@ -45,14 +43,6 @@ struct rawe_service {
 
 static const struct rawe_service_heard nothing_heard[RAWE_SERVICE_HEARD_MAX] = {{.fd = -1},
                                                                                 {.fd = -1}};
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void interrupt_sleep(const struct rawe_service *service)
 {
@@ -96,16 +86,17 @@ static int serve(struct rawe_service *service)
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
         const bool woken = __atomic_exchange_n(&source->woken, false, __ATOMIC_ACQUIRE);
         const short events = source->events;
-        if (events != 0 || woken || source->due_ns <= now_ns()) {
+        if (events != 0 || woken || source->due_ns <= rawe_port_clock_ns()) {
             source->events = 0;
             const int rest_ms = source->serve(source, events);
-            source->due_ns = rest_ms < 0 ? NEVER_NS : now_ns() + (uint64_t)rest_ms * NS_PER_MS;
+            source->due_ns =
+                rest_ms < 0 ? NEVER_NS : rawe_port_clock_ns() + (uint64_t)rest_ms * NS_PER_MS;
         }
     }
     /* One source may have replaced another's descriptor. */
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
         if (!watch(service, source) && source->due_ns == NEVER_NS) {
-            source->due_ns = now_ns() + WATCH_AGAIN_MS * NS_PER_MS;
+            source->due_ns = rawe_port_clock_ns() + WATCH_AGAIN_MS * NS_PER_MS;
         }
         due_ns = source->due_ns < due_ns ? source->due_ns : due_ns;
     }
@@ -113,7 +104,7 @@ static int serve(struct rawe_service *service)
         return -1;
     }
     /* Rounded up: not a moment too early, or it would not sleep for the last millisecond. */
-    const uint64_t now = now_ns();
+    const uint64_t now = rawe_port_clock_ns();
     return due_ns <= now ? 0 : (int)((due_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
@@ -241,7 +232,8 @@ void rawe_service_stop(struct rawe_service *service)
     destroy(service);
 }
 
-int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source)
+int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
+                     struct rawe_port_error *error)
 {
     pthread_mutex_lock(&service->lock);
     source->service = service;
@@ -252,6 +244,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
     if (!watch(service, source)) {
         source->service = NULL;
+        (void)rawe_port_failed(error, "epoll_ctl", errno);
         pthread_mutex_unlock(&service->lock);
         return -1;
     }

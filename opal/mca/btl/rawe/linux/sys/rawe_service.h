@@ -58,8 +58,9 @@ int rawe_service_start(struct rawe_service **service, struct rawe_port_error *er
 /** End the thread. It has no sources any more. NULL is nothing to stop. */
 void rawe_service_stop(struct rawe_service *service);
 
-/** Serve a source from now on, at once for the first time. Returns 0, or -1 and errno. */
-int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source);
+/** Serve a source from now on, at once for the first time. Returns 0, or -1 and the error. */
+int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
+                     struct rawe_port_error *error);
 
 /**
  * Do not serve it any more. When this returns the thread uses neither the source nor its descriptor.
