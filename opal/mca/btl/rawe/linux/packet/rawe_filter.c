@@ -17,42 +17,14 @@
 /** A SOCK_RAW socket's filter sees the Ethernet header in front. */
 #define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))
 
-/** Distance from the statement `here` to the statement `there`; jumps count from the next one. */
-#define TO(here, there) ((uint8_t)((there) - (here)-1))
-
 /** First byte of a frame header. */
 #define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
 
-static int attach(int fd, struct sock_filter *program, unsigned short length,
-                  struct rawe_port_error *error)
-{
-    const struct sock_fprog filter = {.len = length, .filter = program};
-    const int one = 1;
-
-    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
-        return rawe_port_failed(error, "setsockopt(SO_ATTACH_FILTER)", errno);
-    }
-    if (setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one) != 0) {
-        return rawe_port_failed(error, "setsockopt(SO_LOCK_FILTER)", errno);
-    }
-    return 0;
-}
-
-/** As the kernel classes what the socket is to be given. */
-static uint32_t packet_type(const struct rawe_port_config *config)
-{
-    return (config->group[0] & 1) != 0 ? PACKET_MULTICAST : PACKET_HOST;
-}
-
-/*
- * In both programs a load beyond the end of a short frame ends the program with "drop". HOST: to
- * this interface's own address (a group's socket: to a group); not OTHERHOST (promiscuous, or a VLAN
- * that this host is not in), not broadcast, not a copy of what was sent. The EtherType is that of the
- * binding, and is checked because the descriptor's holder can bind it again.
- */
-
 /** Where the EtherType lies. */
 #define ETHERTYPE_OFFSET 12u
+
+/** What the kernel classes a packet as. */
+#define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
 
 /** The IPv4 source address of batches: no other packet has it, whatever key and port look like. */
 #define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
@@ -63,8 +35,12 @@ struct offsets {
     uint32_t key, port, version_type;
 };
 
+/*
+ * A program is put together from tests. Each loads a field, or looks at the one loaded last, and
+ * returns "drop" or goes on behind itself. A load beyond the end of a short frame drops it, too.
+ */
 struct program {
-    struct sock_filter statements[32];
+    struct sock_filter statements[40];
     unsigned short length;
 };
 
@@ -73,115 +49,135 @@ static void append(struct program *program, struct sock_filter statement)
     program->statements[program->length++] = statement;
 }
 
-/** Drop what has not this value there; `size` is BPF_B, BPF_H or BPF_W. */
-static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t value)
+static void finish(struct program *program, uint32_t accepted_bytes)
+{
+    append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, accepted_bytes));
+}
+
+/** `size` is BPF_B, BPF_H or BPF_W. */
+static void load(struct program *program, uint16_t size, uint32_t at)
 {
     append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
-    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
-    append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+}
+
+/** Compare with a value (`how`: BPF_JEQ, BPF_JGE, BPF_JGT) and skip statements by the result. */
+static void compare(struct program *program, uint16_t how, uint32_t value, uint8_t skip_if,
+                    uint8_t skip_if_not)
+{
+    append(program, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | how | BPF_K), value, skip_if,
+                                                 skip_if_not));
+}
+
+static void demand_equal(struct program *program, uint32_t value)
+{
+    compare(program, BPF_JEQ, value, 1, 0);
+    finish(program, 0);
+}
+
+static void demand_range(struct program *program, uint32_t least, uint32_t most)
+{
+    compare(program, BPF_JGE, least, 0, 1);
+    compare(program, BPF_JGT, most, 0, 1);
+    finish(program, 0);
+}
+
+static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t value)
+{
+    load(program, size, at);
+    demand_equal(program, value);
+}
+
+static void demand_either(struct program *program, uint16_t size, uint32_t at, uint32_t one,
+                          uint32_t other)
+{
+    load(program, size, at);
+    compare(program, BPF_JEQ, one, 2, 0);
+    demand_equal(program, other);
+}
+
+static void refuse(struct program *program, uint32_t value)
+{
+    compare(program, BPF_JEQ, value, 0, 1);
+    finish(program, 0);
 }
 
 /** Drop the packets of the other port for batches, by their length: no load, so it comes first. */
 static void demand_length(struct program *program, bool middle)
 {
     append(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0));
-    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, RAWE_FILTER_MIDDLE_MIN,
-                                                 0, middle ? 1 : 2));
-    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, RAWE_FILTER_MIDDLE_MAX,
-                                                 middle ? 0 : 1, middle ? 1 : 0));
-    append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+    if (middle) {
+        demand_range(program, RAWE_FILTER_MIDDLE_MIN, RAWE_FILTER_MIDDLE_MAX);
+    } else {
+        compare(program, BPF_JGE, RAWE_FILTER_MIDDLE_MIN, 0, 2);
+        compare(program, BPF_JGT, RAWE_FILTER_MIDDLE_MAX, 1, 0);
+        finish(program, 0);
+    }
+}
+
+/**
+ * HOST: to this interface's own address (a group's socket: to a group); not OTHERHOST (promiscuous,
+ * or a VLAN that this host is not in), not broadcast, not a copy of what was sent. The EtherType is
+ * that of the binding, and is checked because the descriptor's holder can bind it again.
+ */
+static void demand_addressed(struct program *program, const struct rawe_port_config *config)
+{
+    const bool group = (config->group[0] & 1) != 0;
+
+    demand(program, BPF_B, PACKET_TYPE_OFFSET, group ? PACKET_MULTICAST : PACKET_HOST);
+    demand(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
 }
 
 /** Everything for the session's port and key but PING and PONG. */
-static int attach_for_session(int fd, const struct offsets *at,
-                              const struct rawe_port_config *config, struct rawe_port_error *error)
+static void write_for_session(struct program *program, const struct offsets *at,
+                              const struct rawe_port_config *config)
 {
-    enum { ACCEPT = 6, DROP = 7, LENGTH = 8 };
-    const struct sock_filter types[LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at->version_type),
-        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(0), 0, TO(1, DROP)),
-        /* 2 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, VERSION_TYPE(0xF), TO(2, DROP), 0),
-        /* 3 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
-        /* 4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING, TO(4, DROP), 0),
-        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG, TO(5, DROP), 0),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
-    };
-    struct program program = {.length = 0};
+    const bool bulk = rawe_port_use_is_bulk(config->use);
 
-    if (rawe_port_use_is_bulk(config->use)) {
-        demand_length(&program, config->use == RAWE_PORT_MIDDLE);
+    if (bulk) {
+        demand_length(program, config->use == RAWE_PORT_MIDDLE);
     }
-    demand(&program, BPF_W, at->key, config->key);
-    demand(&program, BPF_H, at->port, config->port);
-    demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), packet_type(config));
-    demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
-    if (rawe_port_use_is_bulk(config->use)) {
-        demand(&program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+    demand(program, BPF_W, at->key, config->key);
+    demand(program, BPF_H, at->port, config->port);
+    demand_addressed(program, config);
+    if (bulk) {
+        demand(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
     }
-    for (unsigned i = 0; i < LENGTH; i++) {
-        append(&program, types[i]);
-    }
-    return attach(fd, program.statements, program.length, error);
+    load(program, BPF_B, at->version_type);
+    demand_range(program, VERSION_TYPE(0), VERSION_TYPE(0xF));
+    append(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF));
+    refuse(program, RAWE_FRAME_PING);
+    refuse(program, RAWE_FRAME_PONG);
+    finish(program, UINT32_MAX);
 }
 
 /** PING and PONG for the responder's port and key, PROBE for the session's. */
-static int attach_for_responder(int fd, const struct rawe_port_config *config,
-                                struct rawe_port_error *error)
+static void write_for_responder(struct program *program, const struct rawe_port_config *config)
 {
-    enum { SESSION = 7, HOST = 12, ACCEPT = 16, DROP = 17, LENGTH = 18 };
-    struct sock_filter program[LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
-        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_key, 0, TO(1, SESSION)),
-        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
-        /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_port, 0, TO(3, DROP)),
-        /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
-        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PING), TO(5, HOST), 0),
-        /* 6 */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PONG), TO(6, HOST),
-                 TO(6, DROP)),
-        [SESSION] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(SESSION, DROP)),
-        /* 8 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
-        /* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(9, DROP)),
-        /* 10 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
-        /* 11 */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0, TO(11, DROP)),
-        [HOST] = BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, packet_type(config), 0, TO(13, DROP)),
-        /* 14 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE_OFFSET),
-        /* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ethertype, 0, TO(15, DROP)),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
-    };
-
-    return attach(fd, program, LENGTH, error);
+    load(program, BPF_W, AT(RAWE_OFFSET_KEY));
+    const unsigned branch = program->length;
+    compare(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
+    demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
+    demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
+                  VERSION_TYPE(RAWE_FRAME_PONG));
+    demand_addressed(program, config);
+    finish(program, UINT32_MAX);
+    program->statements[branch].jf = (uint8_t)(program->length - branch - 1);
+    demand_equal(program, config->key);
+    demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->port);
+    demand(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PROBE));
+    demand_addressed(program, config);
+    finish(program, UINT32_MAX);
 }
 
 /** What is sent to the members of a group with the key, to all of them or to this one. */
-static int attach_for_group(int fd, const struct rawe_port_config *config,
-                            struct rawe_port_error *error)
+static void write_for_group(struct program *program, const struct rawe_port_config *config)
 {
-    enum { ACCEPT = 6, DROP = 7, LENGTH = 8 };
-    const struct sock_filter rest[LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
-        /* 1 */
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(RAWE_GROUP_DATA), 0, TO(1, DROP)),
-        /* 2 */
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(RAWE_GROUP_TYPE_END), TO(2, DROP), 0),
-        /* 3 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-        /* 4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, TO(4, ACCEPT), 0),
-        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_MULTICAST, 0, TO(5, DROP)),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
-    };
-    struct program program = {.length = 0};
-
-    demand(&program, BPF_W, AT(RAWE_OFFSET_KEY), config->key);
-    demand(&program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
-    for (unsigned i = 0; i < LENGTH; i++) {
-        append(&program, rest[i]);
-    }
-    return attach(fd, program.statements, program.length, error);
+    demand(program, BPF_W, AT(RAWE_OFFSET_KEY), config->key);
+    demand(program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
+    load(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE));
+    demand_range(program, VERSION_TYPE(RAWE_GROUP_DATA), VERSION_TYPE(RAWE_GROUP_TYPE_END) - 1);
+    demand_either(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
+    finish(program, UINT32_MAX);
 }
 
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
@@ -209,14 +205,23 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
         RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE,
     };
 
+    struct program program = {.length = 0};
+    const int one = 1;
+
     if (config->use == RAWE_PORT_RESPONDER) {
-        return attach_for_responder(fd, config, error);
+        write_for_responder(&program, config);
+    } else if (config->use == RAWE_PORT_GROUP) {
+        write_for_group(&program, config);
+    } else {
+        write_for_session(&program, rawe_port_use_is_bulk(config->use) ? &batch : &frame, config);
     }
-    if (config->use == RAWE_PORT_GROUP) {
-        return attach_for_group(fd, config, error);
+    const struct sock_fprog filter = {.len = program.length, .filter = program.statements};
+    if (rawe_port_set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
+                             "setsockopt(SO_ATTACH_FILTER)", error) != 0) {
+        return -1;
     }
-    return attach_for_session(fd, rawe_port_use_is_bulk(config->use) ? &batch : &frame, config,
-                              error);
+    return rawe_port_set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one,
+                                "setsockopt(SO_LOCK_FILTER)", error);
 }
 
 int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
