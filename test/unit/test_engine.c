@@ -162,13 +162,11 @@ static struct net_frame *good_frame(void)
 /** Sum of all reasons for which node 1 has dropped something. */
 static uint64_t all_drops(void)
 {
-    const uint64_t *values = (const uint64_t *)counters(1);
+    const struct rawe_counters *all = counters(1);
     uint64_t sum = 0;
-    for (size_t i = 0; rawe_counter_descriptions[i].name != NULL; i++) {
-        if (strncmp(rawe_counter_descriptions[i].name, "dropped_", 8) == 0) {
-            sum += values[i];
-        }
-    }
+#define X(name, text) sum += strncmp(#name, "dropped_", 8) == 0 ? all->name : 0;
+    RAWE_COUNTER_LIST(X)
+#undef X
     return sum;
 }
 

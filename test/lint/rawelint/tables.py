@@ -135,11 +135,11 @@ def counters(header, glue):
     """(name, description) of the engine's counters, then of those the glue adds."""
     header = c_source.without_comments(header).replace("\\\n", "\n")
     found = re.findall(rf"\bX\((\w+),\s*{_TEXTS}\)", header)
-    added = re.findall(rf'\{{"(\w+)",\s*{_TEXTS},\s*(?:true|false)\}}', glue)
+    added = re.findall(rf'\{{"(\w+)",\s*{_TEXTS},\s*(?:COUNT|MOST)\([\w.]+\)\}}', glue)
     if not found or not added:
         raise TablesError(
             f"{COUNTERS} has no list of X(name, text), or no source of the glue has a list of "
-            '{"name", "text", false}'
+            '{"name", "text", COUNT(field)}'
         )
     return [(name, _joined(text)) for name, text in found] + [
         (name.strip('"'), _joined(text)) for name, text in added

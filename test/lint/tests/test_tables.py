@@ -35,10 +35,10 @@ HEADER = """
                "dropped")
 """
 GLUE = """
-static const struct metric others[] = {
-    {"link_sent", "frames handed to the kernel", false},
+static const struct metric metrics[] = {
+    {"link_sent", "frames handed to the kernel", COUNT(link.frames_sent)},
     {"most", "memory in use, "
-     "at most", true},
+     "at most", MOST(most)},
 };
 """
 

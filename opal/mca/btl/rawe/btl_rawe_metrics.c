@@ -24,110 +24,107 @@
 #include <stdlib.h>
 #include <string.h>
 
+/** All that is counted for a module. */
+struct counted {
+    struct rawe_counters engine;
+    struct rawe_port_counters link, bulk;
+    struct rawe_responder_counters responder;
+    struct rawe_group_counters groups;
+    uint64_t frames_most, buffers_most, group_repairs, group_drops;
+};
+
 struct metric {
     const char *name;
     const char *text;
+    size_t offset;  /**< in struct counted */
     bool watermark; /**< the most there was of something, instead of how often it happened */
 };
 
-/** Behind the engine's own counters, in the order of their values in metrics_read. */
-static const struct metric others[] = {
-    {"link_frames_sent", "plain frames handed to the kernel", false},
-    {"link_frames_received", "plain frames taken out of the receive ring", false},
-    {"link_send_full", "times the kernel had no room for a plain frame", false},
-    {"link_send_errors", "plain frames the kernel refused for good, so that they are lost", false},
-    {"link_ring_drops", "plain frames for this process that found its receive ring full", false},
-    {"bulk_frames_sent", "frames handed to the kernel in batches", false},
+#define COUNT(field) offsetof(struct counted, field), false
+#define MOST(field) offsetof(struct counted, field), true
+
+static const struct metric metrics[] = {
+#define X(name, text) {#name, text, COUNT(engine.name)},
+    RAWE_COUNTER_LIST(X)
+#undef X
+        {"link_frames_sent", "plain frames handed to the kernel", COUNT(link.frames_sent)},
+    {"link_frames_received", "plain frames taken out of the receive ring",
+     COUNT(link.frames_received)},
+    {"link_send_full", "times the kernel had no room for a plain frame", COUNT(link.send_full)},
+    {"link_send_errors", "plain frames the kernel refused for good, so that they are lost",
+     COUNT(link.send_errors)},
+    {"link_ring_drops", "plain frames for this process that found its receive ring full",
+     COUNT(link.ring_drops)},
+    {"bulk_frames_sent", "frames handed to the kernel in batches", COUNT(bulk.frames_sent)},
     {"bulk_frames_received",
-     "frames received in batches, as far as the kernel says how many it has merged", false},
-    {"bulk_send_full", "times the kernel had no room for a batch", false},
-    {"bulk_send_errors", "batches the kernel refused for good, so that they are lost", false},
-    {"bulk_queue_drops", "batches for this process that found its queue full", false},
+     "frames received in batches, as far as the kernel says how many it has merged",
+     COUNT(bulk.frames_received)},
+    {"bulk_send_full", "times the kernel had no room for a batch", COUNT(bulk.send_full)},
+    {"bulk_send_errors", "batches the kernel refused for good, so that they are lost",
+     COUNT(bulk.send_errors)},
+    {"bulk_queue_drops", "batches for this process that found its queue full",
+     COUNT(bulk.ring_drops)},
     {"pings_answered", "questions of peers whether this process lives, answered by its thread",
-     false},
-    {"pings_unanswered", "such questions whose answer the kernel had no room for", false},
-    {"pongs_matched", "answers of peers to this process's own questions", false},
-    {"pongs_unknown", "answers to none of this process's questions: late or forged", false},
-    {"pings_invalid", "questions and answers dropped: malformed", false},
-    {"ping_pauses", "pauses of the thread, as more questions came than it answers", false},
-    {"frames_unacked_most", "memory for frames kept until they are acknowledged, in frames", true},
-    {"reassembly_buffers_most", "memory for fragmented messages, in messages", true},
+     COUNT(responder.pings_answered)},
+    {"pings_unanswered", "such questions whose answer the kernel had no room for",
+     COUNT(responder.pings_unanswered)},
+    {"pongs_matched", "answers of peers to this process's own questions",
+     COUNT(responder.pongs_matched)},
+    {"pongs_unknown", "answers to none of this process's questions: late or forged",
+     COUNT(responder.pongs_unknown)},
+    {"pings_invalid", "questions and answers dropped: malformed", COUNT(responder.frames_invalid)},
+    {"ping_pauses", "pauses of the thread, as more questions came than it answers",
+     COUNT(responder.pauses)},
+    {"frames_unacked_most", "memory for frames kept until they are acknowledged, in frames",
+     MOST(frames_most)},
+    {"reassembly_buffers_most", "memory for fragmented messages, in messages", MOST(buffers_most)},
     {"multicast_messages_sent", "messages to a group of processes, those that try a group included",
-     false},
-    {"multicast_messages_received", "messages of other members of groups", false},
-    {"multicast_frames_sent", "frames to a group with data, each counted once", false},
-    {"multicast_repairs", "frames sent again, to one member or to all", false},
-    {"multicast_asked", "times a silent sender told a group what it had sent", false},
-    {"multicast_nacks_sent", "times this process asked for what it missed", false},
-    {"multicast_acks_sent", "acknowledgements in a frame of their own", false},
-    {"multicast_stalls", "times a message to a group waited for acknowledgements", false},
+     COUNT(groups.messages_sent)},
+    {"multicast_messages_received", "messages of other members of groups",
+     COUNT(groups.messages_delivered)},
+    {"multicast_frames_sent", "frames to a group with data, each counted once",
+     COUNT(groups.frames_sent)},
+    {"multicast_repairs", "frames sent again, to one member or to all", COUNT(group_repairs)},
+    {"multicast_asked", "times a silent sender told a group what it had sent",
+     COUNT(groups.heartbeats_sent)},
+    {"multicast_nacks_sent", "times this process asked for what it missed",
+     COUNT(groups.nacks_sent)},
+    {"multicast_acks_sent", "acknowledgements in a frame of their own", COUNT(groups.acks_sent)},
+    {"multicast_stalls", "times a message to a group waited for acknowledgements",
+     COUNT(groups.window_stalls)},
     {"multicast_dropped",
      "frames of groups that were dropped: malformed, of another group, "
      "doubled, or without room",
-     false},
+     COUNT(group_drops)},
 };
 
-#define ENGINES (sizeof(struct rawe_counters) / sizeof(uint64_t))
-#define METRICS (ENGINES + sizeof(others) / sizeof(others[0]))
-
-static struct metric metric_at(unsigned index)
-{
-    if (index < ENGINES) {
-        const struct rawe_counter_description *description = &rawe_counter_descriptions[index];
-        return (struct metric){description->name, description->text, false};
-    }
-    return others[index - ENGINES];
-}
+#define METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
 /** The values of all metrics as of now; system calls. Lock held. */
 static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
-    struct rawe_port_counters link, bulk;
-    struct rawe_responder_counters responder;
-    struct rawe_group_counters groups;
+    struct counted counted;
 
     memset(values, 0, METRICS * sizeof(*values));
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
         return;
     }
-    memcpy(values, &module->engine.counters, sizeof(module->engine.counters));
-    rawe_port_read_counters(module->link, &link);
-    rawe_port_read_counters(module->bulk, &bulk);
-    rawe_responder_read_counters(module->responder, &responder);
-    mca_btl_rawe_multicast_count(module, &groups);
-    const uint64_t further[] = {
-        link.frames_sent,
-        link.frames_received,
-        link.send_full,
-        link.send_errors,
-        link.ring_drops,
-        bulk.frames_sent,
-        bulk.frames_received,
-        bulk.send_full,
-        bulk.send_errors,
-        bulk.ring_drops,
-        responder.pings_answered,
-        responder.pings_unanswered,
-        responder.pongs_matched,
-        responder.pongs_unknown,
-        responder.frames_invalid,
-        responder.pauses,
-        module->engine.frames.allocated,
-        module->engine.reassembly_buffers.allocated,
-        groups.messages_sent,
-        groups.messages_delivered,
-        groups.frames_sent,
-        groups.repairs_unicast + groups.repairs_multicast,
-        groups.heartbeats_sent,
-        groups.nacks_sent,
-        groups.acks_sent,
-        groups.window_stalls,
-        groups.duplicates + groups.no_buffer + groups.dropped_decode + groups.dropped_key +
-            groups.dropped_group + groups.dropped_member + groups.dropped_checksum +
-            groups.dropped_outside + groups.dropped_fragment,
-    };
-    _Static_assert(sizeof(further) == (METRICS - ENGINES) * sizeof(*values), "one for each");
-    memcpy(values + ENGINES, further, sizeof(further));
+    counted.engine = module->engine.counters;
+    rawe_port_read_counters(module->link, &counted.link);
+    rawe_port_read_counters(module->bulk, &counted.bulk);
+    rawe_responder_read_counters(module->responder, &counted.responder);
+    mca_btl_rawe_multicast_count(module, &counted.groups);
+    const struct rawe_group_counters *groups = &counted.groups;
+    counted.frames_most = module->engine.frames.allocated;
+    counted.buffers_most = module->engine.reassembly_buffers.allocated;
+    counted.group_repairs = groups->repairs_unicast + groups->repairs_multicast;
+    counted.group_drops = groups->duplicates + groups->no_buffer + groups->dropped_decode +
+                          groups->dropped_key + groups->dropped_group + groups->dropped_member +
+                          groups->dropped_checksum + groups->dropped_outside +
+                          groups->dropped_fragment;
+    for (unsigned i = 0; i < METRICS; ++i) {
+        memcpy(&values[i], (const char *)&counted + metrics[i].offset, sizeof(values[i]));
+    }
 }
 
 /** Counters a line. */
@@ -194,7 +191,7 @@ void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *titl
         return;
     }
     for (unsigned i = 0; i < METRICS; ++i) {
-        report_add(&report, metric_at(i).name, values[i]);
+        report_add(&report, metrics[i].name, values[i]);
     }
     report_flush(&report);
     report_round_trips(&report, &module->engine.round_trips);
@@ -231,23 +228,19 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 
 static struct rawe_monitor *monitor;
 
-static void describe_metrics(FILE *out, mca_btl_rawe_module_t *module)
+static void describe_module(FILE *out, mca_btl_rawe_module_t *module)
 {
+    const struct rawe_histogram *histogram = &module->engine.round_trips;
     uint64_t values[METRICS];
 
+    fprintf(out, "interface %s\n", module->interface.name);
     metrics_read(module, values);
     for (unsigned i = 0; i < METRICS; ++i) {
-        struct metric metric = metric_at(i);
-        fprintf(out, "%s %s %" PRIu64 "\n", metric.watermark ? "most" : "counter", metric.name,
-                values[i]);
+        fprintf(out, "%s %s %" PRIu64 "\n", metrics[i].watermark ? "most" : "counter",
+                metrics[i].name, values[i]);
     }
-}
-
-static void describe_round_trips(FILE *out, const struct rawe_histogram *histogram)
-{
     for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
         uint64_t limit_ns = rawe_histogram_limit_ns(i);
-
         if (0 != histogram->count[i]) {
             fprintf(out, "round_trips %" PRIu64 " %" PRIu64 "\n",
                     UINT64_MAX == limit_ns ? 0 : limit_ns, histogram->count[i]);
@@ -270,9 +263,7 @@ static char *describe(void *context)
             (unsigned)OPAL_PROC_MY_NAME.jobid);
     if (mca_btl_rawe_lock_claim_patiently()) {
         for (unsigned i = 0; i < state->module_count; ++i) {
-            fprintf(out, "interface %s\n", state->modules[i]->interface.name);
-            describe_metrics(out, state->modules[i]);
-            describe_round_trips(out, &state->modules[i]->engine.round_trips);
+            describe_module(out, state->modules[i]);
         }
         mca_btl_rawe_unlock();
     } else {
@@ -410,10 +401,9 @@ void mca_btl_rawe_metrics_publish(void)
         OBJ_RELEASE(enumeration); /* the variable has its own reference */
     }
     for (unsigned i = 0; i < METRICS; ++i) {
-        struct metric metric = metric_at(i);
-        register_pvar(metric.name, metric.text,
-                      metric.watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
-                                       : MCA_BASE_PVAR_CLASS_COUNTER,
+        register_pvar(metrics[i].name, metrics[i].text,
+                      metrics[i].watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
+                                           : MCA_BASE_PVAR_CLASS_COUNTER,
                       PVAR_TYPE, NULL, i);
     }
     register_pvar("round_trips",
@@ -443,32 +433,26 @@ static const char *const lane_names[RAWE_LANES] = {
     [RAWE_LANE_BULK] = "bulk",
 };
 
-/** A point in time relative to now, in microseconds, in memory of the calling statement's block. */
+/** A time relative to now. */
 struct when {
     char text[32];
 };
 
 static struct when in_us(uint64_t deadline_ns, uint64_t now_ns)
 {
-    struct when out;
+    struct when never = {"never"}, out = {"due"}; /* the next progress looks at it */
 
-    if (0 == deadline_ns) {
-        snprintf(out.text, sizeof(out.text), "never");
-    } else if (deadline_ns <= now_ns) {
-        snprintf(out.text, sizeof(out.text), "due"); /* the next progress looks at it */
-    } else {
+    if (deadline_ns > now_ns) {
         snprintf(out.text, sizeof(out.text), "%" PRIu64 "us", (deadline_ns - now_ns) / 1000);
     }
-    return out;
+    return 0 == deadline_ns ? never : out;
 }
 
 static struct when ago_us(uint64_t then_ns, uint64_t now_ns)
 {
-    struct when out;
+    struct when out = {"never"};
 
-    if (0 == then_ns || then_ns > now_ns) {
-        snprintf(out.text, sizeof(out.text), "never");
-    } else {
+    if (0 != then_ns && then_ns <= now_ns) {
         snprintf(out.text, sizeof(out.text), "%" PRIu64 "us", (now_ns - then_ns) / 1000);
     }
     return out;

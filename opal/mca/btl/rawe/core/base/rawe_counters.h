@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Counters of an engine: one for each thing that can happen to a frame, and for each reason for
- * which one is dropped. The list is the only place to add one; names and descriptions come from it.
- * And a histogram for times.
+ * Counters of an engine: one for each thing that can happen to a frame, and for each reason to drop
+ * one. The list is the only place to add one. And a histogram for times.
  */
 #ifndef RAWE_COUNTERS_H
 #define RAWE_COUNTERS_H
@@ -111,13 +110,5 @@ static inline uint64_t rawe_histogram_limit_ns(unsigned bucket)
     return bucket + 1 < RAWE_HISTOGRAM_BUCKETS ? 1ull << (RAWE_HISTOGRAM_FIRST_BITS + bucket)
                                                : UINT64_MAX;
 }
-
-struct rawe_counter_description {
-    const char *name;
-    const char *text;
-};
-
-/** One entry for each field of struct rawe_counters, in the same order; ends with a NULL name. */
-extern const struct rawe_counter_description rawe_counter_descriptions[];
 
 #endif
