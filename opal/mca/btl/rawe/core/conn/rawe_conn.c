@@ -73,7 +73,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
         free(conn);
         return NULL;
     }
-    rawe_handshake_init(&conn->handshake, local_id, ++engine->incarnation);
+    rawe_handshake_begin(&conn->handshake, local_id, ++engine->incarnation);
     engine->connections++;
     rawe_credit_open(&engine->credit, conn->lane);
     append_awake(conn, engine->now_ns);
@@ -172,9 +172,8 @@ static bool awaits_nothing(const struct rawe_conn *conn)
     return rawe_conn_drained(conn) && queue->reports == NULL &&
            queue->messages_open == queue->message_number && !conn->wants_credit &&
            conn->batch != RAWE_BATCH_VALIDATING && conn->liveness.waits_since_ns == 0 &&
-           !rawe_liveness_is_silent(&conn->liveness) &&
-           !rawe_liveness_unanswered(&conn->liveness) && conn->liveness.probe_deadline_ns == 0 &&
-           rawe_conn_idle_deadline_ns(conn) == 0;
+           !rawe_liveness_is_silent(&conn->liveness) && conn->liveness.probes_unanswered == 0 &&
+           conn->liveness.probe_deadline_ns == 0 && rawe_conn_idle_deadline_ns(conn) == 0;
 }
 
 bool rawe_conn_may_rest(const struct rawe_conn *conn)
@@ -244,17 +243,20 @@ struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_c
     rawe_conn_path_begin(conn, preferred);
     rawe_conn_path_use(conn, preferred);
     rawe_conn_limit_payload(conn, rest->payload_max_bytes);
-    rawe_handshake_resume(&conn->handshake, &rest->handshake);
     rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
     rawe_sendqueue_renumber(&conn->queue, rest->next_message);
     rawe_recvwin_reset(&conn->recvwin, rest->expected);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
-    rawe_rtt_resume(&conn->rtt, &rest->rtt);
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
-    rawe_liveness_resume(&conn->liveness, rest->probe_number);
-    rawe_credit_resume(&conn->credit, &rest->credit);
-    rawe_conn_credit_resume(conn, rest->peer_credit);
-    rawe_conn_batch_resume(conn, rest);
+    conn->handshake = rest->handshake;
+    conn->rtt = rest->rtt;
+    conn->credit = rest->credit;
+    conn->liveness.probe_number = rest->probe_number;
+    conn->ack_requested = rest->next_sequence;
+    conn->peer_credit = rest->peer_credit;
+    conn->batch = rest->batch;
+    conn->batch_failures = rest->batch_failures;
+    conn->batch_verdict_ns = rest->batch_verdict_ns;
     rawe_conn_table_wake(engine->table, conn->handshake.local_id, conn);
     append_awake(conn, engine->now_ns);
     free(rest);

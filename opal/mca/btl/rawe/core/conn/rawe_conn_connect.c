@@ -39,7 +39,6 @@ void rawe_conn_reset(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     uint32_t first = config->first_sequence;
-    rawe_handshake_forget_peer(&conn->handshake);
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
     rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit);
@@ -60,9 +59,9 @@ void rawe_conn_reset(struct rawe_conn *conn)
 void rawe_conn_renew(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    rawe_handshake_begin_life(&conn->handshake,
-                              rawe_conn_table_renew(engine->table, conn->handshake.local_id),
-                              ++engine->incarnation);
+    rawe_handshake_begin(&conn->handshake,
+                         rawe_conn_table_renew(engine->table, conn->handshake.local_id),
+                         ++engine->incarnation);
     rawe_conn_reset(conn);
 }
 
@@ -200,8 +199,9 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
         break;
     case RAWE_HANDSHAKE_RENEW_ID:
-        rawe_handshake_renew(&conn->handshake,
-                             rawe_conn_table_renew(engine->table, conn->handshake.local_id));
+        rawe_handshake_begin(&conn->handshake,
+                             rawe_conn_table_renew(engine->table, conn->handshake.local_id),
+                             conn->handshake.local_incarnation);
         rawe_conn_reset(conn);
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
         break;

@@ -416,12 +416,6 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
     conn->no_credit_ns = 0;
 }
 
-void rawe_conn_credit_resume(struct rawe_conn *conn, uint32_t peer_credit)
-{
-    conn->ack_requested = conn->sendwin.next;
-    conn->peer_credit = peer_credit;
-}
-
 struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
 {
     struct rawe_conn *conn = engine->flushing;
@@ -584,8 +578,9 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
                                   rawe_conn_preferred_port(conn), conn->lane, tail);
     /* Long replies come by any bulk lane from the process. */
     bool others = conn->preferred != NULL && conn->lane == RAWE_LANE_BULK;
-    for (const struct rawe_route *route = others ? rawe_route_next(conn->preferred) : NULL;
-         others && route != conn->preferred; route = rawe_route_next(route)) {
+    for (const struct rawe_route *route =
+             others ? rawe_route_after(conn->preferred, conn->preferred) : NULL;
+         route != NULL; route = rawe_route_after(route, conn->preferred)) {
         tail = rawe_operation_abandon(&route->engine->operations, route->key, route->port,
                                       conn->lane, tail);
     }

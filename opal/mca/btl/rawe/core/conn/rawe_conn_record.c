@@ -148,17 +148,15 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 static struct rawe_operation *find_answered(const struct rawe_conn *conn,
                                             const struct rawe_fragment *fragment)
 {
+    struct rawe_operation *operation =
+        rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
+                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
     const struct rawe_route *route = conn->preferred;
-    if (route == NULL) {
-        return rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
-                                   conn->peer_key, conn->peer_port);
-    }
-    struct rawe_operation *operation;
-    do {
+    while (operation == NULL && route != NULL &&
+           (route = rawe_route_after(route, conn->preferred)) != NULL) {
         operation = rawe_operation_find(&route->engine->operations, fragment->id, fragment->key,
                                         route->key, route->port);
-        route = rawe_route_next(route);
-    } while (operation == NULL && route != conn->preferred);
+    }
     return operation;
 }
 

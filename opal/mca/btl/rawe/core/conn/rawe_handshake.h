@@ -60,22 +60,6 @@ enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshak
 /** A reply tells the peer's id. True when the connection is OPEN by that. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
-/** A connection that was never used, under an id of ours. */
-static inline void rawe_handshake_init(struct rawe_handshake *handshake, uint32_t local_id,
-                                       uint64_t incarnation)
-{
-    handshake->local_id = local_id;
-    handshake->local_incarnation = incarnation;
-    handshake->state = RAWE_CONN_IDLE;
-}
-
-/** A connection that was at rest goes on. */
-static inline void rawe_handshake_resume(struct rawe_handshake *handshake,
-                                         const struct rawe_handshake *rested)
-{
-    *handshake = *rested;
-}
-
 /** Our end takes a step of the drawing above, other than by the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)
@@ -83,24 +67,13 @@ static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
     handshake->state = (uint8_t)state;
 }
 
-/** From now on the peer's frames have to bear this id. */
-static inline void rawe_handshake_renew(struct rawe_handshake *handshake, uint32_t local_id)
+/** A life begins: the peer's frames have to bear this id, and the peer's is not known. */
+static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32_t local_id,
+                                        uint64_t incarnation)
 {
     handshake->local_id = local_id;
-}
-
-/** The peer's end of the connection is not known. */
-static inline void rawe_handshake_forget_peer(struct rawe_handshake *handshake)
-{
-    handshake->peer_id = 0;
-}
-
-/** Another life of our own making begins: see RAWE_HANDSHAKE_RESTART. */
-static inline void rawe_handshake_begin_life(struct rawe_handshake *handshake, uint32_t local_id,
-                                             uint64_t incarnation)
-{
-    rawe_handshake_renew(handshake, local_id);
     handshake->local_incarnation = incarnation;
+    handshake->peer_id = 0;
 }
 
 /** True in the states in which frames of the peer are taken. */

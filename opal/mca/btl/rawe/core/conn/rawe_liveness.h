@@ -131,22 +131,10 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
  */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
-/** A connection that was at rest goes on: late answers to probes from before are not mistaken. */
-static inline void rawe_liveness_resume(struct rawe_liveness *liveness, uint32_t probe_number)
-{
-    liveness->probe_number = probe_number;
-}
-
-/** Was the peer asked, and has not answered? */
-static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
-{
-    return liveness->probes_unanswered != 0;
-}
-
 /** A peer that owes nothing is asked now (`due`), or it was, and owes that answer. */
 static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool due)
 {
-    liveness->idle_asked = due || (liveness->idle_asked && rawe_liveness_unanswered(liveness));
+    liveness->idle_asked = due || (liveness->idle_asked && liveness->probes_unanswered != 0);
     return liveness->idle_asked;
 }
 

@@ -41,46 +41,37 @@ struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct ra
                                    const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct rawe_route *route = preferred;
-    do {
-        if (route->engine == engine && memcmp(route->mac, source_mac, RAWE_MAC_BYTES) == 0) {
-            return route;
-        }
-        route = rawe_route_next(route);
-    } while (route != preferred);
-    return NULL;
+    while (route != NULL &&
+           (route->engine != engine || memcmp(route->mac, source_mac, RAWE_MAC_BYTES) != 0)) {
+        route = rawe_route_after(route, preferred);
+    }
+    return route;
 }
 
 struct rawe_route *rawe_route_best(struct rawe_route *preferred)
 {
     struct rawe_route *route = preferred;
-    do {
-        if (!route->down) {
-            return route;
-        }
-        route = rawe_route_next(route);
-    } while (route != preferred);
-    return NULL;
+    while (route != NULL && route->down) {
+        route = rawe_route_after(route, preferred);
+    }
+    return route;
 }
 
 bool rawe_route_finalizing(const struct rawe_route *preferred)
 {
     const struct rawe_route *route = preferred;
-    do {
-        if (route->finalizing != 0) {
-            return true;
-        }
-        route = rawe_route_next(route);
-    } while (route != preferred);
-    return false;
+    while (route != NULL && route->finalizing == 0) {
+        route = rawe_route_after(route, preferred);
+    }
+    return route != NULL;
 }
 
 uint64_t rawe_route_asked_ns(const struct rawe_route *preferred)
 {
-    const struct rawe_route *route = preferred;
     uint64_t newest_ns = 0;
-    do {
+    for (const struct rawe_route *route = preferred; route != NULL;
+         route = rawe_route_after(route, preferred)) {
         newest_ns = route->asked_ns > newest_ns ? route->asked_ns : newest_ns;
-        route = rawe_route_next(route);
-    } while (route != preferred);
+    }
     return newest_ns;
 }

@@ -45,6 +45,14 @@ static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
     return __atomic_load_n(&route->next, __ATOMIC_ACQUIRE);
 }
 
+/** The same on a walk that began at `first`; NULL: it has been all the way round. */
+static inline struct rawe_route *rawe_route_after(const struct rawe_route *route,
+                                                  const struct rawe_route *first)
+{
+    struct rawe_route *next = rawe_route_next(route);
+    return next != first ? next : NULL;
+}
+
 /** The route by which a frame from this address has come to an engine's link; NULL: none. */
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);

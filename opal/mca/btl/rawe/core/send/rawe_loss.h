@@ -19,12 +19,6 @@ struct rawe_rtt {
 
 void rawe_rtt_init(struct rawe_rtt *rtt);
 
-/** Go on with what was measured before. */
-static inline void rawe_rtt_resume(struct rawe_rtt *rtt, const struct rawe_rtt *measured)
-{
-    *rtt = *measured;
-}
-
 /** Take a sample: time from sending a frame that was sent once to its acknowledgement. */
 void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns);
 
