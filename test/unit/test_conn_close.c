@@ -374,7 +374,6 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_int_equal(end(0)->peer_credit, 0);
     assert_false(end(0)->queue.awaited);
     assert_true(end(0)->disowned_since_ns == 0);
-    assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);
     assert_int_equal(end(0)->liveness.probes_remembered, 0);
@@ -412,4 +411,5 @@ TEST_WITH(with_default, rawe_conn_renew__a_new_id_and_incarnation)
     assert_null(rawe_conn_table_find(engine(0)->table, before.local_id));
     assert_ptr_equal(rawe_conn_table_find(engine(0)->table, end(0)->handshake.local_id), end(0));
     assert_true(end(0)->handshake.local_incarnation > before.local_incarnation);
+    assert_int_equal(end(0)->handshake.peer_id, 0);
 }
