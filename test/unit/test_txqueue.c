@@ -23,19 +23,31 @@
 static struct rawe_txqueue queue;
 static uint64_t now_ns;
 
-/** Offer batches for a while, as soon as there is room, to a qdisc that drains as many bytes a us. */
+/** Bytes that the qdisc holds. */
+static uint64_t queued_bytes;
+
+/** Let it drain, as many bytes a microsecond. */
+static void drain(uint32_t bytes_per_us, uint64_t ns)
+{
+    const uint64_t bytes = bytes_per_us * ns / US;
+    now_ns += ns;
+    queued_bytes -= queued_bytes < bytes ? queued_bytes : bytes;
+}
+
+/** Offer batches for a while, every microsecond, to a qdisc that drains as many bytes in that time. */
 static void offer(uint32_t bytes_per_us, uint64_t until_ns)
 {
-    uint64_t queued_bytes = 0;
-
-    for (; now_ns < until_ns; now_ns += US) {
-        queued_bytes -= queued_bytes < bytes_per_us ? queued_bytes : bytes_per_us;
-        while (queued_bytes < queue.limit_bytes) {
-            const uint32_t bytes = rawe_txqueue_batch_bytes(&queue);
-            (void)rawe_txqueue_taken(&queue, bytes, now_ns);
-            queued_bytes += bytes;
+    for (; now_ns < until_ns; drain(bytes_per_us, US)) {
+        if (queue.refused) {
+            (void)rawe_txqueue_look(&queue, (uint32_t)queued_bytes, now_ns);
         }
-        (void)rawe_txqueue_full(&queue, now_ns);
+        while (queued_bytes < queue.limit_bytes) {
+            queued_bytes += rawe_txqueue_batch_bytes(&queue);
+            (void)rawe_txqueue_taken(&queue);
+        }
+        if (!queue.refused) {
+            rawe_txqueue_full(&queue, (uint32_t)queued_bytes, now_ns);
+        }
     }
 }
 
@@ -43,6 +55,7 @@ static void set_up(void)
 {
     rawe_txqueue_init(&queue);
     now_ns = 1000 * MS;
+    queued_bytes = 0;
 }
 
 FIXTURE(set_up, NULL);
@@ -53,7 +66,7 @@ TEST(init__two_of_the_longest_batches)
     assert_int_equal(rawe_txqueue_batch_bytes(&queue), RAWE_BATCH_BYTES_MAX);
 }
 
-TEST(full__fits_the_rate)
+TEST(look__fits_the_rate)
 {
     /* The rate, bytes in the queue, and the longest batch. */
     static const struct {
@@ -73,46 +86,60 @@ TEST(full__fits_the_rate)
     }
 }
 
-/** It is looked at twice in 10 ms, and may have been empty in between. */
-TEST(full__seen_too_rarely_tells_only_of_a_higher_rate)
+/** What is taken in between does not count as not drained. */
+TEST(look__measures_between_two_looks_with_nothing_taken)
 {
-    static const struct {
-        uint32_t bytes;
-        bool higher;
-    } table[] = {{10 * RAWE_BATCH_BYTES_MAX, false}, {200 * RAWE_BATCH_BYTES_MAX, true}};
-
-    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
-        set_up();
-        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
-        assert_false(rawe_txqueue_full(&queue, now_ns));
-        (void)rawe_txqueue_taken(&queue, table[i].bytes, now_ns);
-        assert_int_equal(rawe_txqueue_full(&queue, now_ns + 10 * MS), table[i].higher);
-        assert_int_equal(queue.limit_bytes > LONGEST_BYTES, table[i].higher);
-    }
+    rawe_txqueue_full(&queue, 200000, now_ns);
+    assert_false(rawe_txqueue_look(&queue, 180000, now_ns + 160 * US));
+    assert_false(rawe_txqueue_taken(&queue));
+    rawe_txqueue_full(&queue, 240000, now_ns + 1000 * US);
+    assert_true(rawe_txqueue_look(&queue, 220000, now_ns + 1160 * US));
+    assert_int_equal(queue.base_bytes, 37500); /* 40 kB in 0.32 ms */
+    assert_int_equal(queue.limit_bytes, 37500);
 }
 
-TEST(full__falls_slowly)
+TEST(look__falls_slowly_from_the_second_measurement_on)
 {
-    (void)rawe_txqueue_taken(&queue, 1000, now_ns);
-    assert_false(rawe_txqueue_full(&queue, now_ns));
-    (void)rawe_txqueue_taken(&queue, 1000, now_ns);
-    assert_true(rawe_txqueue_full(&queue, now_ns + 500 * US));
-    assert_int_equal(queue.limit_bytes, LONGEST_BYTES - LONGEST_BYTES / 64);
+    rawe_txqueue_full(&queue, 200000, now_ns);
+    assert_true(rawe_txqueue_look(&queue, 100000, now_ns + 300 * US));
+    assert_int_equal(queue.limit_bytes, 100000);
+    assert_true(rawe_txqueue_look(&queue, 90000, now_ns + 600 * US));
+    assert_int_equal(queue.base_bytes, 10000);
+    assert_int_equal(queue.limit_bytes, 100000 - 100000 / 64);
+    assert_true(rawe_txqueue_look(&queue, 60000, now_ns + 650 * US + 250 * US));
+    rawe_txqueue_full(&queue, 900000, now_ns + 1000 * US);
+    assert_true(rawe_txqueue_look(&queue, 300000, now_ns + 1300 * US));
+    assert_int_equal(queue.limit_bytes, 600000);
+}
+
+TEST(look__without_a_rate_an_empty_queue_says_nothing)
+{
+    rawe_txqueue_full(&queue, 200000, now_ns);
+    assert_false(rawe_txqueue_look(&queue, 0, now_ns + 9 * MS));
+    assert_int_equal(queue.limit_bytes, LONGEST_BYTES);
 }
 
 /** The process that sends runs every other 3 ms: the queue is to last for the time between. */
-TEST(taken__grows_where_it_empties_before_the_caller_is_back)
+TEST(look__grows_where_it_empties_before_the_caller_is_back)
 {
     offer(GBIT, now_ns + 100 * MS);
     assert_in_range(queue.limit_bytes, 30000, 50000);
     for (unsigned i = 0; i < 20; i++) {
-        now_ns += 3 * MS;
-        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
+        drain(GBIT, 3 * MS);
         offer(GBIT, now_ns + 3 * MS);
     }
-    assert_in_range(queue.limit_bytes, 250000, 800000);
+    assert_in_range(queue.limit_bytes, 300000, 400000);
     offer(GBIT, now_ns + 200 * MS);
     assert_in_range(queue.limit_bytes, 30000, 50000);
+}
+
+/** One pause of a second is no reason to fill the qdisc. */
+TEST(look__lasts_for_some_milliseconds_at_most)
+{
+    offer(GBIT, now_ns + 100 * MS);
+    drain(GBIT, 1000 * MS);
+    assert_true(rawe_txqueue_look(&queue, 0, now_ns));
+    assert_in_range(queue.limit_bytes, 1000000, 1100000);
 }
 
 TEST(taken__a_queue_that_is_never_full_takes_longer_batches_again)
@@ -120,7 +147,7 @@ TEST(taken__a_queue_that_is_never_full_takes_longer_batches_again)
     offer(GBIT, now_ns + 100 * MS);
     assert_true(queue.limit_bytes < LONGEST_BYTES);
     for (unsigned i = 0; i < 1000; i++) {
-        (void)rawe_txqueue_taken(&queue, 1000, now_ns);
+        (void)rawe_txqueue_taken(&queue);
     }
     assert_in_range(queue.limit_bytes, LONGEST_BYTES, 2 * LONGEST_BYTES);
     assert_int_equal(rawe_txqueue_batch_bytes(&queue), RAWE_BATCH_BYTES_MAX);

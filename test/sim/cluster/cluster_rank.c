@@ -112,11 +112,17 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
     if (cluster->ending) {
         return true;
     }
-    if (nic_bytes(rank, true) >= rank->txqueue.limit_bytes) {
-        (void)rawe_txqueue_full(&rank->txqueue, cluster->now_ns);
+    const uint32_t queued_bytes = nic_bytes(rank, true);
+    if (rank->txqueue.refused) {
+        (void)rawe_txqueue_look(&rank->txqueue, queued_bytes, cluster->now_ns);
+    }
+    if (queued_bytes >= rank->txqueue.limit_bytes) {
+        if (!rank->txqueue.refused) {
+            rawe_txqueue_full(&rank->txqueue, queued_bytes, cluster->now_ns);
+        }
         return false;
     }
-    (void)rawe_txqueue_taken(&rank->txqueue, packet->len_bytes, cluster->now_ns);
+    (void)rawe_txqueue_taken(&rank->txqueue);
     rank->batch_bytes = rawe_txqueue_batch_bytes(&rank->txqueue);
     uint8_t *bytes = net_new(data != NULL ? NET_BATCH_HEAD_BYTES : packet->len_bytes);
     struct net_batch batch = data != NULL

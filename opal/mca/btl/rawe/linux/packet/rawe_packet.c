@@ -10,8 +10,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -649,6 +651,14 @@ static bool refused_too_long(struct rawe_packet *port)
     return now_ns - port->refused_since_ns > REFUSED_MAX_NS;
 }
 
+/** What was transmitted and the NIC has not reported as sent, as the kernel charges for it. */
+static uint32_t queued_bytes(int fd)
+{
+    int bytes = 0;
+
+    return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint32_t)bytes : 0;
+}
+
 static bool packet_transmit_batch(void *context, const struct rawe_frame *packet,
                                   uint32_t segment_bytes)
 {
@@ -679,6 +689,10 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         iov[i] = (struct iovec){packet->pieces[i].base, packet->pieces[i].len_bytes};
     }
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = packet->piece_count};
+    if (port->txqueue.refused &&
+        rawe_txqueue_look(&port->txqueue, queued_bytes(port->port.fd), rawe_port_clock_ns())) {
+        fit_send_buffer(port);
+    }
     while (sendmsg(port->port.fd, &message, MSG_DONTWAIT) < 0) {
         const int code = errno;
         if (code == EINTR) {
@@ -686,8 +700,9 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         }
         if (code == EAGAIN) {
             port->counters.send_full++;
-            if (rawe_txqueue_full(&port->txqueue, rawe_port_clock_ns())) {
-                fit_send_buffer(port);
+            if (!port->txqueue.refused) {
+                rawe_txqueue_full(&port->txqueue, queued_bytes(port->port.fd),
+                                  rawe_port_clock_ns());
             }
             return false;
         }
@@ -704,8 +719,7 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     }
     port->refused_since_ns = 0;
     port->counters.frames_sent += frames;
-    if (rawe_txqueue_taken(&port->txqueue, packet->len_bytes,
-                           port->txqueue.refused ? rawe_port_clock_ns() : 0)) {
+    if (rawe_txqueue_taken(&port->txqueue)) {
         fit_send_buffer(port);
     }
     return true;

@@ -10,8 +10,8 @@
 /** A NIC that waits before it reports what it has sent waits for 20 to 200 us. */
 #define QUEUED_NS 300000u
 
-/** A caller that does not run for some milliseconds, as others have its processor, gets more. */
-#define QUEUED_MAX_NS 8400000u
+/** The longest pause of the caller that the queue lasts for. */
+#define PAUSE_MAX_NS 8400000u
 
 /** By how much the limit falls at most each time: a hundred times in some 50 ms. */
 #define DECAY_DIVISOR 64u
@@ -33,74 +33,67 @@ void rawe_txqueue_init(struct rawe_txqueue *queue)
     *queue = (struct rawe_txqueue){.limit_bytes = LIMIT_LONGEST_BYTES};
 }
 
-static void set_limit(struct rawe_txqueue *queue, uint64_t bytes)
+/** Returns true when the limit has changed. */
+static bool set_limit(struct rawe_txqueue *queue, uint64_t bytes)
 {
+    const uint32_t before_bytes = queue->limit_bytes;
+
     bytes = bytes > LIMIT_MIN_BYTES ? bytes : LIMIT_MIN_BYTES;
     queue->limit_bytes = (uint32_t)(bytes < LIMIT_MAX_BYTES ? bytes : LIMIT_MAX_BYTES);
-    queue->full_ns = 0; /* it has room now, or holds more than that */
-    queue->drained_bytes = 0;
+    return queue->limit_bytes != before_bytes;
 }
 
-/**
- * A batch that was refused is taken only now: had the queue emptied meanwhile, as the caller did not
- * run? Then it needs more to last for.
- */
-static bool has_starved(const struct rawe_txqueue *queue, uint64_t now_ns)
+bool rawe_txqueue_taken(struct rawe_txqueue *queue)
 {
-    return queue->refused && queue->base_bytes != 0 &&
-           (now_ns - queue->seen_ns) * queue->base_bytes > queue->limit_bytes * (uint64_t)QUEUED_NS;
-}
-
-bool rawe_txqueue_taken(struct rawe_txqueue *queue, uint32_t bytes, uint64_t now_ns)
-{
-    const uint64_t most_bytes = queue->base_bytes * (uint64_t)(QUEUED_MAX_NS / QUEUED_NS);
-    const bool starved = has_starved(queue, now_ns) && queue->limit_bytes < most_bytes;
-
     queue->refused = false;
-    queue->drained_bytes += bytes;
-    if (!starved && (++queue->taken < TAKEN_MAX || queue->limit_bytes >= LIMIT_LONGEST_BYTES)) {
+    if (++queue->taken < TAKEN_MAX || queue->limit_bytes >= LIMIT_LONGEST_BYTES) {
         return false;
     }
     queue->taken = 0;
-    set_limit(queue, 2 * (uint64_t)queue->limit_bytes);
-    return true;
+    return set_limit(queue, 2 * (uint64_t)queue->limit_bytes);
 }
 
-/** It is full, and was `elapsed_ns` ago: fit the limit to what it has drained since. */
-static void fit(struct rawe_txqueue *queue, uint64_t elapsed_ns)
+void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns)
 {
-    const uint64_t bytes = queue->drained_bytes * QUEUED_NS / elapsed_ns;
-    /* In the longest time that the caller had nothing for it, or did not run, it may have emptied. */
-    const bool always_busy =
-        queue->drained_bytes * queue->unseen_ns < queue->limit_bytes * elapsed_ns;
-
-    if (bytes > queue->limit_bytes || always_busy) {
-        const uint64_t least_bytes = queue->limit_bytes - queue->limit_bytes / DECAY_DIVISOR;
-        queue->base_bytes = (uint32_t)(bytes < LIMIT_MAX_BYTES ? bytes : LIMIT_MAX_BYTES);
-        set_limit(queue, bytes > least_bytes ? bytes : least_bytes);
-    } else {
-        queue->full_ns = 0;
-    }
-}
-
-bool rawe_txqueue_full(struct rawe_txqueue *queue, uint64_t now_ns)
-{
-    const uint64_t unseen_ns = now_ns - queue->seen_ns;
-    const uint32_t before_bytes = queue->limit_bytes;
-    const bool filled = queue->taken != 0; /* it holds as much each time */
-
     queue->taken = 0;
     queue->refused = true;
+    queue->queued_bytes = queued_bytes;
     queue->seen_ns = now_ns;
-    queue->unseen_ns = unseen_ns > queue->unseen_ns ? unseen_ns : queue->unseen_ns;
-    if (filled && queue->full_ns != 0 && now_ns - queue->full_ns >= QUEUED_NS) {
-        fit(queue, now_ns - queue->full_ns);
+}
+
+/** The queue has emptied in a pause of the caller: it should have lasted. */
+static bool outlast(struct rawe_txqueue *queue, uint64_t pause_ns)
+{
+    pause_ns = pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
+    const uint64_t bytes = queue->base_bytes * pause_ns / QUEUED_NS;
+
+    return bytes > queue->limit_bytes && set_limit(queue, bytes);
+}
+
+/** Fit the limit to the rate just measured: the first time at once, later only upwards. */
+static bool fit(struct rawe_txqueue *queue)
+{
+    const uint64_t bytes = queue->drained_bytes * QUEUED_NS / queue->drained_ns;
+    const uint32_t least_bytes =
+        queue->base_bytes == 0 ? 0 : queue->limit_bytes - queue->limit_bytes / DECAY_DIVISOR;
+
+    queue->base_bytes = (uint32_t)(bytes < LIMIT_MAX_BYTES ? bytes : LIMIT_MAX_BYTES);
+    queue->drained_bytes = queue->drained_ns = 0;
+    return set_limit(queue, bytes > least_bytes ? bytes : least_bytes);
+}
+
+bool rawe_txqueue_look(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns)
+{
+    const uint64_t elapsed_ns = now_ns - queue->seen_ns;
+
+    queue->seen_ns = now_ns;
+    if (queued_bytes == 0) {
+        return outlast(queue, elapsed_ns);
     }
-    if (filled && queue->full_ns == 0 && queue->limit_bytes == before_bytes) {
-        queue->full_ns = now_ns;
-        queue->drained_bytes = queue->unseen_ns = 0;
-    }
-    return queue->limit_bytes != before_bytes;
+    queue->drained_bytes += queue->queued_bytes - queued_bytes;
+    queue->drained_ns += elapsed_ns;
+    queue->queued_bytes = queued_bytes;
+    return queue->drained_ns >= QUEUED_NS && fit(queue);
 }
 
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue)

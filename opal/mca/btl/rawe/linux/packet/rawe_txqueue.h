@@ -7,9 +7,10 @@
  * in place of 9. Less than it takes a NIC to say what it has sent would idle it. TCP does the same
  * (tcp_small_queue_check, 1 ms), and so do drivers for what is behind the qdisc (lib/dynamic_queue_limits.c).
  *
- * The rate is that at which the queue drains while it is full. Where a process shares its processor, and
- * the queue has emptied before it came back, the limit is doubled, up to some 8 ms; it falls again
- * slowly. No clock, no socket.
+ * A caller whose batch was refused tries again all the time. What the queue holds at each try gives the
+ * rate at which it drains. If it is empty, the caller did not run in time, as it shares its processor:
+ * then the limit grows to what lasts for such a pause, up to some 8 ms; it falls again slowly. All
+ * bytes are as the kernel charges them (SIOCOUTQ). No clock, no socket.
  */
 #ifndef RAWE_TXQUEUE_H
 #define RAWE_TXQUEUE_H
@@ -18,22 +19,25 @@
 #include <stdint.h>
 
 struct rawe_txqueue {
-    uint32_t limit_bytes;   /**< see above */
-    uint32_t base_bytes;    /**< what it sent in 0.3 ms; 0: not known */
-    uint32_t taken;         /**< batches in a row that found room */
-    bool refused;           /**< the last one found none */
-    uint64_t full_ns;       /**< the rate is measured since then, when it was full; 0: it is not */
-    uint64_t seen_ns;       /**< when it was found full last */
-    uint64_t unseen_ns;     /**< the longest time between, since the rate is measured */
-    uint64_t drained_bytes; /**< taken since, or since the limit changed */
+    uint32_t limit_bytes;  /**< see above */
+    uint32_t base_bytes;   /**< what it sends in 0.3 ms; 0: not known */
+    uint32_t taken;        /**< batches in a row that found room */
+    bool refused;          /**< the last one found none: call rawe_txqueue_look before the next */
+    uint32_t queued_bytes; /**< what it held when it was looked at last... */
+    uint64_t seen_ns;      /**< ... and when that was */
+    uint64_t
+        drained_bytes;   /**< between two looks with nothing taken, since the rate is measured... */
+    uint64_t drained_ns; /**< ... and the time that took */
 };
 
 /** The rate is unknown: two of the longest batches. */
 void rawe_txqueue_init(struct rawe_txqueue *queue);
-/** It had room for a batch. Returns true when the limit has changed. */
-bool rawe_txqueue_taken(struct rawe_txqueue *queue, uint32_t bytes, uint64_t now_ns);
-/** It had none. Returns true when the limit has changed. */
-bool rawe_txqueue_full(struct rawe_txqueue *queue, uint64_t now_ns);
+/** A batch found room. Returns true when the limit has changed. */
+bool rawe_txqueue_taken(struct rawe_txqueue *queue);
+/** A batch found none; `queued_bytes` lie there. */
+void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
+/** A batch that was refused is about to be tried again. Returns true when the limit has changed. */
+bool rawe_txqueue_look(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
 /** Longest batch of which the limit holds two. */
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue);
 
