@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A connection: reliable transport of messages and PUT data to one peer, exactly once; in order
- * only among fragmented messages. It joins what has files of its own: send queue, send window,
- * receive window, congestion window, liveness, handshake.
+ * only among fragmented messages. It joins the objects that have files of their own.
  */
 #ifndef RAWE_CONN_H
 #define RAWE_CONN_H
@@ -31,35 +30,29 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
 void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
 
 /**
- * Migration (after RFC 9000 section 9): send by another route of the ring than the one in use. The
- * connection keeps its ids, its windows and what is not acknowledged, which is sent again when the
- * answer to a probe by the new route shows that it was lost.
+ * Migration (after RFC 9000 section 9): send by another route of the ring. The connection keeps its
+ * ids, its windows and what is unacknowledged, which is resent when a probe by the new route shows
+ * that it was lost.
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 
 /**
  * Send a CLOSE, complete what is left with RAWE_STATUS_FAILED, free all. To lose nothing, wait for
- * rawe_conn_drained first; in an engine that finalizes, for rawe_conn_finalized.
+ * rawe_conn_drained, in an engine that finalizes for rawe_conn_finalized.
  */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 
 /** May the connection rest? It owes and awaits nothing, and has no part in what is under way. */
 bool rawe_conn_may_rest(const struct rawe_conn *conn);
 
-/**
- * Look at the connection whose time it is, and plan the next look. True when it may rest, and was
- * idle since the last one.
- */
+/** Plan the next look. True: it was idle since the last one, and may rest. */
 bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns);
 
-/**
- * A connection that may rest does: frees it. Its id stays, and finds what is kept in the table. False
- * without memory: it stays as it is.
- */
+/** Free a connection that may rest; its id stays, and finds what is kept. False without memory. */
 bool rawe_conn_rest(struct rawe_conn *conn);
 
 /**
- * The connection again, on its preferred route. NULL without memory: it stays at rest. `config` is
+ * The connection again, on its preferred route; NULL without memory: it stays at rest. `config` is
  * what it was opened with; its path may carry less now.
  */
 struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,

@@ -15,15 +15,15 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
 /** Data of the next batch at most: as many frames as window and numbers allow now, at least one. */
 uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn);
 /**
- * Data of the next batch of a send that has `left` bytes to go, `even`ly or as much as fits. While
- * one batch is handed to the link, the receiver copies the one before: best when they are alike.
+ * Data of the next batch of a send with `left` bytes to go: `even` shares, or as much as fits.
+ * While one batch is handed to the link the receiver copies the one before: best when they are
+ * alike.
  */
 uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
                                     bool even);
 /**
- * Would the window cut a batch short for which there is data? An acknowledgement will come that
- * makes room for all of it: batches of a few frames cost as much as whole ones (RFC 1122 section
- * 4.2.3.4 has the same for TCP, where it is called silly window syndrome).
+ * Would the window cut a batch short? An acknowledgement will make room for all of it: short
+ * batches cost as much as whole ones (TCP's silly window syndrome, RFC 1122 section 4.2.3.4).
  */
 bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room);
 /** Write the fragment's header into a frame that is to be a batch of its data. */
@@ -57,10 +57,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn);
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost);
-/**
- * Transmit what is to be transmitted of a batch, `room` frames of it at most. Returns false when
- * the link has refused some.
- */
+/** Transmit what is due of a batch, `room` frames at most. False: the link has refused some. */
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns);
 
@@ -69,8 +66,8 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
  */
 
 /**
- * Does a frame of the window have to go in another form than the one it was made for? The path may
- * have been found to carry less since, or no batches.
+ * Must a frame of the window go in another form than it was made for, as the path carries less
+ * since, or no batches?
  */
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
@@ -81,9 +78,8 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                      frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
 /**
- * Transmit what is to be transmitted of a frame of the window, `room` frames of a batch at most, as
- * plain frames or, where these no longer fit the path, in slices. False: not all of it, for
- * want of room or memory.
+ * Transmit what is due of a frame, `room` frames of a batch at most, as plain frames or, where
+ * these are too long, in slices. False: not all of it, for want of room or memory.
  */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
@@ -95,13 +91,12 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
 /** Buffers for bundles; all given back when the connections' sends are complete. */
 void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);
 
-/** Longest message that is copied into one: with fewer than three in it a bundle is not worth it. */
+/** Longest message in a bundle: one with fewer than three is not worth it. */
 #define RAWE_CONN_BUNDLED_BYTES_MAX (RAWE_BATCH_BYTES_MAX / 3)
 
 /**
- * Replace the short messages at the head of the queue, as far as they fit `bytes_max` together, by
- * one bundle. They are complete when the bundle has been transmitted. Nothing happens where that
- * would be a single message, or without memory.
+ * Replace the short messages at the head of the queue, as far as they fit `bytes_max`, by one
+ * bundle. They complete when it is transmitted. Not for a single message, nor without memory.
  */
 void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max);
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One life of a connection and the next: asking for it, answering, probes, beginning again.
+ * The lives of a connection: asking for it, answering, probes, beginning again.
  */
 #ifndef RAWE_CONN_CONNECT_H
 #define RAWE_CONN_CONNECT_H
@@ -9,10 +9,9 @@
 #include "rawe_conn_state.h"
 
 /**
- * The path is another one: nothing is known of it. What is in flight was sent by the old one, and its
- * loss says nothing of congestion if that `was_dead`. If it was only silent, that may have been
- * congestion, as at a port to which many send, and the new one may end there: so the window is no
- * larger than before, and losses reduce it.
+ * The path is another one: nothing is known of it. If the old one `was_dead`, losses of what is in
+ * flight say nothing of congestion. If it was only silent, that may have been congestion at a port
+ * where the new one ends, too: the window is no larger than before, and losses reduce it.
  */
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
@@ -26,14 +25,13 @@ void rawe_conn_send_connect(struct rawe_conn *conn);
 /** Begin asking the peer for a connection. */
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
 /**
- * The peer has ended the connection, or says that it has none. With data in flight that is believed
- * only when it has answered no probe for long, as its last acknowledgement may be on its way; or at
- * once, when both ends finalize. If the peer finalizes, nothing is lost with that. Else what is in flight has failed,
- * and what is still queued needs a new connection, which is asked for. Returns true when it is
- * believed.
+ * The peer has ended the connection, or has none. With data in flight that is believed when probes
+ * were unanswered for long, as its last acknowledgement may be on its way; or at once when both
+ * finalize. Then what is in flight has failed, unless the peer finalizes, and what is queued asks
+ * for a new connection. True: believed.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns);
-/** The peer has sent something for this connection: it has not ended it, or had not then. */
+/** The peer has sent something: it has not ended the connection, or had not then. */
 static inline void rawe_conn_owned(struct rawe_conn *conn)
 {
     conn->disowned_since_ns = 0;

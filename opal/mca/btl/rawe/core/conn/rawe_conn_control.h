@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What all files of a connection build on: headers, control frames, deadlines, use of the send
- * window, completion of sends, and the step from one life of a connection to the next.
+ * What the files of a connection build on: headers, control frames, deadlines, use of the send
+ * window, completion of sends.
  */
 #ifndef RAWE_CONN_CONTROL_H
 #define RAWE_CONN_CONTROL_H
@@ -31,23 +31,23 @@ static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 }
 /**
  * The link is full: go on with the next flush. A connection that has transmitted something goes
- * behind those that have not had their turn in this one. A link that never takes a frame again is
- * noticed as silence of the peer, which is timed from here on.
+ * behind those that have not had their turn. A link that never takes a frame again shows as silence
+ * of the peer, timed from here on.
  */
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** The link has refused a data frame. Other connections need not try it before the next flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /**
- * Make sure that the timer expires by the earliest deadline. Where a single one was set, arming the
- * timer by that is enough: it expires by the others already.
+ * Make sure that the timer expires by the earliest deadline. After setting a single one, arming by
+ * that is enough.
  */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
- * When the peer is probed although it owes nothing; 0: it is not. A peer that has acknowledged a
- * request may die before it replies, so it is probed while operations to it are under way. So is a
- * peer that does not know yet that we finalize.
+ * When to probe a peer that owes nothing; 0: never. It may die before it replies to a request that
+ * it has acknowledged, so it is probed while operations are under way; and until it knows that we
+ * finalize.
  */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
@@ -58,7 +58,7 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 }
 /** An operation has begun now: make sure that the timer expires when the target may be asked. */
 void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
-/** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */
+/** Make sure that the timer expires by that time, after it has expired or before it ever ran. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
@@ -66,7 +66,7 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** No connection of a new engine owes any. */
 void rawe_conn_owing_init(struct rawe_engine *engine);
-/** The header of a frame of the window as of now, from the one of its segments with this index on. */
+/** The header of a frame of the window as of now, beginning with its segment `index`. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
                                                   size_t payload_bytes)
@@ -104,16 +104,15 @@ static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txfr
 }
 /**
  * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: write the
- * header, and behind the payload, where there must be room, the checksum if asked for. Returns the
- * frame's length.
+ * header, and behind the payload, where there must be room, the checksum if wanted. Returns its
+ * length.
  */
 size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
 /** Seal such a frame and transmit it through `via`'s port. False: link is full. */
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
                                bool checksum);
 /**
- * Send a frame without payload or with a small one, outside the window, to the peer's connection
- * `peer_id`. False: link is full.
+ * Send a control frame outside the window to the peer's connection `peer_id`. False: link is full.
  */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
@@ -125,20 +124,18 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
     return rawe_conn_transmit_to(conn, conn->handshake.peer_id, type, flags, sequence, payload,
                                  payload_bytes);
 }
-/** Ask about what is under way in an interval's time, or earlier if that was planned. */
+/** Ask about what is under way after an interval, or earlier if that was planned. */
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 /**
- * There is something to send, nothing in flight and no credit: ask for it, at once if that was not
- * done just now.
+ * Something waits, nothing is in flight, and there is no credit: ask for it, unless we just did.
  */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** The slow path of the next function. */
 void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns);
 /**
- * The peer has said how much credit there is; `answers`: to a question. `progress`: it acknowledges
- * something new as well.
+ * The peer has told its credit; `answers`: a question. `progress`: it acknowledges something new.
  */
 static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
                                          bool progress, uint64_t now_ns)
@@ -153,7 +150,7 @@ static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit
         rawe_conn_note_no_credit(conn, answers, now_ns);
     }
 }
-/** The peer is believed to have ended the connection: nothing may be sent before it says more. */
+/** The peer may have ended the connection: send nothing until it says more. */
 void rawe_conn_revoke_credit(struct rawe_conn *conn);
 /** Nothing waits for credit any more. */
 void rawe_conn_want_no_credit(struct rawe_conn *conn);
@@ -179,7 +176,9 @@ static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
     uint32_t in_flight = conn->sendwin.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
-/** Was a frame sent before the peer last said that it had no room? Then it may have been refused. */
+/**
+ * Was the frame sent before the peer last said that it had no room? Then it may have been refused.
+ */
 static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
                                          const struct rawe_txframe *frame)
 {
@@ -187,7 +186,7 @@ static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
 }
 /** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
-/** The same for a batch behind which more waits: it may use up a small window alone. */
+/** The same for a batch with more behind it: alone it may use up a small window. */
 void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** The link has taken segments of a frame of the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
@@ -204,7 +203,7 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
             rawe_reorder_resent(&conn->reorder);
         }
     }
-    /* A callback may have given a later time since; what leaves later must not look older. */
+    /* A callback may have given a later time: what leaves later must not look older. */
     uint64_t newest_ns = conn->engine->now_ns;
     rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
@@ -217,19 +216,18 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
 /**
- * Give a frame that has left the window back. Appends the sends that are complete by that to a list;
- * returns its new tail.
+ * Free a frame that has left the window. Appends the sends that it completes; returns the new tail.
  */
 struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
                                      struct rawe_send **tail);
 /**
- * Empty the send window, and the queue too if asked for. Returns the sends that were under way, for
+ * Empty the send window, and the queue if wanted. Returns the sends that were under way, for
  * rawe_conn_complete once the connection is in its new state.
  */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /**
- * Release the frames of the window that are wholly before `acknowledgement`, which is in it or one
- * behind. Returns the sends that are complete by it, for rawe_conn_complete.
+ * Release the frames wholly before `acknowledgement`, which is in the window or one behind. Returns
+ * the sends that they complete.
  */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
 

@@ -38,8 +38,8 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
 
 /**
- * Complete what rawe_conn_abandon has returned because the peer finalizes: sends are done, as the
- * peer does not need them; requests have failed.
+ * Complete what rawe_conn_abandon returned because the peer finalizes: sends are done, as it does
+ * not need them; requests have failed.
  */
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
 
@@ -53,8 +53,8 @@ enum rawe_needs {
 /** To be called before rawe_conn_finalized where it is not RAWE_NEEDS_ALL. */
 void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs);
 /**
- * Complete what rawe_conn_abandon has returned because the peer has ended the connection;
- * `data_lost`: it has not acknowledged all that was sent.
+ * The same because the peer has ended the connection; `data_lost`: it has not acknowledged
+ * everything.
  */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
@@ -69,10 +69,9 @@ enum rawe_finalized {
 };
 
 /**
- * What is true of the connection; to be called again and again, as time counts only where it is.
- * With a peer that is silent, or takes nothing, it is not NOT for longer than the peer timeout (30 s
- * where there is none); for longer than a second with a silent one that needs nothing, or, where it
- * needs data, has acknowledged all.
+ * To be called repeatedly: only time between calls counts. A silent or stuck peer keeps it at NOT
+ * for the peer timeout at most (30 s if there is none); a silent one that needs nothing, or needed
+ * data and acknowledged it all, for a second.
  */
 enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The path of a connection: where its frames go, through whose port, and how long they may be. It
- * has a preferred route, and uses another one while that is down. Each end decides for itself by
- * which route it sends. Frames are taken by any; answers go back the way that the question came.
+ * uses another route while the preferred one is down. Each end chooses its own route; frames are
+ * taken by any, and answers go back the way the question came.
  */
 #ifndef RAWE_CONN_PATH_H
 #define RAWE_CONN_PATH_H
@@ -19,17 +19,17 @@ void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred);
 /** From now on frames are addressed to the far end of this route. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
 /**
- * The peer has asked by this route: for a connection, or for an acknowledgement, of data or by a
- * PROBE. Answers go there, as they would not arrive by a route that only this end holds for good.
+ * The peer has asked for something by this route: answers go there. They might not arrive by one
+ * that only this end believes in.
  */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
 /**
- * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
- * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no
- * longer than that, and longer ones that are lost are sent in slices.
+ * The path carries only `payload_max_bytes` (RAWE_PAYLOAD_LEAST_BYTES at least, and
+ * RAWE_CHECKSUM_ROOM_BYTES more with checksums). New frames are no longer; longer ones that are
+ * lost are resent in slices.
  */
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
-/** A route of the process carries less now: heeded where it is preferred, or used as long as it is. */
+/** A route carries less now: this matters where it is preferred, and as long as it is used. */
 void rawe_conn_path_shrunk(struct rawe_conn *conn, const struct rawe_route *route);
 /** Neither the preferred route nor the one in use carries more than that. */
 static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)

@@ -13,14 +13,14 @@
 struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies);
 
 /**
- * Begin an operation, whose fields are set: `done` is called in the end, maybe before this returns.
- * A PUT must be one that can be copied. False at the limit, or without memory: nothing was taken.
+ * Begin an operation, whose fields are set; `done` may be called before this returns. A PUT must be
+ * copyable. False at the limit, or without memory: nothing was taken.
  */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 
 /**
- * Have memory for the replies to `count` requests, so that they can be served once their frame has
- * been taken: each by rawe_conn_perform. False without.
+ * Reserve memory for the replies to `count` requests, which rawe_conn_perform serves once their
+ * frame has been taken. False without.
  */
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 
@@ -35,9 +35,9 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
 #define RAWE_HANDLE_ANY UINT32_MAX
 
 /**
- * The memory of a handle is about to be deregistered: no reply refers to it from now on. What replies
- * have not sent is refused, as is what would have to be sent again. An initiator that has it all, and
- * whose acknowledgement is missing, drops that as duplicates.
+ * The memory of a handle is about to be deregistered: no reply refers to it from now on. Unsent
+ * data, and what would have to be resent, is refused. An initiator that has it all, and whose
+ * acknowledgement is missing, drops that as duplicates.
  */
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);
 

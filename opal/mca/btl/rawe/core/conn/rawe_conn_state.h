@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * State of a connection, which its files share, and what the connections of an engine share. Each
- * part of a connection is changed by calling the module that writes it.
+ * State that the files of a connection share, and that the connections of an engine share.
  */
 #ifndef RAWE_CONN_STATE_H
 #define RAWE_CONN_STATE_H
@@ -46,91 +45,87 @@ struct rawe_callbacks {
     void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes);
     /**
-     * A connection request for a lane that has no connection yet. The callee checks the identity,
-     * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
-     * refuse. Called while the engine defers, too (see rawe_engine_defer_begin): it must then
-     * refuse peers that it does not know yet.
+     * A peer asks for a connection. The callee checks the identity and returns the connection,
+     * opened if need be (rawe_conn_open), or NULL to refuse. Called while the engine defers, too:
+     * it must then refuse peers that it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * A CONNECT or PROBE for a connection has come from an address that no route of it leads to. If
-     * that is another interface of the same process, the callee may add a route there
-     * (rawe_peer_init, rawe_peer_join), now or when the peer repeats the frame. It calls nothing
-     * else of the engine's. Called while the engine defers, too, as `accept`. May be NULL.
+     * A CONNECT or PROBE came from an address that no route of the connection leads to. If it is
+     * another interface of the process, the callee may add a route (rawe_peer_init,
+     * rawe_peer_join), now or when the peer repeats the frame; it calls nothing else of the engine.
+     * Called while the engine defers, too. May be NULL.
      */
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * Nothing was heard of the peer for `silent_ns` although an answer is overdue: time to ask
-     * whether it lives (then rawe_conn_alive). Called with each probe from the third on; while the
-     * engine defers, too: the route may be dead. `silent_ns` does not grow then.
+     * The peer has been silent for `silent_ns` and owes an answer: find out whether it lives (then
+     * rawe_conn_alive). Called with each probe from the third on, also while the engine defers;
+     * `silent_ns` does not grow then.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * Probes are answered, and yet the oldest frame does not arrive, however often it is sent: for
-     * `stalled_ns` already. Called with each further probe. Time to find out whether the path still
-     * carries frames of its length (then rawe_conn_set_payload_max), and whether the process is in
-     * MPI (if not, rawe_conn_alive). May be NULL.
+     * Probes are answered, but the oldest frame has not arrived for `stalled_ns`, however often it
+     * was sent: find out whether the path still carries its length (then
+     * rawe_conn_set_payload_max), and whether the process is in MPI (if not, rawe_conn_alive).
+     * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
     /**
-     * The peer was silent, or the connection stalled, for peer_timeout: the connection has failed,
-     * its sends are completed with an error after this call.
+     * Silent or stalled for peer_timeout: the connection has failed. Its sends fail after this
+     * call.
      */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * The peer has ended the connection without having acknowledged all that was sent: data may be
-     * missing there, also of messages that were copied. The sends concerned are completed with an
-     * error after this call, which does not close the connection. Not of a peer that finalizes: what
-     * it has not acknowledged it does not need. May be NULL.
+     * The peer ended the connection without acknowledging everything: data may be missing there,
+     * also of copied messages. The sends fail after this call, which does not close the connection.
+     * Not called if the peer finalizes: it needs no more. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
-     * Send a long reply to a request that has come on this express connection by bulk lanes to the
-     * process; false: nothing was taken. NULL: all replies go back on the connection of the request.
+     * Send a long reply to a request on this express connection by bulk lanes to the process;
+     * false: not taken. NULL: replies go back on the connection of the request.
      */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 
 struct rawe_engine_config {
-    uint8_t mac[RAWE_MAC_BYTES]; /**< ours */
-    uint16_t ethertype;          /**< host order */
-    uint16_t port;               /**< ours */
-    uint32_t key;                /**< ours: the session key */
-    uint32_t jobid, vpid;        /**< our identity, announced in CONNECT */
-    uint32_t payload_max_bytes;  /**< largest frame payload the link carries */
-    uint32_t message_max_bytes;  /**< longest message, in bytes */
-    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
-    uint32_t receive_frames;     /**< how many frames the receive ring holds */
-    uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
-    uint32_t
-        coalesce_from_frames; /**< with this many in flight short messages share frames; 0: never */
-    uint32_t frames_limit;    /**< frames kept for resending, over all connections */
-    uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
-    uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
+    uint8_t mac[RAWE_MAC_BYTES];   /**< ours */
+    uint16_t ethertype;            /**< host order */
+    uint16_t port;                 /**< ours */
+    uint32_t key;                  /**< ours: the session key */
+    uint32_t jobid, vpid;          /**< our identity, announced in CONNECT */
+    uint32_t payload_max_bytes;    /**< largest frame payload the link carries */
+    uint32_t message_max_bytes;    /**< longest message, in bytes */
+    uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;       /**< how many frames the receive ring holds */
+    uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
+    uint32_t coalesce_from_frames; /**< in flight: then short messages share frames; 0: never */
+    uint32_t frames_limit;         /**< frames kept for resending, over all connections */
+    uint32_t deferred_max_bytes;   /**< memory for messages that wait for the owner's return */
+    uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
     uint64_t inflow_bytes; /**< asked for by GETs of several peers at first, see rawe_inflow.h */
-    struct rawe_inflow_host
-        *inflow_host;      /**< shared with processes of this host; NULL: with none */
-    unsigned inflow_index; /**< of this process in it */
+    struct rawe_inflow_host *inflow_host;  /**< shared on this host; NULL: with no process */
+    unsigned inflow_index;                 /**< of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
     /**
-     * Memory that peers may write into. It outlives the engine; those of a process share it, as a
-     * peer may PUT through another interface than the one its handle came through.
+     * Memory that peers may access, of all engines of the process: a peer may PUT through another
+     * interface than the one its handle came through.
      */
     struct rawe_handle_table *handles;
     /**
-     * Connections by id. It outlives the engine; those of a process share it, as frames of a
-     * connection may come through another's link (rawe_route.h). NULL: this one has its own.
+     * Connections by id, of all engines of the process: frames may come through another's link
+     * (rawe_route.h). NULL: this engine has its own table.
      */
     struct rawe_conn_table *table;
     uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
     /**
-     * The current time in nanoseconds. A copied message's frame is timed while it is on its way
-     * already: so that reading the clock adds nothing to the latency.
+     * The current time. A copied message is timed when its frame is already on its way: reading the
+     * clock adds no latency.
      */
     uint64_t (*clock_ns)(void *context);
     void *clock_context;     /**< of clock_ns */
@@ -197,8 +192,8 @@ static inline uint64_t rawe_engine_clock_ns(const struct rawe_engine *engine)
 }
 
 /**
- * Time never goes back: a callback may have given a later one than the round that it belongs to began
- * with. What is sent behind that must not look older than what was sent before it, and lost.
+ * Time never goes back: a callback may have given a later time than the round began with. What is
+ * sent afterwards must not look older than what was sent before, and thus lost.
  */
 static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now_ns)
 {
@@ -230,8 +225,7 @@ struct rawe_conn_finalize {
 };
 
 /**
- * A connection: its parts, each written by one module only. A comment above each part names it, and
- * test/lint checks it.
+ * A connection. A comment above each part names the module that writes it; test/lint checks that.
  */
 struct rawe_conn {
     /* rawe_conn.c: what never changes */
@@ -248,8 +242,7 @@ struct rawe_conn {
     uint32_t checked_taken;        /**< ... and the peer's */
 
     /* rawe_conn_path.c: where its frames go */
-    uint8_t
-        peer_interface; /**< of the peer's, counted from 1, where the preferred route ends; 0: any */
+    uint8_t peer_interface; /**< where the preferred route ends, from 1; 0: any */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
@@ -310,7 +303,7 @@ struct rawe_conn {
 };
 
 /**
- * What is kept of a connection at rest: one that was idle gives its other memory back until it is
+ * What is kept of a connection at rest: one that was idle frees the rest of its memory until it is
  * used again. It is on its preferred route, and owes nothing.
  */
 struct rawe_rest {
@@ -337,8 +330,7 @@ static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 }
 
 /**
- * May a message be complete before it has been transmitted? Only where it leaves without the
- * owner's help.
+ * May a message complete before it is transmitted? Only where it leaves without the owner's help.
  */
 static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 {
@@ -351,7 +343,7 @@ static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *con
     return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
-/** Key and port of the peer's interface that it belongs to, by whatever route its frames go. */
+/** Key and port of the interface at the end of the preferred route, whichever is used. */
 static inline uint32_t rawe_conn_preferred_key(const struct rawe_conn *conn)
 {
     return conn->preferred != NULL ? conn->preferred->key : conn->peer_key;

@@ -38,14 +38,14 @@ enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
     RAWE_HANDSHAKE_SAME, /**< the life we know of, or the first one: answer it */
     /**
-     * The peer has closed the connection and reopened it; its CLOSE may have been lost. What was
-     * in flight belonged to the old life: abandon it, restart, then answer.
+     * The peer has reopened the connection; its CLOSE may be lost. What was in flight belongs to
+     * the old life: abandon it, restart, then answer.
      */
     RAWE_HANDSHAKE_RESTART,
     /**
-     * The peer restarted while we were asking. Nothing has been sent, so our incarnation stays (a
-     * new one would make the peer restart, then us, ...), but the id is renewed: the peer's old
-     * life knows it, and its frames may come late.
+     * The peer restarted while we were asking. Nothing was sent, so our incarnation stays (a new
+     * one would make the peer restart, then us, ...), but late frames of its old life bear our id:
+     * renew it.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section
- * 7), how long the peer has been silent, and when to give it up. Probes are sent while an answer is
- * owed; each doubles the interval up to a limit. Where the death of a peer that owes nothing matters,
- * such peers are probed, too, at regular intervals.
+ * 7), how long the peer has been silent, when to give it up. Probes are sent while an answer is
+ * owed, at intervals that double up to a limit; where the death of a peer that owes nothing
+ * matters, regularly.
  */
 #ifndef RAWE_LIVENESS_H
 #define RAWE_LIVENESS_H
@@ -15,9 +15,8 @@
 #include "send/rawe_loss.h"
 
 /**
- * Probes whose answer is understood: of those not answered yet the oldest ones, as answers come in
- * the order of the questions, however many are under way; and the newest one, which a peer that was
- * away answers first.
+ * Probes whose answer is understood: the oldest unanswered ones, as answers come in order, and the
+ * newest, which a peer that was away answers first.
  */
 #define RAWE_LIVENESS_PROBES 8u
 
@@ -28,11 +27,10 @@ struct rawe_liveness_probes {
 };
 
 struct rawe_liveness {
-    uint64_t
-        probe_deadline_ns; /**< ask the peer for an answer then, or see whether one is owed; 0: no */
-    uint64_t waits_since_ns;   /**< an acknowledgement is owed, and nothing came; 0: none is */
-    uint64_t asked_ns;         /**< when we last asked or, with the link full, tried to */
-    uint64_t silent_since_ns;  /**< when the first unanswered probe was sent; 0: not silent */
+    uint64_t probe_deadline_ns; /**< ask, or see whether an answer is owed, then; 0: no */
+    uint64_t waits_since_ns;    /**< an acknowledgement is owed, and nothing came; 0: none is */
+    uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
+    uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t stalled_since_ns; /**< since then probes come back but `stalled_una` does not arrive */
     struct rawe_liveness_probes *probes; /**< NULL: none is remembered */
     uint32_t stalled_una;                /**< oldest frame in flight at the probe before */
@@ -73,8 +71,8 @@ static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
 void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
 
 /**
- * Ask at `deadline_ns`, or earlier if that was planned: otherwise a continuous sender would never
- * detect a dead peer (RFC 6298 section 5.1). Returns true when the deadline has changed.
+ * Ask at `deadline_ns`, or earlier if planned: else a continuous sender would never detect a dead
+ * peer (RFC 6298 section 5.1). Returns whether the deadline has changed.
  */
 static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns)
 {
@@ -107,8 +105,8 @@ static inline void rawe_liveness_progress(struct rawe_liveness *liveness, bool m
 }
 
 /**
- * Acknowledgements come and frames go all the time: that moves no deadline. When it has come, this
- * says what it really is. A question that was asked, and not answered, has one of its own.
+ * Acknowledgements and frames move no deadline. When it has come, this computes the real one. An
+ * unanswered question has its own.
  */
 static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_t interval_ns)
 {
@@ -125,10 +123,7 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
     liveness->probe_deadline_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
 }
 
-/**
- * Another life of the connection begins, or none does: nothing is owed, no probe is under way, no
- * memory is taken.
- */
+/** A life begins or ends: nothing is owed, no probe is under way, no memory is taken. */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
 /** A peer that owes nothing is asked now (`due`), or it was, and owes that answer. */
@@ -153,9 +148,9 @@ enum rawe_liveness_verdict {
 };
 
 /**
- * A question is due. Time in which we ourselves did not run is not the peer's silence, nor is time
- * in which the owner was outside MPI (`deferring`), when the peer's host cannot be asked; no peer is
- * given up then. `*silent_ns` is how long the peer has been silent.
+ * A question is due. Time in which we did not run is not the peer's silence, nor is time in which
+ * the owner was outside MPI (`deferring`) and could not ask the peer's host; no peer is given up
+ * then.
  */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,
@@ -163,10 +158,7 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 bool deferring, uint64_t now_ns,
                                                 uint64_t *silent_ns);
 
-/**
- * From now on the peer is asked by another route, at once: the questions restart, its silence does
- * not; but time in which we did not run is not counted, as above.
- */
+/** The peer is asked by another route from now on: questions restart, its silence does not. */
 void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                            const struct rawe_liveness_limits *limits, bool deferring,
                            uint64_t now_ns);
@@ -175,10 +167,9 @@ void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt
 #define RAWE_LIVENESS_STALL_SENDINGS 4u
 
 /**
- * A question is due: how long has the oldest frame in flight (sequence number `una`, sent
- * `sendings` times; 0: nothing is in flight) not arrived although probes are answered? 0: it is not
- * stalled. Time in which we did not run, or the owner was outside MPI (`deferring`), does not
- * count.
+ * How long has the oldest frame in flight (number `una`, sent `sendings` times; 0: none is) not
+ * arrived although probes are answered? 0: not stalled. Time in which we did not run, or the owner
+ * was outside MPI, does not count.
  */
 uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                                   const struct rawe_liveness_limits *limits, uint32_t una,
@@ -194,15 +185,15 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /**
- * The question has been asked, or could not be: plan the next one. Returns true when enough of them
- * have no answer for the peer's life to be in doubt.
+ * The question was asked, or could not be: plan the next. True: enough are unanswered to doubt that
+ * the peer lives.
  */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                          const struct rawe_liveness_limits *limits, uint64_t now_ns);
 
 /**
- * The probe with this number, untrusted, has been answered: when it was sent, or 0 when it is not
- * remembered. It is not from now on, nor are those before it.
+ * The probe with this (untrusted) number was answered: when it was sent, or 0. It and those before
+ * it are forgotten.
  */
 uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
 

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes: the ways from a process to another one, each from one of our interfaces to one of the
- * peer's. A connection belongs to one of them, its preferred, and uses another one while that is
- * down (rawe_conn_path.h). The routes to one process form a ring.
+ * Routes: the ways to another process, each from one of our interfaces to one of its. A connection
+ * prefers one, and uses another while that is down (rawe_conn_path.h). The routes to a process form
+ * a ring.
  */
 #ifndef RAWE_ROUTE_H
 #define RAWE_ROUTE_H
@@ -32,8 +32,7 @@ struct rawe_route {
 void rawe_route_init(struct rawe_route *route);
 
 /**
- * Add a lone route to the ring of `other`, in front of that one. Readers of the ring need not be
- * excluded, other writers have to be.
+ * Add a lone route to the ring in front of `other`. Excludes no readers; writers must be excluded.
  */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
@@ -75,7 +74,7 @@ static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t 
 /** When any connection to the process last probed it; 0: never. */
 uint64_t rawe_route_asked_ns(const struct rawe_route *preferred);
 
-/** The route to use where this one is preferred: itself, or another that is up; NULL: all are down. */
+/** The preferred route, or another that is up; NULL: all are down. */
 struct rawe_route *rawe_route_best(struct rawe_route *preferred);
 
 #endif
