@@ -60,10 +60,7 @@
 #define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
 
-/*
- * Open MPI's free lists order their users by fences, of which the thread sanitizer knows nothing:
- * it is notified.
- */
+/* The thread sanitizer does not see the fences of Open MPI's free lists: it is told. */
 #ifdef __SANITIZE_THREAD__
 #define NOTIFY_SANITIZER(call) (call)
 #else

@@ -215,9 +215,7 @@ static void open_modules(void)
         MCA_BTL_RAWE_HELP_IF_ASKED(no_usable_interface, NULL == text ? "unknown" : text);
     }
     free(text);
-    /*
-     * Ranks of this host alone need no interface but lo; without one, rawe is of no use to others.
-     */
+    /* Ranks of this host alone need only lo; without an interface, others have no use for rawe. */
     if (0 != mca_btl_rawe_state.module_count || loopback_chosen) {
         for (unsigned i = 0; i < count && mca_btl_rawe_params.loopback; ++i) {
             if (interfaces[i].loopback && interfaces[i].up) {
@@ -327,10 +325,7 @@ static int component_progress(void)
                 received += count;
             }
         }
-        /*
-         * Without connections (lo, mostly) only calls may come, which can wait a little; unless
-         * others' use its link meanwhile.
-         */
+        /* Without connections (lo, mostly), and migrated ones, only calls come: they can wait. */
         if (0 != module->engine.connections || 0 != state->connections.migrated || poll_clock) {
             unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
             if (0 != count) {

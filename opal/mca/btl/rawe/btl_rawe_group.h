@@ -13,16 +13,10 @@
 /** Enter the sockets of all modules. Without a group each of them receives by itself. */
 void mca_btl_rawe_group_open(void);
 
-/**
- * Enter the link of a module that was opened later, and its bulk, if they are not entered. Its
- * endpoints_lock is held.
- */
+/** Enter link and bulk of a module that was opened later. Its endpoints_lock is held. */
 void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 
-/**
- * Open the links again that a broken group, or an interface that went away, has left behind. Lock
- * held, not from a callback.
- */
+/** Reopen links after a broken group or a lost interface. Lock held, not from a callback. */
 void mca_btl_rawe_group_repair(void);
 
 /**

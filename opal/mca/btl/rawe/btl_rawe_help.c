@@ -8,10 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/**
- * By topic, and whether that ended the job. Atomic, because any of MPI's threads may be the one
- * that tells.
- */
+/** By topic, and whether it ended the job. Atomic: any of MPI's threads may report. */
 static atomic_bool shown[MCA_BTL_RAWE_HELP_TOPICS][2];
 
 static bool asked_for; /**< see mca_btl_rawe_help_begin */

@@ -12,10 +12,7 @@
 /** Functions and limits that each module begins with. The user's parameters change the limits. */
 extern mca_btl_base_module_t mca_btl_rawe_module_template;
 
-/**
- * A module for an interface, with an address but without sockets. NULL, after a message, when that
- * fails.
- */
+/** A module with an address but without sockets. NULL, after a message, when that fails. */
 mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface);
 
 /** Open its responder alone. Returns false when that fails: see btl_rawe_module.h. */

@@ -424,9 +424,7 @@ void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
     pthread_mutex_unlock(&watched_lock);
 }
 
-/*
- * btl_dump: endpoints and connections as lines, for a debugger.
- */
+/* ---- btl_dump: endpoints and connections as lines, for a debugger ---- */
 
 static const char *const lane_names[RAWE_LANES] = {
     [RAWE_LANE_EXPRESS] = "express",

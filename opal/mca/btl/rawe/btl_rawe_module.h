@@ -67,9 +67,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_responder *responder;
     struct rawe_engine engine;
     struct rawe_inflow_host *inflow; /**< shared with the ranks of this host; NULL: with none */
-    /**
-     * Open what is not open yet. Returns false when that fails: see mca_btl_rawe_failures_report.
-     */
+    /** Open what is not open yet. False: it failed, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
     uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */
     uint64_t idle_ns;       /**< peers that owe nothing are asked this often; 0: never */

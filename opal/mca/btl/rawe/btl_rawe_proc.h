@@ -40,10 +40,7 @@ int mca_btl_rawe_proc_publish(void);
  */
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out);
 
-/**
- * The same of any process, without waiting and without a message: a caller that is not known yet
- * repeats its CONNECT.
- */
+/** The same without waiting, nor a message: an unknown caller repeats its CONNECT. */
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
 
 /**

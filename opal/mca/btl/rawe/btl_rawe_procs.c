@@ -208,10 +208,7 @@ static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct cand
     return silent && MCA_BTL_RAWE_SILENT_HOST_NS < most_ns ? MCA_BTL_RAWE_SILENT_HOST_NS : most_ns;
 }
 
-/**
- * Note which hosts have answered. If only another module reached the process, the search was cut
- * short and shows nothing.
- */
+/** Note which hosts answered. If only another module reached one, the search was cut short. */
 static void note_silence(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                          const struct rawe_path *paths, unsigned listed)
 {
@@ -264,10 +261,7 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
-/**
- * Find out which processes a module reaches, as btl_add_procs; with `shared_too`, also those that a
- * BTL for shared memory takes.
- */
+/** As btl_add_procs; with `shared_too`, also processes that a BTL for shared memory takes. */
 static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
                     bool shared_too)

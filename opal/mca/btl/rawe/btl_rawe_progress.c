@@ -17,10 +17,7 @@
 /** Timers that are this late expire although there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
-/**
- * A callback that made progress has deferred messages: they came before the one that is received
- * next.
- */
+/** Messages that a callback deferred when it made progress came before the next one. */
 static void deliver_earlier(struct rawe_engine *engine)
 {
     if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral.active) {

@@ -105,9 +105,7 @@ static void rma_endpoint_free(struct rma_endpoint *endpoint)
     free(endpoint);
 }
 
-/**
- * Windows that were not freed leave accesses behind: their endpoints stay as long as the engines.
- */
+/** Windows that were not freed leave accesses: their endpoints stay with the engines. */
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {

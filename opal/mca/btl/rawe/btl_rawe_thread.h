@@ -19,9 +19,7 @@ bool mca_btl_rawe_thread_enabled(void);
 /** rawe_responder's second duty; context is the module. */
 int mca_btl_rawe_thread_service(void *context, bool asked);
 
-/**
- * Something of the module is under way: have the progress thread serve it in mode `how`. Lock held.
- */
+/** Something is under way: have the thread serve the module in mode `how`. Lock held. */
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how);
 
 /** Frames are under way: have the progress thread serve them. Lock held. */

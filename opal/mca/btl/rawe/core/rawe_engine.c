@@ -391,10 +391,7 @@ static inline bool is_ours(struct rawe_engine *engine, const struct rawe_header 
     return true;
 }
 
-/**
- * Frames are checked if they carry a checksum, and must carry one if ours do: the flag that says so
- * may be what was garbled.
- */
+/** Demand a checksum if ours have one: the flag that says so may be what was garbled. */
 static inline bool checksum_right(const struct rawe_engine *engine,
                                   const struct rawe_header *header, const uint8_t *frame,
                                   size_t len_bytes)

@@ -9,10 +9,7 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/**
- * A gap in time beyond which the wheel jumps (4 ms: the process computed): as many ticks as there
- * are slots to look into.
- */
+/** The wheel jumps over longer gaps (4 ms: the process computed): as many ticks as slots. */
 #define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 

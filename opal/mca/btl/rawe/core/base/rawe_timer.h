@@ -45,9 +45,7 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
     return timer->link != NULL;
 }
 
-/**
- * Arm for `deadline_ns`, or move to it when armed already. Expires at or after it, never before.
- */
+/** Arm for `deadline_ns`, or move to it. Expires at or after it, never before. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
 /**

@@ -123,10 +123,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_DUPLICATE 0x20u
 /** On PONG: the process makes progress, so that its engine sees what comes. */
 #define RAWE_FLAG_SERVICED 0x40u
-/**
- * On ACK, PROBE, CONNECT, CLOSE: the process finalizes. It takes no data any more, and nothing is
- * lost when its connections end.
- */
+/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes, takes no data, and misses none. */
 #define RAWE_FLAG_FINALIZING 0x40u
 #define RAWE_FLAGS_KNOWN 0x7Fu
 
@@ -395,10 +392,7 @@ struct rawe_batch {
     bool last; /**< decode only: the last frame of the batch is among them */
 };
 
-/**
- * Write the header of a packet. The batch is given as a whole, and the packet begins `at_bytes`
- * into its data.
- */
+/** Write the header of a packet that begins `at_bytes` into the data of a whole batch. */
 void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_batch *batch);
 
 /**

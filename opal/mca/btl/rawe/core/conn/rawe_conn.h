@@ -24,9 +24,7 @@ struct rawe_conn_config {
 /** A new connection, IDLE; nothing is sent. NULL without memory. */
 struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config);
 
-/**
- * A connection just opened prefers this route, which outlives it, and uses it unless it is down.
- */
+/** A new connection prefers this route, which outlives it, and uses it unless it is down. */
 void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
 
 /**

@@ -34,10 +34,7 @@
 /** Fewer frames would not show whether packets of several frames pass, more would tell no more. */
 #define VALIDATION_FRAMES 2u
 
-/**
- * The first frames of a connection go as they are, before validation: a short message or two would wait
- * a round trip for no gain.
- */
+/** The first frames precede validation: a short message or two would wait for no gain. */
 #define UNVALIDATED_FRAMES 8u
 
 /**
@@ -276,10 +273,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
     return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
 }
 
-/**
- * A peer that has no memory refuses frames that come singly while the path loses batches: lost that
- * often, it was the path.
- */
+/** Lost more often than that, a batch was not refused for lack of memory: it is the path. */
 #define REFUSALS_MOST 8u
 
 /**
@@ -301,10 +295,7 @@ static uint64_t first_segments(uint32_t count)
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
 {
-    /*
-     * What was lost twice goes alone: batches longer than the validated one may be too long for
-     * some buffer on the path, always.
-     */
+    /* Lost twice, it goes in single frames: it may be too long for a buffer on the path. */
     bool refused = rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST;
     bool alone =
         conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 && !refused;

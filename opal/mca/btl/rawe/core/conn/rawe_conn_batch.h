@@ -61,14 +61,9 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns);
 
-/*
- * Frames that the path does not carry whole any more.
- */
+/* ---- frames that the path no longer carries whole ---- */
 
-/**
- * Must a frame of the window go in another form than it was made for, as the path carries less
- * since, or no batches?
- */
+/** Must the frame go in another form, as the path carries less since, or no batches? */
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
@@ -84,9 +79,7 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
 
-/*
- * Bundles: queued messages that are short travel as one.
- */
+/* ---- bundles: short queued messages travel as one ---- */
 
 /** Buffers for bundles; all given back when the connections' sends are complete. */
 void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);

@@ -426,9 +426,7 @@ struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
     return conn;
 }
 
-/*
- * Frames enter the send window, and ask for acknowledgements in time.
- */
+/* ---- frames enter the send window, and ask for acknowledgements in time ---- */
 
 /** A small window is no reason to have each frame acknowledged by a frame of its own. */
 #define REQUEST_LEAST_FRAMES 2u
@@ -464,9 +462,7 @@ void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *f
     rawe_sendwin_enter(&conn->sendwin, frame);
 }
 
-/*
- * Completing sends; and how one life of a connection ends and the next begins.
- */
+/* ---- completing sends ---- */
 
 /**
  * Replies are the engine's own: they are not reported, and their memory is needed while the owner is

@@ -37,10 +37,7 @@ static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** The link has refused a data frame. Other connections need not try it before the next flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/**
- * Make sure that the timer expires by the earliest deadline. After setting a single one, arming by
- * that is enough.
- */
+/** Have the timer expire by the earliest deadline. For a single new one, arming by it is enough. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
@@ -111,9 +108,7 @@ size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksu
 /** Seal such a frame and transmit it through `via`'s port. False: link is full. */
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
                                bool checksum);
-/**
- * Send a control frame outside the window to the peer's connection `peer_id`. False: link is full.
- */
+/** Send a control frame to the peer's connection `peer_id`. False: link is full. */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
 /** The same to the connection that the peer has named. */
@@ -128,15 +123,11 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
-/**
- * Something waits, nothing is in flight, and there is no credit: ask for it, unless we just did.
- */
+/** Something waits, nothing is in flight, no credit: ask for it, unless we just did. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** The slow path of the next function. */
 void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns);
-/**
- * The peer has told its credit; `answers`: a question. `progress`: it acknowledges something new.
- */
+/** The peer tells its credit; `answers`: asked. `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
                                          bool progress, uint64_t now_ns)
 {
@@ -159,9 +150,7 @@ void rawe_conn_credit_reset(struct rawe_conn *conn);
 /** The timer has expired: is the question that was planned due, and is there one? */
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
-/*
- * A connection's use of its send window: how much may go, what enters, what has gone.
- */
+/* ---- use of the send window: how much may go, what enters, what has gone ---- */
 
 /** Frames that may be in flight: what the network bears, and what the peer takes. */
 static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
@@ -176,9 +165,7 @@ static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
     uint32_t in_flight = conn->sendwin.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
-/**
- * Was the frame sent before the peer last said that it had no room? Then it may have been refused.
- */
+/** Was it sent before the peer last said that it had no room? Then it may be refused. */
 static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
                                          const struct rawe_txframe *frame)
 {
@@ -208,16 +195,12 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
     rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
 
-/*
- * Completing sends; one life of a connection ends, the next begins.
- */
+/* ---- completing sends ---- */
 
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
-/**
- * Free a frame that has left the window. Appends the sends that it completes; returns the new tail.
- */
+/** Free a frame that left the window. Appends the sends that it completes; returns the tail. */
 struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
                                      struct rawe_send **tail);
 /**
@@ -225,10 +208,7 @@ struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe
  * rawe_conn_complete once the connection is in its new state.
  */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
-/**
- * Release the frames wholly before `acknowledgement`, which is in the window or one behind. Returns
- * the sends that they complete.
- */
+/** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
 
 #endif

@@ -52,10 +52,7 @@ enum rawe_needs {
 
 /** To be called before rawe_conn_finalized where it is not RAWE_NEEDS_ALL. */
 void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs);
-/**
- * The same because the peer has ended the connection; `data_lost`: it has not acknowledged
- * everything.
- */
+/** The same because the peer ended it; `data_lost`: it has not acknowledged everything. */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
 /** Has the peer ended the connection with data missing while the owner was away? Says so once. */

@@ -18,10 +18,7 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
 void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred);
 /** From now on frames are addressed to the far end of this route. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
-/**
- * The peer has asked for something by this route: answers go there. They might not arrive by one
- * that only this end believes in.
- */
+/** The peer has asked by this route, so answers go there: others may not reach it. */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
 /**
  * The path carries only `payload_max_bytes` (RAWE_PAYLOAD_LEAST_BYTES at least, and

@@ -479,9 +479,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     }
 }
 
-/*
- * Frames of the connection, by type.
- */
+/* ---- frames of the connection, by type ---- */
 
 /**
  * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing

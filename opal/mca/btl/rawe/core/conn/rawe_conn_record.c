@@ -300,10 +300,7 @@ static struct rawe_send *split(struct rawe_send *send)
     return &part->send;
 }
 
-/**
- * Send a reply of `len_bytes` at `data`: memory of a handle that stays, or a word that does not
- * (`handle_index` UINT32_MAX).
- */
+/** Reply with memory of a handle, or with a word on the stack (`handle_index` UINT32_MAX). */
 static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)

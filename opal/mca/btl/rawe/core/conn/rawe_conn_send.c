@@ -77,10 +77,7 @@ static inline void add_message(struct rawe_txframe *frame, uint8_t tag, const vo
     add(frame, &fragment, first, first_bytes, second, second_bytes);
 }
 
-/**
- * Add a send. A PUT, which must be in no list, is linked to the frame: it is complete when the frame
- * leaves the window.
- */
+/** Add a send. A PUT, in no list, is linked to the frame, and complete when that leaves. */
 static void add_send(struct rawe_txframe *frame, struct rawe_send *send)
 {
     const struct rawe_bytes *pieces = send->pieces;
@@ -338,9 +335,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     return frame;
 }
 
-/*
- * From the window to the link.
- */
+/* ---- from the window to the link ---- */
 
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u
@@ -487,10 +482,7 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/**
- * Transmit until nothing more may go. Returns the sends that are complete because all their bytes
- * were copied into frames.
- */
+/** Transmit until nothing more may go. Returns the sends that are complete, as copied. */
 static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -543,10 +535,7 @@ void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
     output(conn, true, now_ns);
 }
 
-/**
- * Transmit the newest frame of the window, before which none waits; or leave it to the next flush.
- * False: it waits for that.
- */
+/** Transmit the newest frame; none waits before it. False: it waits for the next flush. */
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->via;
@@ -602,9 +591,7 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/*
- * What callers use.
- */
+/* ---- what callers use ---- */
 
 /** Reconnect if need be. False when the connection cannot send data now. */
 static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)

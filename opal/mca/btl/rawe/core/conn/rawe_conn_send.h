@@ -44,10 +44,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
 /** Send from the caller's memory; `done` is called in the end, whatever happens. */
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
-/**
- * The first half: queue the send, transmit nothing. False: the connection has failed, and `done`
- * was called.
- */
+/** The first half: queue the send. False: the connection has failed, `done` was called. */
 bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
 /** The second half: transmit what may go; connect if need be. */

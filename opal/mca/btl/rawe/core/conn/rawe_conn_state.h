@@ -72,10 +72,7 @@ struct rawe_callbacks {
      * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
-    /**
-     * Silent or stalled for peer_timeout: the connection has failed. Its sends fail after this
-     * call.
-     */
+    /** Silent or stalled for peer_timeout: it has failed. Its sends fail after this call. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
      * The peer ended the connection without acknowledging everything: data may be missing there,
@@ -123,10 +120,7 @@ struct rawe_engine_config {
     struct rawe_conn_table *table;
     uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
-    /**
-     * The current time. A copied message is timed when its frame is already on its way: reading the
-     * clock adds no latency.
-     */
+    /** The current time. Read for a copied message when its frame is on its way already. */
     uint64_t (*clock_ns)(void *context);
     void *clock_context;     /**< of clock_ns */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
@@ -224,9 +218,7 @@ struct rawe_conn_finalize {
     uint64_t stuck_ns;       /**< ... and nothing has been acknowledged */
 };
 
-/**
- * A connection. A comment above each part names the module that writes it; test/lint checks that.
- */
+/** A connection. A comment above each part names the module that writes it (test/lint). */
 struct rawe_conn {
     /* rawe_conn.c: what never changes */
     struct rawe_engine *engine;
@@ -329,9 +321,7 @@ static inline bool rawe_conn_idle(const struct rawe_conn *conn)
     return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
 }
 
-/**
- * May a message complete before it is transmitted? Only where it leaves without the owner's help.
- */
+/** May a message complete before it is sent? Only where it leaves without the owner. */
 static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 {
     return conn->engine->config.coalesce_from_frames != 0;

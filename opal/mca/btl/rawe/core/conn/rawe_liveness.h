@@ -104,10 +104,7 @@ static inline void rawe_liveness_progress(struct rawe_liveness *liveness, bool m
     liveness->waits_since_ns = more ? now_ns : 0;
 }
 
-/**
- * Acknowledgements and frames move no deadline. When it has come, this computes the real one. An
- * unanswered question has its own.
- */
+/** The deadline has come, which frames did not move: compute the real one, if unasked. */
 static inline void rawe_liveness_correct(struct rawe_liveness *liveness, uint64_t interval_ns)
 {
     if (liveness->probes_unanswered == 0) {
@@ -184,17 +181,11 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 /** The next probe has left. Without memory for it, its answer will not be understood. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
-/**
- * The question was asked, or could not be: plan the next. True: enough are unanswered to doubt that
- * the peer lives.
- */
+/** Asked, or tried to: plan the next question. True: so many are unanswered that we doubt. */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                          const struct rawe_liveness_limits *limits, uint64_t now_ns);
 
-/**
- * The probe with this (untrusted) number was answered: when it was sent, or 0. It and those before
- * it are forgotten.
- */
+/** When the answered probe (number untrusted) was sent, or 0; forgets it and earlier ones. */
 uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
 
 #endif

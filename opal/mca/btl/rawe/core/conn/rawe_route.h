@@ -31,9 +31,7 @@ struct rawe_route {
 /** A ring of its own. The other fields are the caller's to set. */
 void rawe_route_init(struct rawe_route *route);
 
-/**
- * Add a lone route to the ring in front of `other`. Excludes no readers; writers must be excluded.
- */
+/** Add a lone route to the ring before `other`. Readers may be there, writers not. */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
 /** Take a route out of its ring: it is alone then. The ring is not read at the same time. */

@@ -216,9 +216,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
     return RAWE_SLICE_WHOLE;
 }
 
-/*
- * Deferral.
- */
+/* ---- deferral ---- */
 
 /** A message shorter than this part of a reassembly buffer is copied, and its buffer used again. */
 #define COPIED_PART 2u

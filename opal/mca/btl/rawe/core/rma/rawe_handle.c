@@ -107,9 +107,7 @@ enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uin
     return (table->entries[index].access & access) == 0 ? RAWE_REFUSAL_ACCESS : RAWE_REFUSAL_BOUNDS;
 }
 
-/*
- * Atomic operations on registered memory: see rawe_handle.h.
- */
+/* ---- atomic operations on registered memory ---- */
 
 /* clang-format off */
 #define APPLY(type)                                                                              \

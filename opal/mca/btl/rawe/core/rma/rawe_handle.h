@@ -39,10 +39,7 @@ struct rawe_handle_table {
 void rawe_handle_table_init(struct rawe_handle_table *table, uint64_t seed);
 void rawe_handle_table_free(struct rawe_handle_table *table);
 
-/**
- * Let peers have `access`, bits of RAWE_ACCESS_*, to `len_bytes` at `base`. False when there is no
- * memory for the table.
- */
+/** Give peers `access` (RAWE_ACCESS_*) to `len_bytes` at `base`. False without memory. */
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access);
 
@@ -65,10 +62,7 @@ enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uin
  * to the program, to other threads, and to other processes that share the memory.
  */
 
-/**
- * Execute what a request says on a word of request->word_bytes. `before` gets its old value. On
- * refusal nothing has been done.
- */
+/** Execute a request on a word; `before` gets its old value. Refused: nothing was done. */
 enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);
 
 /** The same on the word at `offset` of a handle. */

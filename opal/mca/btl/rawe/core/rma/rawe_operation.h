@@ -15,16 +15,10 @@
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
-/**
- * Operations of an engine under way at most. Each may occupy memory of a peer until its reply has
- * been sent.
- */
+/** Operations under way at most. Each may take a peer's memory until its reply is sent. */
 #define RAWE_OPERATIONS_MAX 1024u
 
-/**
- * A reply with as many bytes always takes the connection of the request; a longer one may take the
- * bulk lane. It fits any frame.
- */
+/** Longer replies may take the bulk lane, others the request's connection. Fits any frame. */
 #define RAWE_OPERATION_SHORT_BYTES 64u
 
 struct rawe_operation;

@@ -10,10 +10,6 @@
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 
-/*
- * Spreading: see rawe_balance.h.
- */
-
 /** Would the route, with its backlog alone, take as long as `bytes` at `rate` do, or longer? */
 static bool is_behind(const struct rawe_balance_route *route, uint64_t bytes, uint64_t rate)
 {

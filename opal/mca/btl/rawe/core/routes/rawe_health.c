@@ -7,10 +7,7 @@
 
 #define MS 1000000ull
 
-/**
- * A responder that answers by another route has had that long for this one, too: it is one thread
- * for all interfaces of a process.
- */
+/** How long to wait once another route has answered: a responder serves all interfaces. */
 #define PATIENCE_NS (40 * MS)
 
 /** Answers in a row after which a route is used again: a plug that is being moved bounces. */

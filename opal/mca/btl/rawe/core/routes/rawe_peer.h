@@ -103,10 +103,7 @@ enum rawe_peer_result {
 void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
                     const struct rawe_peer_config *config);
 
-/**
- * Close the peer's connections; what is left completes with RAWE_STATUS_FAILED. Others' that use its
- * route move.
- */
+/** Close its connections; what is left fails. Others' that use its route move. */
 void rawe_peer_close(struct rawe_peer *peer);
 
 /** Open or wake the connection of a lane; NULL without memory. Use rawe_peer_conn. */

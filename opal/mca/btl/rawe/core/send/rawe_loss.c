@@ -52,10 +52,7 @@ uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_
  */
 #define STEPS_MAX 20u
 
-/**
- * The steps together are no wider: a peer that was stopped leaves round trips of minutes, and a loss
- * must not wait for them.
- */
+/** All steps together: a stopped peer leaves round trips of minutes; losses cannot wait. */
 #define STEPS_MOST_NS 10000000ull
 
 void rawe_reorder_init(struct rawe_reorder *reorder)

@@ -55,10 +55,7 @@ struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
 /** A send of the queue, to which no frame refers, has other pieces now, none of it in frames. */
 void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/**
- * Note that the next `bytes` of the first send are in a frame. Returns true when that was the rest
- * of it: it is off the queue then.
- */
+/** The next `bytes` of the first send are in a frame. True: it is complete, and off the queue. */
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
 
 /**

@@ -212,10 +212,7 @@ static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                     : rawe_txframe_all(frame);
 }
 
-/**
- * What follows from segments that have arrived, sent at `sent_ns` or later, for the search for
- * losses.
- */
+/** What arrived segments, sent at `sent_ns` or later, mean for the search for losses. */
 static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
                          uint64_t segments, bool again, uint64_t sent_ns,
                          const struct rawe_ack *ack)
@@ -231,10 +228,7 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
     return again ? 0 : rtt_ns;
 }
 
-/**
- * Note segments, in flight or to be sent until now, as arrived. Returns the round trip of those
- * that were sent once, or 0.
- */
+/** Note segments as arrived. Returns the round trip of those that were sent once, or 0. */
 static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t segments,
                        struct rawe_ack *ack)
 {

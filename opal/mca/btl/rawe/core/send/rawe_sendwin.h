@@ -388,10 +388,7 @@ typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *fram
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 
-/**
- * The data of a send has been copied: `copy` holds its pieces one behind the other, and is what will
- * be sent from now on.
- */
+/** The pieces of a send were copied to `copy`, one behind the other: send from there. */
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
 
 /** The data of a reply is gone: the frames that refer to it are sent again as refusals. */

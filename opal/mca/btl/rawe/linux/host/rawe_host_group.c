@@ -247,10 +247,7 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
     }
 }
 
-/**
- * Join what is complete, or, when it has been `quiet`, as complete as it gets. Returns the
- * milliseconds until more may join.
- */
+/** Join complete groups; if `quiet`, incomplete ones. Returns when more may join, in ms. */
 static int form_groups(struct leader *leader, bool quiet)
 {
     int rest_ms = -1;

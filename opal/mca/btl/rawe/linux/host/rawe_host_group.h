@@ -51,10 +51,7 @@ int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
                          struct rawe_port_error *error);
 
-/**
- * Have a port of this process join a group, some time. It stays the caller's. When there is no room
- * it stays outside.
- */
+/** Have a port join a group, some time, if there is room. It stays the caller's. */
 void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
 /** Is this port in a group? */

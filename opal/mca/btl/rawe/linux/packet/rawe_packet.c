@@ -21,10 +21,7 @@
 #include "../sys/rawe_interface.h"
 #include "rawe_helper.h"
 
-/**
- * Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. Of
- * bulk: rawe_txqueue.h.
- */
+/** Send buffer of a long queue on a slow port. Of bulk: rawe_txqueue.h. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
 /** Receive buffer asked for by bulk. */

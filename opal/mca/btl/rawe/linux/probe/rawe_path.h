@@ -100,10 +100,7 @@ void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *p
                             unsigned count, unsigned paced_pings, uint64_t now_ns,
                             uint64_t timeout_ns);
 
-/**
- * Begin a pass, after answers have been given in or `wake_ns` has come. False: the search is over,
- * the results are final.
- */
+/** Begin a pass, after answers or at `wake_ns`. False: over, the results are final. */
 bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns);
 
 /** The next PING of the pass. False: none until the next pass; `wake_ns` says when that is due. */

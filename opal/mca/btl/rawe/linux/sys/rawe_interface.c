@@ -151,9 +151,7 @@ static int add(struct list *list, const struct nlmsghdr *message)
     return 0;
 }
 
-/**
- * Read the answers to one dump. Returns 1 when complete, 0 when it must be repeated, -1 and errno.
- */
+/** Read the answers to a dump. Returns 1: complete, 0: to be repeated, -1 and errno. */
 static int read_dump(int fd, struct list *list, char *answer)
 {
     bool changed = false;

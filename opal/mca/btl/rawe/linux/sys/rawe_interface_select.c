@@ -44,9 +44,7 @@ static const struct {
     {"ip6erspan", "it is a tunnel over other interfaces"},
 };
 
-/**
- * Kinds that lead to containers of this host when it has physical ports, and out of one when not.
- */
+/** With physical ports these lead to containers of the host, without out of one. */
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
 static const char *reason_to_exclude(const struct rawe_interface *interface, bool host_has_physical)
