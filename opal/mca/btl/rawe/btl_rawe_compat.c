@@ -240,10 +240,7 @@ const char *mca_btl_rawe_compat_my_hostname(void)
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;
 }
 
-/*
- * The running Open MPI has an "ident string": the plain version, unless the packager put other
- * words around it. Take the first "number.number" in it.
- */
+/* The first "number.number" in Open MPI's ident string, which a packager may have changed. */
 static bool version_parse(const char *text, unsigned *major, unsigned *minor)
 {
     for (text += strcspn(text, "0123456789"); '\0' != *text; text += strcspn(text, "0123456789")) {

@@ -82,10 +82,7 @@ static inline void mca_btl_rawe_compat_give(opal_free_list_t *list, opal_free_li
     opal_free_list_return(list, item);
 }
 
-/**
- * Must the convertor pack what it describes, because it is scattered, or in an accelerator's
- * memory, which the processor and the kernel may not read?
- */
+/** Must the convertor pack: is the data scattered, or in an accelerator's memory? */
 static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convertor)
 {
 #if OPAL_MAJOR_VERSION >= 5
@@ -141,10 +138,7 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
     return true;
 }
 
-/**
- * Keep the component in memory when Open MPI closes it: PMIx may call it still, and where Open MPI
- * is initialized again, its static variables are as they were.
- */
+/** Keep the component loaded when Open MPI closes it: PMIx may still call it. */
 void mca_btl_rawe_compat_stay_loaded(void);
 
 /**
@@ -267,10 +261,7 @@ void mca_btl_rawe_compat_departures_end(void);
 /** Write a line for users who set btl_base_verbose; as printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
-/**
- * Write a message to the user, between the lines that Open MPI uses. With a topic, mpirun merges
- * what all processes say of it, as far as it can.
- */
+/** Show a message to the user. With a topic, mpirun merges those of all processes. */
 void mca_btl_rawe_compat_show(const char *topic, const char *message);
 
 #endif

@@ -86,10 +86,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/**
- * Remove an endpoint from its module and its process. Those that sent ordered fragments through it
- * now send them directly. routes_lock held.
- */
+/** Unlink it; those that sent ordered fragments through it now send them. routes_lock held. */
 static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);

@@ -32,10 +32,7 @@ typedef struct mca_btl_base_endpoint_t {
     uint64_t watched_ns;                /**< when the responder was asked last */
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when the last one ended; 0: never */
-    /**
-     * The endpoint of the same process, of any module, that carries fragments whose order matters:
-     * the PML spreads a long message over all of them.
-     */
+    /** Carries fragments of long messages in order, for all endpoints of the process. */
     struct mca_btl_base_endpoint_t *in_order;
     const char *lost_text;                     /**< why, for the error callback */
     struct mca_btl_base_endpoint_t *next_lost; /**< list of those to be reported */
@@ -49,10 +46,7 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 
 /** Write "rank 3", or "rank 3 of job 7" for another job's process, to `out`. */
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
-/**
- * The endpoint for the process's interface with this MAC address or, where that is NULL, with this
- * port and key. NULL: there is none.
- */
+/** The endpoint for this MAC address or, where that is NULL, this port and key; or NULL. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, const uint8_t *mac,
                                                     uint16_t port, uint32_t key);

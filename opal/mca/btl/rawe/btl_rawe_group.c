@@ -80,10 +80,7 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
             is_behind(module, module->group_port, which));
 }
 
-/**
- * The service thread opens the responder, which is its own, and the links if the program is outside
- * MPI; otherwise progress does. Returns false when something is left behind.
- */
+/** Reopen the responder here; links only outside MPI, else progress does. False: some are left. */
 static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
     struct rawe_port *responder = rawe_responder_port(module->responder);

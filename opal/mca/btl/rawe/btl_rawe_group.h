@@ -19,10 +19,7 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 /** Reopen links after a broken group or a lost interface. Lock held, not from a callback. */
 void mca_btl_rawe_group_repair(void);
 
-/**
- * Open the sockets of a module again that are not bound to its interface's index, as the interface
- * went away and came back. Service thread. Returns false if that failed for some.
- */
+/** Reopen sockets not bound to the interface's new index. Service thread. False: some failed. */
 bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module);
 
 /** Leave, once all ranks of this host no longer need frames, or after a second. */

@@ -44,10 +44,7 @@ static bool progress(void)
     return 0 != received;
 }
 
-/**
- * Tell the user that a peer may miss data. A fault-tolerant program needs no message: a peer that
- * lives finds us silent, and gets errors.
- */
+/** A peer may miss data. In a fault-tolerant job it finds us silent, and gets errors. */
 static void report(const mca_btl_base_endpoint_t *endpoint)
 {
     char peer[48], mac[18];

@@ -59,10 +59,7 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component);
 /** The congestion control chosen; NULL: there is none of that name. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);
 
-/**
- * Check what was read: each value in its range, include and exclude not both. Returns OPAL_SUCCESS,
- * or OPAL_ERR_BAD_PARAM after one message about the first offender.
- */
+/** Check all values. OPAL_ERR_BAD_PARAM: the user was told of the first wrong one. */
 int mca_btl_rawe_params_check(void);
 
 #endif

@@ -76,10 +76,7 @@ struct record {
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
-/**
- * The runtime may take this long to answer where another BTL would take the process. PRRTE's
- * daemons (5.0) would never answer for a process that has published nothing.
- */
+/** Time to answer where another BTL is there: PRRTE waits forever for what is not published. */
 #define ANSWER_MS 2000u
 
 /** `lock` guards all of it; nothing is called while it is held. */

@@ -43,19 +43,13 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
 /** The same without waiting, nor a message: an unknown caller repeats its CONNECT. */
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
 
-/**
- * What any process has published of its capabilities, and its host; 0: nothing, or it is
- * incompatible. Waits as mca_btl_rawe_proc_wait does, without a message.
- */
+/** The capabilities of any process, and its host; 0: none, or incompatible. Waits silently. */
 unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host);
 
 /** A module has tried to reach the process. Returns true when all have. */
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index);
 
-/**
- * The head of the list of a process's endpoints, for btl_rawe_endpoint.c, which guards it; `make`
- * the record if need be. NULL: there is none, or no memory for it.
- */
+/** Head of a process's endpoints, guarded by btl_rawe_endpoint.c; NULL: no record, or memory. */
 struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t name, bool make);
 
 /** Does the process run in our network namespace, where frames to it go over lo? */

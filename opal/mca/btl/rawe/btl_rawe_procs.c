@@ -158,10 +158,7 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
  */
 #define DEPRIORITIZE_FAILURES 4u
 
-/**
- * Append the module's paths to a process; then, unless the process is known to be there, the paths
- * of other modules, as indirect checks.
- */
+/** Append the module's paths; if the process is not known yet, others' as indirect checks. */
 static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                            size_t proc_index, const struct mca_btl_rawe_published *published,
                            struct candidate *candidates, struct rawe_path *paths,
@@ -382,10 +379,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
                            struct mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_rawe_async_end();
-    /*
-     * Connections stay until finalize: a peer may still wait for an acknowledgement, and does not
-     * know yet that we are about to leave.
-     */
+    /* Connections stay until finalize: a peer may still wait for an acknowledgement. */
     for (size_t i = 0; i < count; ++i) {
         if (NULL != endpoints[i]) {
             endpoints[i]->in_use = false;

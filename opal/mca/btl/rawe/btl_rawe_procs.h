@@ -17,10 +17,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
                            struct mca_btl_base_endpoint_t **endpoints);
 /** Is the process on this host, and has it published that it can be reached through lo? */
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
-/**
- * The endpoint for such a process, which is reached through lo if need be, even if a BTL for shared
- * memory takes its messages. NULL, after a message to the user, if that fails.
- */
+/** Its endpoint through lo, even beside shared memory; NULL, after a message: it failed. */
 struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc);
 /** rawe_callbacks.accept: a process, maybe one not introduced yet, asks for a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,

@@ -72,10 +72,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
         engine->now_ns = mca_btl_rawe_now_ns();
         received = rawe_port_receive(module->link, RING_BUDGET, &to_engine, engine);
         if (NULL != module->bulk && rawe_port_pending(module->bulk)) {
-            /*
-             * A probe out of the ring asks about batches that were sent before it. They are in the
-             * queue, and all of it is received before the probe is answered.
-             */
+            /* A probe asks about batches sent before it: receive all of them before answering. */
             unsigned budget =
                 probes == probes_received(engine) ? BULK_BUDGET : engine->batches.receive_frames;
             received += rawe_port_receive(module->bulk, budget, &to_engine, engine);
@@ -88,10 +85,7 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    /*
-     * A frame in the ring may be what a timer waits for: receive first. But where the ring is never
-     * empty, losses must be repaired and acknowledgements sent all the same.
-     */
+    /* Receive first, as a timer may wait for a frame; but timers must not starve either. */
     if (rawe_engine_may_rest(engine) ||
         (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
          (!mca_btl_rawe_module_receivable(module) ||

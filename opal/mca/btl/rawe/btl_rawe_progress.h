@@ -29,10 +29,7 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 
-/**
- * Receive what waits on one module, flush, let timers expire. From inside a callback of another
- * such call sends are completed, and messages deferred. Lock held. Returns frames received.
- */
+/** One round. Inside another's callback it defers messages. Lock held. Returns frames received. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
 #endif

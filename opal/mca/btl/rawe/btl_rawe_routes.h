@@ -14,8 +14,7 @@
 void mca_btl_rawe_routes_init(void);
 
 /**
- * Have the kernel report when an interface loses its carrier, or comes back under another index.
- * Without its reports, silence shows the former; the latter ends the job.
+ * Have carriers watched. Without reports, a lost one shows as silence; a new index ends the job.
  */
 void mca_btl_rawe_routes_begin(void);
 

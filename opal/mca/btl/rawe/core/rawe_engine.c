@@ -274,10 +274,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
     return false;
 }
 
-/**
- * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Or it
- * asks for one while we finalize. It says where to; the answer is no longer than the question.
- */
+/** A peer asks about a closed connection, or for one while we finalize: a short answer. */
 static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
                           const uint8_t *source_mac, const uint8_t *payload)
 {
@@ -538,10 +535,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
-/**
- * A connection of the table that is outdated in what an engine shares out is to be informed: NULL
- * when the one with this index rests, and is not.
- */
+/** The connection at an index, woken if its credit is outdated; NULL: it rests on. */
 static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t index)
 {
     const struct rawe_rest *rest = engine->table->rests[index];
@@ -599,10 +593,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     if (engine->pending != NULL) {
-        /*
-         * Inside a callback of a flush further up the stack it is done here what that has not come
-         * to: the callback may wait for it.
-         */
+        /* Inside a callback of a flush: go on with its rest, which the callback may wait for. */
         *(engine->flushing != NULL ? engine->flushing_tail : &engine->flushing) = engine->pending;
         engine->flushing_tail = engine->pending_tail;
         engine->pending = NULL;

@@ -58,10 +58,7 @@ static inline struct rawe_rest *rawe_conn_table_find_rest(const struct rawe_conn
     return index < table->size && table->ids[index] == id ? table->rests[index] : NULL;
 }
 
-/**
- * Free the table, from which all connections have been removed. If it is filled again, as by the
- * next MPI session of the process, late frames of before find nothing.
- */
+/** Free the empty table. If it is filled again, late frames of before find nothing. */
 void rawe_conn_table_free(struct rawe_conn_table *table);
 
 #endif

@@ -73,8 +73,7 @@ struct rawe_batch_output {
     bool (*transmit)(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
     void *context;
     /**
-     * Data of a batch that is worth handing over at present: what is longer would keep the queue busy
-     * for too long. It changes; NULL: no such limit.
+     * Data of a batch at present: a longer one keeps the queue busy for too long. NULL: no limit.
      */
     const uint32_t *longest_bytes;
 };

@@ -48,10 +48,7 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
 /** Arm for `deadline_ns`, or move to it. Expires at or after it, never before. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
-/**
- * Arm unless it is armed for `deadline_ns` or earlier: the cheap form for deadlines that
- * mostly move backwards. The owner looks at its real deadline when the timer expires.
- */
+/** Arm unless it expires by then: cheap. The owner checks its real deadline at expiry. */
 static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                                      uint64_t deadline_ns)
 {

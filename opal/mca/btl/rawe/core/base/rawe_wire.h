@@ -110,10 +110,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_ACK_NOW 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
-/**
- * On CONNECT: this is the reply, do not answer it. On CLOSE: the answer to a PROBE for a connection
- * that is not known; its acknowledgement says nothing.
- */
+/** On CONNECT: a reply. On CLOSE: answers a PROBE; its acknowledgement says nothing. */
 #define RAWE_FLAG_REPLY 0x04u
 /** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
 #define RAWE_FLAG_CHECKSUM 0x08u
@@ -168,10 +165,7 @@ enum rawe_decode_result {
     RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
 };
 
-/**
- * Read a header from the `len_bytes` bytes behind the Ethernet header.
- * On RAWE_DECODE_OK the payload lies wholly inside `len_bytes`.
- */
+/** Read a header behind the Ethernet header. On RAWE_DECODE_OK the payload is inside, too. */
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes);
 

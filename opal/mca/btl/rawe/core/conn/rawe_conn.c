@@ -318,10 +318,7 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     rawe_conn_complete(engine, complete, RAWE_STATUS_FAILED);
 }
 
-/**
- * A probe is due: do probes come back, but the oldest frame does not arrive? Returns false when the
- * connection is given up for that.
- */
+/** Do probes come back, but not the oldest frame? False: the connection is given up for that. */
 static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -351,10 +348,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     return true;
 }
 
-/**
- * Silence lasts: ask again, doubt, in the end give up. Returns false when it has given up: the
- * connection may have been closed by that.
- */
+/** Ask again, doubt, give up in the end: false; that may have closed the connection. */
 static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;

@@ -276,10 +276,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
 /** Lost more often than that, a batch was not refused for lack of memory: it is the path. */
 #define REFUSALS_MOST 8u
 
-/**
- * A batch of several frames, which was lost whole each time, goes in single ones. When that was so
- * with some in a row, something lets only those pass: it is not worth trying again.
- */
+/** Was a batch lost whole, each time? After some in a row, only single frames pass here. */
 static bool was_lost_whole(const struct rawe_txframe *frame)
 {
     return frame->segments != 1 && frame->arrived == 0 &&

@@ -188,8 +188,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         return;
     case RAWE_HANDSHAKE_RESTART:
         /*
-         * Nothing says that what was in flight has arrived. After a CLOSE nothing was, and replies
-         * to what has been asked since come in the new life.
+         * What was in flight may be lost. After a CLOSE nothing was; replies come in the new life.
          */
         if (conn->handshake.state == RAWE_CONN_OPEN) {
             data_lost = !rawe_sendwin_empty(&conn->sendwin);

@@ -326,10 +326,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
     };
-    /*
-     * The answer to a probe says what arrived before it: it must take the same path as the data.
-     * One that asks for credit must not: the queue there may have no room for it.
-     */
+    /* A probe takes the data's path, as it asks what arrived; one for credit may not fit there. */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
@@ -464,10 +461,7 @@ void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *f
 
 /* ---- completing sends ---- */
 
-/**
- * Replies are the engine's own: they are not reported, and their memory is needed while the owner is
- * away. Returns the list without them.
- */
+/** Replies are the engine's own: complete them also while the owner is away. Returns the rest. */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
 {
     struct rawe_send **link = &list;

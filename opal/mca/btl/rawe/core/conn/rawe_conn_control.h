@@ -203,10 +203,7 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
 /** Free a frame that left the window. Appends the sends that it completes; returns the tail. */
 struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
                                      struct rawe_send **tail);
-/**
- * Empty the send window, and the queue if wanted. Returns the sends that were under way, for
- * rawe_conn_complete once the connection is in its new state.
- */
+/** Empty the window, and maybe the queue. Returns the sends, to be completed afterwards. */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);

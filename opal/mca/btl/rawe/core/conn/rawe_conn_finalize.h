@@ -37,10 +37,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 /** Has the peer's process said that it finalizes, on this or any other connection to it? */
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
 
-/**
- * Complete what rawe_conn_abandon returned because the peer finalizes: sends are done, as it does
- * not need them; requests have failed.
- */
+/** Complete abandoned sends as the peer finalizes, and needs none; requests have failed. */
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */

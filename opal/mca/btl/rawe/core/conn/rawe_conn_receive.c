@@ -230,10 +230,7 @@ static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t no
     }
 }
 
-/**
- * All kinds but MESSAGE are alone in their frame, or records among their like. Counts the requests
- * among them. False: the frame is none of that.
- */
+/** All but MESSAGE are alone, or records among records. Counts requests. False: neither. */
 static bool check_records(struct arrival *arrival)
 {
     struct rawe_fragment fragment = *arrival->fragment;

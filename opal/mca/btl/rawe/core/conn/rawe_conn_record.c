@@ -358,10 +358,7 @@ static void refuse(struct rawe_served *served)
     served->refers = false;
 }
 
-/**
- * The memory that a reply refers to goes. What has not been sent will not be, and the initiator is
- * informed, if there is memory for that.
- */
+/** The memory of a reply goes. Tell the initiator, if there is memory for that. */
 static void cut(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;

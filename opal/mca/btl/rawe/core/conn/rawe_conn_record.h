@@ -18,10 +18,7 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
  */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 
-/**
- * Reserve memory for the replies to `count` requests, which rawe_conn_perform serves once their
- * frame has been taken. False without.
- */
+/** Reserve replies to `count` requests, for rawe_conn_perform. False without memory. */
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 
 /** Where the data of a REPLY goes; NULL: nowhere. */

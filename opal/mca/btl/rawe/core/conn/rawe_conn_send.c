@@ -191,10 +191,7 @@ static bool coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
     return true;
 }
 
-/*
- * From a queued message or PUT to the frames that carry it: fragments that refer to the sender's
- * memory, or, when short, copies of it.
- */
+/* ---- from the queue to frames, which refer to the sender's memory or copy short data ---- */
 
 /** A frame has taken what it can from the queue: see rawe_sendqueue_asks. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
@@ -713,10 +710,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     return RAWE_STATUS_DONE;
 }
 
-/**
- * A batch costs a system call, whatever its length: while earlier ones are on their way, what is to
- * be sent coalesces until it fills one, or until the round ends (rawe_conn_flush).
- */
+/** While batches are on their way, coalesce until one is full, or the round ends. */
 static bool coalesces(const struct rawe_conn *conn)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;

@@ -9,10 +9,7 @@
 
 #include "rawe_conn_state.h"
 
-/**
- * The cheapest way to send: join a frame that is held back. False: there is none, or no room in it;
- * use rawe_conn_send_copy. Needs no time.
- */
+/** The cheapest way: join a frame that is held back, without a time. False: no such room. */
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes);
 

@@ -108,15 +108,9 @@ struct rawe_engine_config {
     struct rawe_inflow_host *inflow_host;  /**< shared on this host; NULL: with no process */
     unsigned inflow_index;                 /**< of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
-    /**
-     * Memory that peers may access, of all engines of the process: a peer may PUT through another
-     * interface than the one its handle came through.
-     */
+    /** Memory that peers may access, by any interface: shared by the process's engines. */
     struct rawe_handle_table *handles;
-    /**
-     * Connections by id, of all engines of the process: frames may come through another's link
-     * (rawe_route.h). NULL: this engine has its own table.
-     */
+    /** Connections by id, of all engines of the process (rawe_route.h). NULL: an own table. */
     struct rawe_conn_table *table;
     uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */

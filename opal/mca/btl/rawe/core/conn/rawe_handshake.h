@@ -37,10 +37,7 @@ struct rawe_handshake {
 enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
     RAWE_HANDSHAKE_SAME, /**< the life we know of, or the first one: answer it */
-    /**
-     * The peer has reopened the connection; its CLOSE may be lost. What was in flight belongs to
-     * the old life: abandon it, restart, then answer.
-     */
+    /** The peer has reopened it; its CLOSE may be lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
      * The peer restarted while we were asking. Nothing was sent, so our incarnation stays (a new

@@ -181,7 +181,7 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 /** The next probe has left. Without memory for it, its answer will not be understood. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
-/** Asked, or tried to: plan the next question. True: so many are unanswered that we doubt. */
+/** Asked, or tried to: plan the next question. True: enough are unanswered to doubt. */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                          const struct rawe_liveness_limits *limits, uint64_t now_ns);
 

@@ -20,10 +20,7 @@ static bool has_queue(const struct rawe_credit *credit)
     return credit->queue_frames != 0;
 }
 
-/**
- * What a lane may fill, where bulk has a queue. Half of the ring at most is bulk's, because bulk data
- * comes into the ring, too, until batches have been validated.
- */
+/** What a lane may fill. Bulk comes into the ring, too, until batches are validated: half. */
 static uint32_t room(const struct rawe_credit *credit, unsigned lane)
 {
     uint32_t bulk = at_most(credit->queue_frames, credit->ring_frames / 2);

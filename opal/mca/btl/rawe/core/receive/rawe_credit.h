@@ -166,10 +166,7 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
 
-/**
- * May any connection be outdated? If not, they need not be looked at one by one. If so,
- * rawe_credit_keep has to be called for each of them.
- */
+/** May any connection be outdated? Then call rawe_credit_keep for each of them. */
 bool rawe_credit_review(struct rawe_credit *credit);
 
 /** A new epoch has begun: a connection that waits for credit goes on doing so. */

@@ -69,10 +69,7 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
 /** The next message in order, when it is whole; NULL: it is not. */
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
-/**
- * Take the next message in order out, when it is whole: it is the caller's then, to
- * rawe_buffer_give back. NULL when it is not: later ones wait for it.
- */
+/** Take the next message in order, if whole, or NULL. The caller gives the buffer back. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
 /**
@@ -112,10 +109,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
                                        struct rawe_header *header, const uint8_t **payload,
                                        void **memory);
 
-/*
- * Deferral: messages that came and sends that completed while the owner of an engine could not be
- * called, kept in order until it can.
- */
+/* ---- deferral: what came and completed while the owner could not be called, in order ---- */
 
 struct rawe_conn;
 
@@ -143,10 +137,7 @@ struct rawe_deferral {
     struct rawe_send *completed[2], **completed_tail[2]; /**< DONE, FAILED */
 };
 
-/**
- * No more messages are kept: frames with messages are not taken, and their senders get no credit.
- * The limit may be exceeded by one message.
- */
+/** No more is kept: messages are not taken, and get no credit. One may exceed the limit. */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
     return deferral->bytes >= deferral->limit_bytes;
@@ -164,10 +155,7 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 
-/**
- * The same whatever the limit: the connection restarts, and the peer believes that the messages
- * have arrived. What there is no memory for is left.
- */
+/** The same without limit: the connection restarts, and the peer was told they arrived. */
 void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                      struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 

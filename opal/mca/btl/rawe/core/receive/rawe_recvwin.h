@@ -43,10 +43,7 @@ bool rawe_acktr_reserve(struct rawe_acktr *acktr, uint32_t sequence);
 /** Note that a sequence number, found RAWE_ACKTR_NEW and reserved, has been taken. */
 void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence);
 
-/**
- * Write the SACK block for the present state to `out` (RAWE_SACK_BYTES_MAX bytes).
- * Returns its length, 0 when nothing beyond `next` has been taken.
- */
+/** Write the SACK block (RAWE_SACK_BYTES_MAX). Returns its length, 0: nothing beyond `next`. */
 size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
 
 /** While something is missing, acknowledge every few frames, so that the sender learns what. */

@@ -94,10 +94,7 @@ void rawe_operation_remove(struct rawe_operation *operation);
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
-/**
- * When those under way to that peer have last made progress, any of them; 0: none is under way.
- * `began`: that was when one of them began.
- */
+/** When operations to that peer last made progress; 0: none is under way. `began`: one began. */
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
 

@@ -59,10 +59,7 @@ void rawe_failover_init(struct rawe_failover *failover,
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
                           uint64_t now_ns);
 
-/**
- * The carrier of an engine's interface is lost, or there again. To be followed by
- * rawe_failover_heed_carrier for each peer of that engine.
- */
+/** An interface's carrier has changed; rawe_failover_heed_carrier follows for each peer. */
 void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engine *engine,
                                bool carrier);
 
@@ -70,10 +67,7 @@ void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engin
 void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer *peer,
                                 uint64_t now_ns);
 
-/**
- * Time has passed: look at the routes in doubt or down, at most once in the interval. `may_say`:
- * report changes as well, which are deferred otherwise.
- */
+/** Look at routes in doubt or down, not too often. `may_say`: report changes as well. */
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns);
 
 /** The peer is about to be closed. */

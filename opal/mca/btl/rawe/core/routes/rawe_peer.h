@@ -74,10 +74,7 @@ struct rawe_peer {
  */
 struct rawe_message {
     struct rawe_send send;
-    /**
-     * The message is complete: `completed_early` says whether its own memory is still in use.
-     * Called only after rawe_peer_send has returned RAWE_PEER_QUEUED.
-     */
+    /** Complete, after RAWE_PEER_QUEUED. `completed_early`: its own memory is still in use. */
     void (*complete)(struct rawe_message *message, enum rawe_status status);
     /** The memory of a message that completed early is free. */
     void (*release)(struct rawe_message *message);
@@ -135,10 +132,7 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
  */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
-/**
- * The route to the peer is down: connections that use it move to another that is not, if there is
- * one. They come back by rawe_peer_set_up.
- */
+/** The route is down: connections move to another, if any, until rawe_peer_set_up. */
 void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns);
 
 /** The route is there again: the peer's connections return, as do others that had no other. */

@@ -46,10 +46,7 @@ uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_
 /** Loss recoveries for which a wider window stays (RFC 8985: reo_wnd_persist). */
 #define PERSIST_RECOVERIES 16u
 
-/**
- * Widest window, in steps. RFC 8985 stops at the smoothed round-trip time; within one switch that
- * is shorter than the queue of one leg of a LAG.
- */
+/** RFC 8985 stops at the smoothed RTT, which is shorter than the queue of a LAG's leg. */
 #define STEPS_MAX 20u
 
 /** All steps together: a stopped peer leaves round trips of minutes; losses cannot wait. */

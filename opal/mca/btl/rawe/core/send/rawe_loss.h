@@ -46,10 +46,7 @@ struct rawe_ack {
     uint64_t rtt_ns;    /**< round trip of the newest frame acknowledged in order; 0: none */
 };
 
-/**
- * Silence after which an acknowledgement is overdue: smoothed + 4 x variation, within the bounds
- * given; the upper bound when there is no sample.
- */
+/** Silence after which an acknowledgement is overdue, within bounds; `most_ns`: no sample. */
 uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_t most_ns);
 
 /**

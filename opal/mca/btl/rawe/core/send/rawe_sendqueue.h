@@ -58,10 +58,7 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
 /** The next `bytes` of the first send are in a frame. True: it is complete, and off the queue. */
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
 
-/**
- * May the first send become a fragmented message? False while the receiver has no place for
- * another one before an earlier one is complete.
- */
+/** May another message be fragmented? Not while the receiver has no place for one more. */
 static inline bool rawe_sendqueue_may_number(const struct rawe_sendqueue *queue)
 {
     return queue->message_number - queue->messages_open < RAWE_REASSEMBLY_MESSAGES;
@@ -74,10 +71,7 @@ static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct ra
     send->message_number = queue->message_number++;
 }
 
-/**
- * A frame that refers to `send` has left the window. Returns true when the send is complete by
- * that: no other frame refers to it, and none will.
- */
+/** A frame of `send` has left the window. True: it was the last, the send is complete. */
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** A send is wholly transmitted: rawe_sendqueue_next_report returns it, unless it is done before. */

@@ -75,10 +75,7 @@ static int compare_places(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/**
- * The keys of these members, sorted, each with the place of its member: the members' order. Returns
- * how many, or 0 and the error: two are equal.
- */
+/** Write the members' sorted keys and places. Returns how many; 0, error: two are equal. */
 static unsigned collect_places(struct rawe_fanout_place *places,
                                const struct rawe_fanout_member *members, unsigned count,
                                struct rawe_port_error *error)

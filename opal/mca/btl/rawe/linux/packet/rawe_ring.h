@@ -37,10 +37,7 @@ struct rawe_ring {
     size_t memory_bytes;
 };
 
-/**
- * Divide about `ring_bytes` (at least one block) into slots that hold frames of `mtu_bytes` and
- * their Ethernet header. Pure arithmetic.
- */
+/** Divide about `ring_bytes` into slots for frames of `mtu_bytes` and Ethernet header. Pure. */
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
 
 /** Memory for a responder's ring: a thousand frames, of which it has the heads. */

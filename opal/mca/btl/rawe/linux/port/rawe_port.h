@@ -104,10 +104,7 @@ struct rawe_port_counters {
 
 /** Where received frames go. All functions get `context`; what they get is valid until they return. */
 struct rawe_port_receiver {
-    /**
-     * A frame, whose memory may be written to. A responder's has the headers and a PING's content;
-     * `len_bytes` is the length of the whole.
-     */
+    /** A frame, which may be changed. Of a responder's, only head and PING; `len_bytes` is all. */
     void (*frame)(void *context, uint8_t *frame, size_t len_bytes);
     /**
      * Of a bulk port: `head` is a batch header, with `data_bytes` behind it that wait in the kernel.

@@ -92,10 +92,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                                     unsigned address_count, const char *include,
                                     const char *exclude, char *unknown, size_t unknown_bytes);
 
-/**
- * Why the component does not reach other hosts through an interface, after a selection: static text
- * for messages. NULL: it tries to.
- */
+/** Why an interface is not used after a selection, for messages. NULL: it is tried. */
 const char *rawe_interface_refusal(const struct rawe_interface *interface);
 
 struct rawe_carrier;

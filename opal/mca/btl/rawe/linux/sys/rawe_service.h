@@ -62,16 +62,10 @@ void rawe_service_stop(struct rawe_service *service);
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source,
                      struct rawe_port_error *error);
 
-/**
- * Do not serve it any more. When this returns the thread uses neither the source nor its descriptor.
- * Nothing if it is in no service.
- */
+/** The thread uses neither source nor descriptor when this returns. Nothing if not added. */
 void rawe_service_remove(struct rawe_service_source *source);
 
-/**
- * Its descriptor is about to be closed or replaced: in the thread only. What is open under the number
- * when `serve` returns is watched again.
- */
+/** In the thread, before the descriptor is closed or replaced; a new one is watched again. */
 void rawe_service_unwatch(struct rawe_service_source *source);
 
 /**
