@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
@@ -14,10 +15,6 @@ from rawelab import launch
 
 HOSTS = 4
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
-
-pytestmark = pytest.mark.skipif(
-    launch.open_mpi()[0] > 4, reason="5.0 opens coll/rawe before there are BTLs"
-)
 
 
 def run(lab, build, *words, btls=RAWE, ranks=HOSTS):
@@ -124,6 +121,29 @@ def test_one_host_without_the_btl_is_enough(make_lab, build, bcasts):
     assert_passes(result, "a member takes no part in groups")
 
 
+@pytest.fixture(scope="session")
+def forgets(tmp_path_factory):
+    """The library to preload into a process that is not told what another one has published."""
+    library = tmp_path_factory.mktemp("forgets") / "forgets.so"
+    source = Path(__file__).with_name("forgets.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("host, forgotten, multicast", [(0, 3, 0), (3, 0, 0), (2, 1, HOSTS)])
+def test_members_that_were_told_different_things_agree(
+    make_lab, build, bcasts, forgets, host, forgotten, multicast
+):
+    lab = make_lab(hosts=HOSTS)
+    lab.set_environment(host, LD_PRELOAD=forgets, FORGOTTEN=forgotten)
+    # Messages that are not multicast go over tcp, so that only the vote is affected.
+    btls = ("--mca", "btl", "rawe,tcp,self", "--mca", "btl_rawe_exclusivity", 0)
+    result = run(lab, build, bcasts, "sizes", btls=btls)
+    assert multicasts(result) == multicast
+    if not multicast:
+        assert_passes(result, "a member takes no part in groups")
+
+
 @pytest.mark.parametrize(
     "options, ranks, words",
     [
@@ -134,7 +154,15 @@ def test_one_host_without_the_btl_is_enough(make_lab, build, bcasts):
     ids=["one host", "two ranks a host", "two NICs"],
 )
 def test_it_steps_aside(make_lab, build, bcasts, options, ranks, words):
-    assert_passes(run(make_lab(**options), build, bcasts, "sizes", ranks=ranks), words)
+    lab = make_lab(**options)
+    assert_passes(run(lab, build, "--mca", "coll", "^han", bcasts, "sizes", ranks=ranks), words)
+
+
+@pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="Open MPI uses han since 5.0")
+def test_bcasts_of_han_between_hosts_are_multicast(make_lab, build, bcasts):
+    result = run(make_lab(hosts=HOSTS), build, bcasts, "sizes", ranks=2 * HOSTS)
+    assert "several members are on one host" in result.errors
+    assert multicasts(result) > 0
 
 
 def switch_port(lab, host, *words):

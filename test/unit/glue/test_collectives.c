@@ -11,12 +11,11 @@
 #include "fake_ompi.h"
 
 static unsigned published, capabilities;
-static int status;
 
 int mca_btl_rawe_proc_publish(void)
 {
     published++;
-    return status;
+    return OPAL_SUCCESS;
 }
 
 unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
@@ -29,29 +28,18 @@ static void set_up(void)
 {
     fake_ompi_begin();
     published = capabilities = 0;
-    status = OPAL_SUCCESS;
-    mca_btl_rawe_state.multicast_possible = true;
 }
 
 FIXTURE(set_up, NULL);
 
-TEST(announce__publishes_once_that_this_process_takes_part)
+TEST(announce__publishes_again_what_was_published_without_it)
 {
-    mca_btl_rawe_offer.announce();
-    mca_btl_rawe_offer.announce();
-    assert_int_equal(published, 1);
-    assert_int_equal(mca_btl_rawe_state.capabilities, MCA_BTL_RAWE_CAPABILITY_MULTICAST);
-}
-
-TEST(announce__not_where_it_cannot)
-{
-    mca_btl_rawe_state.multicast_possible = false;
-    mca_btl_rawe_offer.announce();
+    mca_btl_rawe_offer.announce(); /* 5.0: the modules are opened later */
+    assert_true(mca_btl_rawe_state.collectives);
     assert_int_equal(published, 0);
     mca_btl_rawe_state.multicast_possible = true;
-    status = OPAL_ERROR;
     mca_btl_rawe_offer.announce();
-    assert_int_equal(mca_btl_rawe_state.capabilities, 0);
+    assert_int_equal(published, 1);
 }
 
 TEST(takes_part__as_published_by_processes_of_this_job)

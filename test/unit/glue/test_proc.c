@@ -543,9 +543,12 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
     struct mca_btl_rawe_published found;
     uint64_t host;
 
-    mca_btl_rawe_state.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
-    publish();
     at_once = true;
+    mca_btl_rawe_state.multicast_possible = true;
+    publish();
+    assert_int_equal(mca_btl_rawe_proc_capabilities(name(5), &host), 0);
+    mca_btl_rawe_state.collectives = true;
+    publish();
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), &host),
                      MCA_BTL_RAWE_CAPABILITY_MULTICAST);
     assert_int_equal(wait_for(1, &found), 2);

@@ -43,7 +43,7 @@ typedef struct mca_coll_rawe_module {
 } mca_coll_rawe_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 
-/** What btl/rawe offers; NULL: it is not there, or another version. */
+/** What btl/rawe offers; NULL: it has no module, or is another version. */
 const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 
 /** coll_bcast */

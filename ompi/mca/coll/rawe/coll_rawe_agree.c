@@ -1,10 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The members of a communicator agree on a group, by collectives of the component beneath, in a call
- * of MPI_Bcast that all of them make:
+ * The members of a communicator agree on a group, in a call of MPI_Bcast that all of them make:
  *
- *   1. each looks at what all have published: if one does not take part, they all see it
+ *   1. a vote, as a member that calls this component and one that does not would wait forever, and
+ *      the runtime may tell one member in time, and not the other, that a third takes part. Each
+ *      says to member 0 whether it knows that this one takes part; if so, it waits for the verdict.
+ *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
+ *      all others. What a member does not wait for, Open MPI drops with the communicator
  *   2. member 0 draws the group's id                                        Bcast beneath
  *   3. each opens its port, and says where it is                            Allgather beneath
  *   4. each sends a message to all, and receives theirs: some networks pass no multicast, or no
@@ -18,6 +21,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+
+/** Of votes: in hcoll's range, which hcoll uses from the other end. */
+#define VOTE_TAG (-0x72617765)
 
 /** What the message of a try may take to come, and its repairs. */
 #define TRY_NS 2000000000ull
@@ -40,25 +46,59 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/** Why not all members can be in a group, by what is published; NULL: they can. */
-static const char *obstacle(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                            uint64_t *hosts)
-{
-    int members = ompi_comm_size(comm);
+/** What a vote decides. */
+enum verdict { GROUP, NO_PART, ONE_HOST };
 
-    for (int i = 0; i < members; ++i) {
-        if (!module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, i),
-                                       &hosts[i])) {
-            return "a member takes no part in groups";
+static int send_int(int value, int to, struct ompi_communicator_t *comm)
+{
+    return MCA_PML_CALL(send(&value, 1, MPI_INT, to, VOTE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
+}
+
+static int receive_int(int *value, int from, struct ompi_communicator_t *comm)
+{
+    return MCA_PML_CALL(recv(value, 1, MPI_INT, from, VOTE_TAG, comm, MPI_STATUS_IGNORE));
+}
+
+static bool takes_part(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                       int member, uint64_t *host)
+{
+    return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
+}
+
+/** Member 0's part of the vote. The first one that is missing decides: lookups may take seconds. */
+static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                uint64_t *hosts, int *verdict)
+{
+    int members = ompi_comm_size(comm), status = MPI_SUCCESS;
+
+    *verdict = takes_part(module, comm, 0, &hosts[0]) ? GROUP : NO_PART;
+    for (int i = 1; i < members && GROUP == *verdict && MPI_SUCCESS == status; ++i) {
+        int knows = 0;
+        if (takes_part(module, comm, i, &hosts[i])) {
+            status = receive_int(&knows, i, comm);
         }
+        *verdict = 0 != knows ? GROUP : NO_PART;
     }
     qsort(hosts, (size_t)members, sizeof(*hosts), by_value);
-    for (int i = 1; i < members; ++i) {
-        if (hosts[i] == hosts[i - 1]) {
-            return "several members are on one host";
-        }
+    for (int i = 1; i < members && GROUP == *verdict; ++i) {
+        *verdict = hosts[i] == hosts[i - 1] ? ONE_HOST : GROUP;
     }
-    return NULL;
+    for (int i = 1; i < members && MPI_SUCCESS == status; ++i) {
+        status = send_int(*verdict, i, comm);
+    }
+    return status;
+}
+
+/** The others' part. */
+static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                  int *verdict)
+{
+    uint64_t host;
+    bool knows = takes_part(module, comm, 0, &host);
+    int status = send_int(knows, 0, comm);
+
+    *verdict = NO_PART;
+    return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
 /** Make progress until the transfer does not wait, or it is too late. */
@@ -173,13 +213,18 @@ int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator
     struct mca_btl_rawe_place *places = calloc(members, sizeof(*places));
     uint64_t *hosts = calloc(members, sizeof(*hosts));
     int status = OMPI_ERR_OUT_OF_RESOURCE; /* ends the job: the others are in the same call */
+    int verdict = NO_PART;
 
     module->stage = MCA_COLL_RAWE_PASSES;
     if (NULL != places && NULL != hosts) {
-        const char *why = obstacle(module, comm, hosts);
-        status = NULL == why ? agree(module, comm, places) : MPI_SUCCESS;
-        if (NULL != why) {
-            MCA_COLL_RAWE_COMPAT_SAY(comm, why);
+        status = 0 == ompi_comm_rank(comm) ? lead(module, comm, hosts, &verdict)
+                                           : follow(module, comm, &verdict);
+        if (MPI_SUCCESS == status && GROUP == verdict) {
+            status = agree(module, comm, places);
+        } else {
+            MCA_COLL_RAWE_COMPAT_SAY(comm, ONE_HOST == verdict
+                                               ? "several members are on one host"
+                                               : "a member takes no part in groups");
         }
     }
     free(places);

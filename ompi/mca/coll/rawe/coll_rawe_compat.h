@@ -14,6 +14,7 @@
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
+#include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
 #include "opal/mca/btl/rawe/btl_rawe_compat.h"
 #include "opal/runtime/opal_progress.h"

@@ -13,20 +13,6 @@ static int priority = 45;
 
 static int component_register(void);
 static int component_open(void);
-/**
- * Not called where the user excludes this component. 4.1 initializes BTLs before that; 5.0 does not, so
- * that nothing is announced there.
- */
-static int component_open(void)
-{
-    const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
-
-    if (priority >= 0 && NULL != offer) {
-        offer->announce();
-    }
-    return OMPI_SUCCESS;
-}
-
 static int init_query(bool progress_threads, bool mpi_threads);
 static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out);
 
@@ -67,23 +53,44 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return OMPI_SUCCESS;
 }
 
+/** What the component offers; NULL: it is another one, or has another version of the table. */
+static const struct mca_btl_rawe_offer *offer_of(const mca_base_component_t *component)
+{
+    const struct mca_btl_rawe_component *rawe = (const void *)component;
+
+    return 0 == strcmp(component->mca_component_name, "rawe") &&
+                   MCA_BTL_RAWE_OFFER_MAGIC == rawe->magic &&
+                   MCA_BTL_RAWE_OFFER_VERSION == rawe->offer->version
+               ? rawe->offer
+               : NULL;
+}
+
+/** Not called where the user excludes this component. BTLs are open: 4.1 has initialized them, too. */
+static int component_open(void)
+{
+    mca_base_component_list_item_t *item;
+
+    OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
+                      mca_base_component_list_item_t)
+    {
+        const struct mca_btl_rawe_offer *offer = offer_of(item->cli_component);
+        if (priority >= 0 && NULL != offer) {
+            offer->announce();
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
 const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void)
 {
     mca_btl_base_selected_module_t *selected;
 
     OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
-        struct mca_btl_rawe_announcement announcement;
-        const mca_btl_base_module_t *btl = selected->btl_module;
-        if (0 != strcmp(btl->btl_component->btl_version.mca_component_name, "rawe")) {
-            continue;
+        const struct mca_btl_rawe_offer *offer = offer_of(&selected->btl_component->btl_version);
+        if (NULL != offer) {
+            return offer;
         }
-        /* The module for windows, which has none, comes last. */
-        memcpy(&announcement, btl + 1, sizeof(announcement));
-        return MCA_BTL_RAWE_OFFER_MAGIC == announcement.magic &&
-                       MCA_BTL_RAWE_OFFER_VERSION == announcement.offer->version
-                   ? announcement.offer
-                   : NULL;
     }
     return NULL;
 }

@@ -15,18 +15,13 @@
 #include "btl_rawe_proc.h"
 #include "btl_rawe_thread.h"
 
-/** PMIx replaces what was published under the same name before. */
+/** 4.1 has initialized BTLs before; PMIx replaces what was published under the same name. */
 static void announce(void)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-
-    if (!state->multicast_possible || 0 != state->capabilities) {
-        return;
-    }
+    mca_btl_rawe_state.collectives = true;
     mca_btl_rawe_compat_ignore_messages();
-    state->capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
-    if (OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
-        state->capabilities = 0;
+    if (mca_btl_rawe_state.multicast_possible) {
+        (void)mca_btl_rawe_proc_publish(); /* if it fails, the process takes no part */
     }
 }
 

@@ -6,6 +6,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_async.h"
+#include "btl_rawe_collectives.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -42,22 +43,27 @@ static int component_close(void);
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
 static int component_progress(void);
 
-OPAL_MODULE_DECLSPEC extern mca_btl_base_component_3_0_0_t mca_btl_rawe_component;
+OPAL_MODULE_DECLSPEC extern struct mca_btl_rawe_component mca_btl_rawe_component;
 
-mca_btl_base_component_3_0_0_t mca_btl_rawe_component = {
-    .btl_version =
+struct mca_btl_rawe_component mca_btl_rawe_component = {
+    .super =
         {
-            MCA_BTL_DEFAULT_VERSION("rawe"),
-            .mca_open_component = component_open,
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("rawe"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data =
+                {
+                    .param_field = MCA_BASE_METADATA_PARAM_NONE,
+                },
+            .btl_init = component_init,
+            .btl_progress = component_progress,
         },
-    .btl_data =
-        {
-            .param_field = MCA_BASE_METADATA_PARAM_NONE,
-        },
-    .btl_init = component_init,
-    .btl_progress = component_progress,
+    .magic = MCA_BTL_RAWE_OFFER_MAGIC,
+    .offer = &mca_btl_rawe_offer,
 };
 MCA_BASE_COMPONENT_INIT(opal, btl, rawe)
 
@@ -69,13 +75,13 @@ static int component_register(void)
         return OPAL_ERR_NOT_AVAILABLE; /* the component is left alone, nothing of it is shown */
     }
     mca_base_var_group_component_register(
-        &mca_btl_rawe_component.btl_version,
+        &mca_btl_rawe_component.super.btl_version,
         "BTL for raw Ethernet frames: MPI between hosts without IP and TCP");
-    int status = mca_btl_rawe_params_register(&mca_btl_rawe_component.btl_version);
+    int status = mca_btl_rawe_params_register(&mca_btl_rawe_component.super.btl_version);
     if (OPAL_SUCCESS != status) {
         return status;
     }
-    return mca_btl_base_param_register(&mca_btl_rawe_component.btl_version,
+    return mca_btl_base_param_register(&mca_btl_rawe_component.super.btl_version,
                                        &mca_btl_rawe_module_template);
 }
 
@@ -87,7 +93,7 @@ static int component_open(void)
         .connections.generation = mca_btl_rawe_state.connections.generation,
     };
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
-    mca_btl_rawe_state.component = &mca_btl_rawe_component;
+    mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
     return OPAL_SUCCESS;
 }
 

@@ -6,7 +6,6 @@
 #include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_async.h"
-#include "btl_rawe_collectives.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_group.h"
@@ -373,10 +372,6 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     }
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
-    module->announcement = (struct mca_btl_rawe_announcement){
-        .magic = MCA_BTL_RAWE_OFFER_MAGIC,
-        .offer = &mca_btl_rawe_offer,
-    };
     module->open_sockets = open_sockets;
     module->interface = *interface;
     module->address.port = identity->port;

@@ -20,7 +20,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "btl_rawe_offer.h"
 #include "btl_rawe_state.h"
 #include "core/rawe_engine.h"
 #include "linux/port/rawe_port.h"
@@ -58,7 +57,6 @@ enum {
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
-    struct mca_btl_rawe_announcement announcement; /**< for coll/rawe, which looks here for it */
     struct rawe_interface interface;
     struct mca_btl_rawe_address address; /**< ours, as published */
     struct rawe_port *link;              /**< express frames, and bulk as plain frames */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What this component offers to coll/rawe, which is a component of its own and links with nothing
- * of this one: a table of functions, which it finds behind the module's struct of Open MPI's.
+ * of this one: a table of functions, which it finds behind the component's struct of Open MPI's.
  *
  * All functions but `takes_part` are for one thread of a communicator at a time; none calls Open
  * MPI back. Nothing is delivered but into a message that is expected: what comes before waits.
@@ -12,6 +12,7 @@
 
 #include "opal_config.h"
 
+#include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 
 #include <stdatomic.h>
@@ -19,11 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Announces the table: an older component has the name of an interface there. */
+/** Announces the table: an older component has something else there. */
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes when the functions, or what they are given, do. */
-#define MCA_BTL_RAWE_OFFER_VERSION 1u
+#define MCA_BTL_RAWE_OFFER_VERSION 2u
 
 /** A group of processes that multicast messages to each other. Each is on a host of its own. */
 struct mca_btl_rawe_multicast;
@@ -51,13 +52,13 @@ struct mca_btl_rawe_transfer {
 struct mca_btl_rawe_offer {
     uint32_t version; /**< first, in all versions */
     /**
-     * The caller is there: publish that this process takes part, if it does. For the time between
-     * the initialization of BTLs and the exchange of what processes publish.
+     * The caller is there: publish that this process takes part, if it does. Once the component is
+     * open, before processes exchange what they publish.
      */
     void (*announce)(void);
     /**
-     * Does the process take part in groups, by what it has published? May wait for the runtime.
-     * Writes what differs between hosts. The answer is the same in all processes of a job.
+     * Has the process published that it takes part? Waits for the runtime, which may have a limit, so
+     * that other processes may get another answer; but yes is true. Writes what differs between hosts.
      */
     bool (*takes_part)(opal_process_name_t name, uint64_t *host);
     /** Open what is needed to receive frames of groups, if it is not open. */
@@ -86,8 +87,9 @@ struct mca_btl_rawe_offer {
     void (*close)(struct mca_btl_rawe_multicast *group, bool complete);
 };
 
-/** What stands behind the module's struct of Open MPI's. */
-struct mca_btl_rawe_announcement {
+/** The component, opened before coll/rawe in all releases. */
+struct mca_btl_rawe_component {
+    mca_btl_base_component_3_0_0_t super;
     uint64_t magic;
     const struct mca_btl_rawe_offer *offer;
 };

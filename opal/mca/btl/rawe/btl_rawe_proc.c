@@ -428,7 +428,9 @@ int mca_btl_rawe_proc_publish(void)
     modex.head.count = (uint8_t)count;
     modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
-    modex.head.capabilities = mca_btl_rawe_state.capabilities;
+    if (mca_btl_rawe_state.collectives && mca_btl_rawe_state.multicast_possible) {
+        modex.head.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
+    }
     modex.head.host = htobe64(records.host);
     for (unsigned i = 0; i < count; ++i) {
         const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];

@@ -43,7 +43,7 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
 /** The same without waiting, nor a message: an unknown caller repeats its CONNECT. */
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
 
-/** The capabilities of any process, and its host; 0: none, or incompatible. Waits silently. */
+/** The capabilities of any process, and its host; 0: none, incompatible, or not told in time. */
 unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host);
 
 /** A module has tried to reach the process. Returns true when all have. */

@@ -35,8 +35,8 @@ struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
-    bool multicast_possible;                 /**< for coll/rawe, if that is there */
-    uint8_t capabilities;                    /**< MCA_BTL_RAWE_CAPABILITY_*: as published */
+    bool multicast_possible;                 /**< known when the modules are open */
+    bool collectives;                        /**< coll/rawe is there, and wants to multicast */
     size_t ring_bytes;                       /**< of the receive ring of each module */
     struct rawe_handle_table handles;        /**< registered memory */
     struct rawe_conn_table connections;      /**< of all modules */
