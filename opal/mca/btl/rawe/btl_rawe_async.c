@@ -136,10 +136,7 @@ static uint32_t rounds_of_mpi(void)
     return atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
 }
 
-/**
- * Has MPI made no progress of its own since it had made `*rounds`, and is not in the midst of one? If
- * so, `*waits` is whether a frame does; otherwise `*rounds` changes.
- */
+/** No progress of MPI's since `*rounds`, nor under way? Then `*waits`: does a frame wait? */
 static bool mpi_is_away(uint32_t *rounds, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;

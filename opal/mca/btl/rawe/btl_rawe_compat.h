@@ -37,10 +37,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/*
- * Since 5.0 osc/rdma asks whether an access that is complete here is complete at the target, too.
- * It always is; earlier releases have no flag for it.
- */
+/* 5.0 asks whether a local completion is a remote one. It is; before, there was no flag. */
 #ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 #define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 #else
@@ -52,10 +49,7 @@
 #define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC
 #endif
 
-/*
- * Since 6.0 a component names itself by this macro, behind its definition and without a semicolon.
- * Before, the loader's `mca_btl_rawe_component` was all there was.
- */
+/* Since 6.0 a component names itself by this macro, without a semicolon. */
 #ifndef MCA_BASE_COMPONENT_INIT
 #define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
@@ -141,10 +135,7 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
 /** Keep the component loaded when Open MPI closes it: PMIx may still call it. */
 void mca_btl_rawe_compat_stay_loaded(void);
 
-/**
- * Publish `len_bytes` bytes for all peers, under the component's name and version, which thereby
- * are part of the contract between peers. Returns OPAL_SUCCESS or an OPAL_ERR_* code.
- */
+/** Publish bytes for all peers, under the component's name and version. */
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes);
 
@@ -203,10 +194,7 @@ void mca_btl_rawe_compat_ignore_messages(void);
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 
-/**
- * True when the running Open MPI has the major.minor this component was built for. When not, the
- * component must touch nothing but the message about it: structures differ.
- */
+/** Is this the major.minor we were built for? If not, only say so: structures differ. */
 bool mca_btl_rawe_compat_version_matches(void);
 
 /** Does the job's selection of BTLs name rawe? Calls nothing that differs between versions. */

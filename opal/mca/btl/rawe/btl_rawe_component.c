@@ -146,10 +146,7 @@ static void open_module(const struct rawe_interface *interface)
     if (NULL == module) {
         return;
     }
-    /*
-     * If no process is expected to need lo, it is opened when a process is found to do so. Not so
-     * where all ranks of a host will look for each other there at the same time.
-     */
+    /* Open lo when a process needs it, unless all ranks will look for each other there at once. */
     bool later =
         interface->loopback && 0 != mca_btl_rawe_state.module_count &&
         (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());

@@ -337,10 +337,7 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
-/**
- * Send the peer's responder a PING. If a computing process explains what the connection does, tell
- * it when the responder last said that its process makes no progress.
- */
+/** PING the responder. `explains`: tell the connection when its process last was absent. */
 static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
@@ -481,10 +478,7 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
     }
 }
 
-/**
- * The process behind an endpoint is lost, which is reported once for all its interfaces. Most jobs
- * end here. A fault-tolerant one is told at the end of this progress call.
- */
+/** The process is lost: say so once. A fault-tolerant job is told after this progress call. */
 static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
     for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;

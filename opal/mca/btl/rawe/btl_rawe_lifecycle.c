@@ -235,10 +235,7 @@ static bool use_batches(mca_btl_rawe_module_t *module)
     return rawe_engine_use_batches(&module->engine, &batches);
 }
 
-/**
- * What the ranks of this host ask for through an interface meets in one switch port. Hosts that share
- * the job's directory, as containers may, have interfaces of their own.
- */
+/** What this host's ranks ask for meets in one switch port. Containers have other MACs. */
 static struct rawe_inflow_host *share_inflow(const mca_btl_rawe_module_t *module)
 {
     const char *directory = mca_btl_rawe_compat_job_directory();
@@ -510,10 +507,7 @@ static void module_free(mca_btl_rawe_module_t *module)
     free(module);
 }
 
-/**
- * Memory and sockets go with the last module: parts of a PUT, which are one module's, may wait in
- * the queues of another's engine until that ends.
- */
+/** Memory goes with the last module: parts of a PUT may wait in another's engine. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;

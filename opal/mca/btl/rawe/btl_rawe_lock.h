@@ -124,10 +124,7 @@ static inline void mca_btl_rawe_unlock(void)
         return;
     }
     atomic_store_explicit(&lock->owner, 0, memory_order_release);
-    /*
-     * A thread hands over before it tries the lock: either it gets that, or we see the work. Only
-     * where there are several threads of MPI's does one hand over.
-     */
+    /* With threads, one hands over, then tries the lock: it gets that, or we see the work. */
     if (OPAL_UNLIKELY(opal_using_threads())) {
         atomic_thread_fence(memory_order_seq_cst);
     }

@@ -308,16 +308,10 @@ static struct watched {
 } watched[MCA_BTL_RAWE_MODULES_MAX];
 static unsigned watched_count;
 
-/**
- * For `watched`: several tools may read at the same time. A thread that holds it waits for the
- * engines for a bounded time only, so a thread inside them may take it, too.
- */
+/** For `watched`. Its holder waits for the engines briefly, so it may be taken inside them. */
 static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/**
- * Any thread may call MPI_T, also where MPI has only one: it claims the lock as the progress thread
- * does. If it cannot, the values are those of the last reading.
- */
+/** Any thread may call MPI_T. If it cannot claim the lock, the values are the last ones. */
 static void refresh(struct watched *one, bool claimed)
 {
     if (NULL != one->module && claimed) {

@@ -66,10 +66,7 @@ struct record {
     bool died;
 };
 
-/**
- * Names without an answer, beyond which no further caller is looked up: the runtime may remember
- * each name that it was asked about, and forged CONNECTs would fill the memory.
- */
+/** Unanswered names at most: the runtime may remember each, and CONNECTs can be forged. */
 #define UNKNOWN_MAX 65536u
 
 /** Jobs, and processes of each, that the table has room for before it grows. */
@@ -289,10 +286,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return out->count;
 }
 
-/**
- * Wait for what a process has published. A question that was asked before Open MPI introduced the
- * process may have been too early: then another follows. Lock held; released meanwhile.
- */
+/** Wait for the answer; ask twice if the first time was too early. Lock held, not meanwhile. */
 static void await(struct record *record)
 {
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;

@@ -238,10 +238,7 @@ static void heed_measured(struct mca_btl_rawe_work *work)
     free(path);
 }
 
-/**
- * Apply a measured MTU to an endpoint that may have existed before: a caller's own figure, or the
- * published one, was taken for it then. add_procs must not wait for the lock.
- */
+/** Apply a measured MTU: the endpoint may have another one. add_procs must not wait. */
 static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     if (mca_btl_rawe_enter()) {

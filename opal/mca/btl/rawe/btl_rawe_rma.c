@@ -225,10 +225,7 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
     report(access, operation->refusal, RAWE_STATUS_DONE == status);
 }
 
-/**
- * Is it an access to memory of this process? osc/rdma gives no handle for memory that it can reach
- * itself: its own, and what processes of this host share. The address is then valid here.
- */
+/** Is it memory of this process? For what it can reach itself osc/rdma gives no handle. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
 {

@@ -46,10 +46,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     return fragment;
 }
 
-/**
- * The PML marks with PRIORITY what others wait for: matching, control. What it does not mark is the
- * body of a long message, in pieces that it wants unpacked in order.
- */
+/** Without PRIORITY it is the body of a long message, which the PML wants in order. */
 static bool must_keep_order(uint32_t flags)
 {
     return 0 == (flags & MCA_BTL_DES_FLAGS_PRIORITY);

@@ -36,10 +36,7 @@
 /** A takeover ends after this many frames: MPI may be waiting to enter. */
 #define FRAMES_MAX 256u
 
-/**
- * This many calls of progress empty a ring of any usual size. A program that waits in MPI makes
- * them within a millisecond; one that computes, and tests now and then, does not.
- */
+/** Calls that empty any ring: a program that waits in MPI makes them in a millisecond. */
 #define SERVICED_ROUNDS 1000u
 
 /** For how long the process then counts as serviced. */

@@ -109,10 +109,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
 /** Reassembly buffers in existence at most, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u
 
-/**
- * Questions about a silent peer within its timeout, at least. An answer counts when the next one is
- * asked: with fewer, a peer that computes would be given up between the two.
- */
+/** Probes within the timeout, at least: an answer counts when the next one is due. */
 #define PROBES_PER_TIMEOUT 4u
 
 bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
@@ -214,10 +211,7 @@ static struct rawe_route *route_from(const struct rawe_engine *engine, const str
     return conn->preferred == NULL ? NULL : rawe_route_from(conn->preferred, engine, source_mac);
 }
 
-/**
- * The same, of a frame by which a peer asks for a connection, or says that it has moved: it may have
- * found a route that we have not, as each side looks for its own.
- */
+/** The same, of CONNECT or PROBE: the peer may have found a route that we have not. */
 static struct rawe_route *route_asked(const struct rawe_engine *engine,
                                       const struct rawe_conn *conn, const uint8_t *source_mac)
 {
@@ -237,10 +231,7 @@ static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect
                : from->key == conn->preferred->key && from->port == conn->preferred->port;
 }
 
-/**
- * Has a frame come as predicted, from the far end of the preferred route? Its address alone does not
- * say so: several routes may end at one interface of the peer.
- */
+/** Has it come by the preferred route? Several routes may end at one address of the peer. */
 static inline bool is_predicted(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                 const uint8_t *source_mac)
 {
@@ -248,10 +239,7 @@ static inline bool is_predicted(const struct rawe_engine *engine, const struct r
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
-/**
- * True when what the peer says of its end of a connection is true of a connection that we have:
- * then it knows which id to put into its frames, and one with another id does not come from it.
- */
+/** Does the peer describe a connection that we have? Then it knows the right id. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {

@@ -9,10 +9,7 @@
 
 #include <stdint.h>
 
-/*
- * Why a frame was found lost: frames_resent is at most the sum of the losses_, because a late
- * acknowledgement may come before the frame is sent again.
- */
+/* frames_resent is at most the sum of losses_: a late acknowledgement may save the resending. */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \

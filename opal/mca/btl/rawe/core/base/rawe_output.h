@@ -17,10 +17,7 @@ struct rawe_bytes {
     size_t len_bytes;
 };
 
-/**
- * Where `len_bytes` of what `count` pieces hold together lie, from `at_bytes` on, all of which is
- * there: writes the parts of them to `out`, and returns how many.
- */
+/** Write the parts of `pieces` that hold `len_bytes` from `at_bytes` on. Returns how many. */
 static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigned count,
                                         uint64_t at_bytes, size_t len_bytes, struct rawe_bytes *out)
 {

@@ -34,10 +34,7 @@ void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 
-/**
- * Send a CLOSE, complete what is left with RAWE_STATUS_FAILED, free all. To lose nothing, wait for
- * rawe_conn_drained, in an engine that finalizes for rawe_conn_finalized.
- */
+/** Send CLOSE, fail what is left, free all. See rawe_conn_drained and rawe_conn_finalized. */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 
 /** May the connection rest? It owes and awaits nothing, and has no part in what is under way. */
@@ -49,10 +46,7 @@ bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns);
 /** Free a connection that may rest; its id stays, and finds what is kept. False without memory. */
 bool rawe_conn_rest(struct rawe_conn *conn);
 
-/**
- * The connection again, on its preferred route; NULL without memory: it stays at rest. `config` is
- * what it was opened with; its path may carry less now.
- */
+/** Wake a connection, opened with `config`; NULL without memory: it stays at rest. */
 struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,
                                  struct rawe_rest *rest, struct rawe_route *preferred);
 

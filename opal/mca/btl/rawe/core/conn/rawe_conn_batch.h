@@ -72,10 +72,7 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MIGRATED ||
                      frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
-/**
- * Transmit what is due of a frame, `room` frames of a batch at most, as plain frames or, where
- * these are too long, in slices. False: not all of it, for want of room or memory.
- */
+/** Transmit `room` frames of it, plain or in slices. False: the link is full, or no memory. */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
 

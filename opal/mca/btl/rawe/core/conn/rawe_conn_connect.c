@@ -65,10 +65,7 @@ void rawe_conn_renew(struct rawe_conn *conn)
     rawe_conn_reset(conn);
 }
 
-/**
- * Our identity, and the interface concerned, `engine`'s: the payload of CONNECT, which concerns that
- * of the preferred route, and of PROBE, which concerns the one that it is sent through.
- */
+/** Payload of CONNECT (`engine`: of the preferred route) and PROBE (of the one in use). */
 static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
                            uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])
 {

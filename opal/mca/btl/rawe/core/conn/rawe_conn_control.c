@@ -89,10 +89,7 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
 }
 
-/**
- * A target that is in MPI begins to reply in less than that, or in a round trip: a program that
- * computes is to be woken soon. Once something has come, pauses are longer than that.
- */
+/** A target in MPI begins to reply sooner; one that computes is to be woken soon. */
 #define FIRST_QUESTION_PART 4u /* of probe_least_ns */
 
 static uint64_t first_question_ns(const struct rawe_conn *conn)

@@ -23,10 +23,7 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-/**
- * Add a part. False when it could not be taken now, for lack of a buffer: never the one of the
- * message all others wait for, so that it blocks nothing forever.
- */
+/** Add a part. False: no buffer; but there is one for the message that others wait for. */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -478,10 +475,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
 
 /* ---- frames of the connection, by type ---- */
 
-/**
- * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing
- * is known, or (REPLY: it knows of no such connection) of all.
- */
+/** The peer's CLOSE says what has arrived, unless it answers a PROBE (REPLY). */
 static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
                            uint64_t now_ns)
 {
@@ -496,11 +490,7 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
     rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
 }
 
-/**
- * Before anything in a frame is believed: is there a receiver, and does it acknowledge
- * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
- * more.
- */
+/** Is there a receiver, and was what the frame acknowledges ever sent? */
 static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;

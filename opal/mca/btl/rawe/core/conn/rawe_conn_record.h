@@ -12,10 +12,7 @@
 /** What an operation sends: its request, or the data of a PUT, `copies`: into a frame. */
 struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bool copies);
 
-/**
- * Begin an operation, whose fields are set; `done` may be called before this returns. A PUT must be
- * copyable. False at the limit, or without memory: nothing was taken.
- */
+/** Begin an operation; `done` may come at once. A PUT must be copyable. False: not taken. */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 
 /** Reserve replies to `count` requests, for rawe_conn_perform. False without memory. */
@@ -24,7 +21,7 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 /** Where the data of a REPLY goes; NULL: nowhere. */
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
 
-/** A PUT, GET, ATOMIC or REPLY, of a frame that has been taken, `resent`: not when it was first sent. */
+/** A PUT, GET, ATOMIC or REPLY of a frame that was taken; `resent`: not its first sending. */
 void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
                        uint64_t now_ns);
 

@@ -19,10 +19,7 @@ bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
 /** Would so few messages of this length share a frame that a batch is better for them? */
 bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
 
-/**
- * Send a message of at most copy_max_bytes (and one frame) by copying its two pieces.
- * RAWE_STATUS_BUSY: no room now, use rawe_conn_send. RAWE_STATUS_FAILED: the connection has failed.
- */
+/** Send a message, copy_max_bytes and a frame at most, by copying. BUSY: use rawe_conn_send. */
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes,
                                      uint64_t now_ns);

@@ -81,8 +81,7 @@ struct rawe_callbacks {
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**
-     * Send a long reply to a request on this express connection by bulk lanes to the process;
-     * false: not taken. NULL: replies go back on the connection of the request.
+     * Send a long reply by bulk lanes; false: not taken. NULL: replies go back as requests came.
      */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
@@ -179,10 +178,7 @@ static inline uint64_t rawe_engine_clock_ns(const struct rawe_engine *engine)
     return engine->config.clock_ns(engine->config.clock_context);
 }
 
-/**
- * Time never goes back: a callback may have given a later time than the round began with. What is
- * sent afterwards must not look older than what was sent before, and thus lost.
- */
+/** Time never goes back, even after a callback: a later frame must not look older, and lost. */
 static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns > engine->now_ns ? now_ns : engine->now_ns;
@@ -288,10 +284,7 @@ struct rawe_conn {
     struct rawe_timer timer;          /**< earliest of the deadlines */
 };
 
-/**
- * What is kept of a connection at rest: one that was idle frees the rest of its memory until it is
- * used again. It is on its preferred route, and owes nothing.
- */
+/** What is kept of an idle connection, which is on its preferred route, and owes nothing. */
 struct rawe_rest {
     struct rawe_peer *peer;
     void *owner;

@@ -14,10 +14,7 @@
 
 #include "send/rawe_loss.h"
 
-/**
- * Probes whose answer is understood: the oldest unanswered ones, as answers come in order, and the
- * newest, which a peer that was away answers first.
- */
+/** Probes that are remembered: the oldest, as answers come in order, and the newest. */
 #define RAWE_LIVENESS_PROBES 8u
 
 /** Probes that are remembered, oldest first. */
@@ -70,10 +67,7 @@ static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
 /** The peer's host has answered at `alive_ns`: what silence there was before does not count. */
 void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
 
-/**
- * Ask at `deadline_ns`, or earlier if planned: else a continuous sender would never detect a dead
- * peer (RFC 6298 section 5.1). Returns whether the deadline has changed.
- */
+/** Ask at `deadline_ns`, or earlier if planned (RFC 6298 section 5.1). True: it has changed. */
 static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns)
 {
     if (liveness->probe_deadline_ns != 0 && deadline_ns >= liveness->probe_deadline_ns) {

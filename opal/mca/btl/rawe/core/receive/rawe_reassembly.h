@@ -72,10 +72,7 @@ const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *r
 /** Take the next message in order, if whole, or NULL. The caller gives the buffer back. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
-/**
- * Where `len_bytes` from the offset of `first` on will be put together, for receiving them there:
- * rawe_reassembly_add then finds them in place. NULL when they do not fit, or without a buffer.
- */
+/** Where to receive `len_bytes` from `first` on, for rawe_reassembly_add; or NULL. */
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                                const struct rawe_fragment *first, uint64_t len_bytes);
 
@@ -83,10 +80,7 @@ uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_b
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                            uint32_t first);
 
-/**
- * A frame that travels in slices, as the path carries no longer frames: put together one at a time
- * on each connection. A slice out of order is as good as lost, as the whole frame is then.
- */
+/** A frame that comes in slices, one at a time. A slice out of order loses the frame. */
 struct rawe_sliced;
 
 /** Give up what has come of a frame. */
@@ -174,10 +168,7 @@ struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                         struct rawe_deferred *entry);
 
-/**
- * The owner never comes back: drop what is kept, and from now on what would be. Messages are taken
- * all the same, so that peers have them acknowledged. No completed sends are kept at that time.
- */
+/** The owner never comes back: drop everything, now and later. Messages are still taken. */
 void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool);
 
 /** Drop what is kept for a connection that ends. */

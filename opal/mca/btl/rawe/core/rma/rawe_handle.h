@@ -46,10 +46,7 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
 /** Take it back: from now on every frame that names it is refused. False when unknown. */
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
 
-/**
- * Where `len_bytes` at `offset` of the handle lie, or NULL when index, key or bounds do not fit, or
- * when it does not allow `access`, which is one bit of RAWE_ACCESS_*.
- */
+/** Where they lie; NULL: index, key, bounds or `access` (one RAWE_ACCESS_*) do not fit. */
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
                              uint64_t offset, uint64_t len_bytes, unsigned access);
 
@@ -57,10 +54,7 @@ uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t ind
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access);
 
-/*
- * Atomic operations on registered memory. They are those of the processor: atomic also with respect
- * to the program, to other threads, and to other processes that share the memory.
- */
+/* Atomic operations are the processor's, also towards other threads and processes. */
 
 /** Execute a request on a word; `before` gets its old value. Refused: nothing was done. */
 enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);

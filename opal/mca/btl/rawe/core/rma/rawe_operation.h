@@ -32,10 +32,7 @@ struct rawe_operation_part {
 
 /** The caller owns it until `done`. */
 struct rawe_operation {
-    /**
-     * The result is there (PUT: the peer has the data), or never will be. On RAWE_STATUS_FAILED
-     * `refusal` says why, and is RAWE_REFUSAL_NONE when the connection has failed.
-     */
+    /** Complete. FAILED: `refusal` says why, RAWE_REFUSAL_NONE: the connection has failed. */
     void (*done)(struct rawe_operation *operation, enum rawe_status status);
     uint32_t handle_index;
     uint64_t handle_key;

@@ -60,7 +60,7 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
 /** What is taken over is no less: a batch costs a system call, whatever its length. */
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
 
-/** No route is taken for slower than that part of the fastest one: it is to be seen when it is so no more. */
+/** Assume at least 1/16 of the fastest rate, so that recovery is noticed. */
 #define SLOWEST_PART 16u
 
 /** The routes to a process that carry PUTs, and what each has to do. */
@@ -115,10 +115,7 @@ static uint64_t nominal_mbps(const struct rawe_peer *peer)
     return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }
 
-/**
- * Rates, as far as they were measured. Nominal ones say what the others are in proportion: behind
- * a slow switch all are slower than their interfaces.
- */
+/** Measured rates; for others nominal ones, scaled alike: a switch may slow all of them. */
 static void fill_rates(struct routes *routes)
 {
     uint64_t measured = 0, nominal = 0, best = 0;
@@ -138,7 +135,7 @@ static void fill_rates(struct routes *routes)
         routes->loads[i].rate = rate != 0 ? rate : 1;
         best = routes->loads[i].rate > best ? routes->loads[i].rate : best;
     }
-    /* Of a silent one, what it was says nothing. */
+    /* A silent route's old rate is meaningless. */
     for (unsigned i = 0; i < routes->count; i++) {
         struct rawe_balance_route *load = &routes->loads[i];
         bool slow = load->rate < best / SLOWEST_PART || is_silent(routes->peers[i]);

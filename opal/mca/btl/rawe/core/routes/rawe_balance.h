@@ -17,11 +17,6 @@
 
 #include "rawe_peer.h"
 
-/*
- * Spreading data over several routes: each gets the share with which all of them are done at the
- * same time, by its speed and by what is queued there already.
- */
-
 /** One route, and what it gets. */
 struct rawe_balance_route {
     uint64_t backlog_bytes; /**< queued or in flight */

@@ -390,10 +390,7 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
 
 /** Shorter GETs do not take turns: it takes many of them to fill a port. */
 #define TURNS_BYTES_MIN 4096u
-/**
- * What a peer is asked for at a time: a quarter of the limit, so that several send. More than a batch,
- * at any MTU, gives nothing; shorter ones cost processor time.
- */
+/** Piece of a GET: a quarter of the limit. Shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
 /** What GETs of a single peer may have asked for: those of others wait for it. */

@@ -78,10 +78,7 @@ struct rawe_message {
     void (*complete)(struct rawe_message *message, enum rawe_status status);
     /** The memory of a message that completed early is free. */
     void (*release)(struct rawe_message *message);
-    /**
-     * The message's own memory, where its first piece lies, with room for all of it if it is in two
-     * pieces of RAWE_PEER_COPY_BYTES at most. NULL: it must not complete early.
-     */
+    /** Its own memory, with room for two pieces that can be copied. NULL: no early completion. */
     uint8_t *own;
     bool completed_early;
     /* the peer's */
@@ -159,10 +156,7 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 /** Send a message in one or two pieces; see struct rawe_message. */
 enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
 
-/**
- * GET, ATOMIC, or a PUT that can be copied into a frame: see rawe_conn_operate. False for a longer
- * PUT, too: rawe_balance_operate takes them all. A long GET may have to wait for others.
- */
+/** GET, ATOMIC, or a PUT that can be copied; else false. A long GET may have to wait. */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 /** Begin the GETs that have waited for their turn; called in each round. */
 void rawe_peer_begin_waiting(struct rawe_engine *engine);

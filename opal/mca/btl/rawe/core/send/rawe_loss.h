@@ -32,10 +32,7 @@ static inline void rawe_rtt_probed(struct rawe_rtt *rtt, uint64_t took_ns)
 /** An acknowledgement. The send window says what it has brought, and congestion control uses it. */
 struct rawe_ack {
     uint64_t now_ns;
-    /**
-     * The peer has said at the same time what else it has: then what has arrived is evidence
-     * against what was sent before and is missing.
-     */
+    /** The peer told all that it has: what has arrived is evidence against what is missing. */
     bool evidence;
     bool limited;            /**< the window was what held the sender back */
     uint64_t minimum_rtt_ns; /**< what comes back sooner than that answers an earlier sending */
@@ -69,10 +66,7 @@ static inline void rawe_reorder_resent(struct rawe_reorder *reorder)
     reorder->resent = true;
 }
 
-/**
- * The peer reports that it dropped a duplicate. `una` is the oldest frame not acknowledged, `next`
- * the next to be sent. Without anything sent again the network made the duplicate: no sign.
- */
+/** The peer dropped a duplicate. With nothing resent, the network made it: no sign. */
 void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t next);
 
 /** Frames were lost, for the first time in this round trip. */

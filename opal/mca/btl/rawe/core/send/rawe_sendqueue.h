@@ -92,10 +92,7 @@ static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaite
     return awaited && queue->first == NULL;
 }
 
-/**
- * The data of a send that is wholly in frames has been copied to `copy`, its pieces one behind the
- * other: where bytes at `from` of its pieces are now. NULL: `from` is not in them.
- */
+/** Where bytes of its pieces are in `copy`, which has all of them. NULL: they are not its. */
 uint8_t *rawe_send_rebase(const struct rawe_send *send, const void *from, uint8_t *copy);
 
 #endif

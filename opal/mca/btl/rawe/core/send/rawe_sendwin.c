@@ -218,10 +218,7 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
                          const struct rawe_ack *ack)
 {
     uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
-    /*
-     * Sent more than once, the acknowledgement may be for the first sending (Karn): no sample, and
-     * no evidence when it comes sooner than any round trip.
-     */
+    /* Resent: no sample (Karn), and no evidence if it comes sooner than any round trip. */
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
         (void)rawe_sendwin_delivered(window, sent_ns, last_of(frame, segments), ack->now_ns);
     }
@@ -326,10 +323,7 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
     }
 }
 
-/**
- * Which of the segments, sent at `sent_ns` or before, are lost by what has arrived since. Sets
- * `*undecided` when they may be, and the reordering window has not passed yet.
- */
+/** Segments sent by `sent_ns` that later ones have overtaken, or may have: `*undecided`. */
 static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)

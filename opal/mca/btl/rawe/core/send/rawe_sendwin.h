@@ -123,10 +123,7 @@ static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64
     }
 }
 
-/**
- * Refill the list of one size; false at the limit or without memory. The first slab of each size is
- * allocated beyond the limit: one size must not starve because the other has taken all.
- */
+/** Refill a list; false at the limit or without memory. Each size gets at least one slab. */
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
 /** A frame whose buffer holds `payload_bytes` behind the headers, or NULL. */
@@ -381,10 +378,7 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
 typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
                                   uint32_t sequence);
 
-/**
- * Find frames lost by the evidence there is. Returns true when some are undecided because the
- * reordering window has not passed yet: call again `reorder_ns` later.
- */
+/** Find lost frames. True: some are undecided, call again `reorder_ns` later. */
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 

@@ -57,16 +57,10 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
 /** Is this port in a group? */
 bool rawe_host_group_has(const struct rawe_port *port);
 
-/**
- * No further socket is sent to the leader, nor `broken` called, once this has returned: sockets may
- * be closed. Not for the service thread. NULL is nothing to hush.
- */
+/** From now on nothing is sent, nor `broken` called: sockets may be closed. NULL: nothing. */
 void rawe_host_group_hush(struct rawe_host_group *group);
 
-/**
- * Leave: this process needs no frames any more, but its sockets are still open. Waits, `wait_ms` at
- * most, until that is true of all. NULL is nothing to close.
- */
+/** Leave, sockets still open; wait (`wait_ms` at most) until all do. NULL: nothing to close. */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
 
 #endif

@@ -13,10 +13,7 @@
 /** Where the batch header begins in the packets of bulk: behind Ethernet and IPv4. */
 #define RAWE_FILTER_BULK_OFFSET 34u
 
-/**
- * Packets of these lengths, with their Ethernet header, are the middle port's: longer than a frame of
- * MTU 1500, at most a message of 16 KiB with all its headers.
- */
+/** The middle port's packets, Ethernet header included: above MTU 1500, to 16 KiB messages. */
 #define RAWE_FILTER_MIDDLE_MIN 1515u
 #define RAWE_FILTER_MIDDLE_MAX 17000u
 

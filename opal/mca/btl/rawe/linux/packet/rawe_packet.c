@@ -160,10 +160,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     if (packet->config.use != RAWE_PORT_BULK) {
         return packet->config.use == RAWE_PORT_MIDDLE ? slots * MIDDLE_SLOT_FRAMES : slots;
     }
-    /*
-     * What the kernel charges for a packet is more than its length: page fragments, and some
-     * hundred bytes of struct sk_buff (measured: 1.1 to 1.5 times the length and 0.8 kB).
-     */
+    /* The kernel charges page fragments and struct sk_buff, too (1.1 to 1.5 times, and 0.8 kB). */
     const size_t charge_bytes = (size_t)packet->config.mtu_bytes * 3 / 2 + 1024;
     widen(fd, SO_RCVBUFFORCE, SO_RCVBUF, QUEUE_BYTES);
     (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &len_bytes);

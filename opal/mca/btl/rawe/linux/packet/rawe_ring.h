@@ -50,10 +50,7 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
  */
 size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links);
 
-/**
- * Give the socket, not bound yet, a ring, and map it. Halves the ring while the kernel has no
- * memory for it, down to one block. Returns 0, or -1 and the error.
- */
+/** Give an unbound socket a ring, halved until there is memory, and map it. 0, or -1 and error. */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
                    struct rawe_port_error *error);
 void rawe_ring_close(struct rawe_ring *ring);

@@ -106,10 +106,7 @@ struct rawe_port_counters {
 struct rawe_port_receiver {
     /** A frame, which may be changed. Of a responder's, only head and PING; `len_bytes` is all. */
     void (*frame)(void *context, uint8_t *frame, size_t len_bytes);
-    /**
-     * Of a bulk port: `head` is a batch header, with `data_bytes` behind it that wait in the kernel.
-     * Returns where they are to be received, or NULL: anywhere.
-     */
+    /** Of a bulk port: where to receive the `data_bytes` behind this batch header; or NULL. */
     uint8_t *(*place)(void *context, const uint8_t *source_mac, const uint8_t *head,
                       size_t head_bytes, size_t data_bytes);
     /** Of a bulk port: a packet, its data where `place` said, or anywhere. */

@@ -44,10 +44,7 @@ struct rawe_path {
      * which ends the patience with its other paths. Stands behind the others of its process.
      */
     bool indirect;
-    /**
-     * Nothing lies between that could refuse large frames (lo): a process that answers is reached at the full
-     * size. Large PINGs among all ranks of a host would cost more than two cores can copy.
-     */
+    /** Only lo lies between: what answers is reached at full size, without large PINGs. */
     bool mtu_certain;
     /* out */
     bool reachable;            /**< a frame came back, be it only the smallest */

@@ -40,10 +40,7 @@
 #define INDEX_BITS 24u
 #define INDEX_MASK ((1u << INDEX_BITS) - 1)
 
-/**
- * PINGs that this process has under way to one address, in one length or several. They are known on
- * the wire by the token alone, so that a forged answer finds nothing.
- */
+/** PINGs under way to an address. Only the token is on the wire: a forger cannot know it. */
 struct rawe_watch {
     uint64_t token;
     uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */

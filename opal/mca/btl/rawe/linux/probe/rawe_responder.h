@@ -43,10 +43,7 @@ struct rawe_responder_counters {
 
 /** What the thread does beside. */
 struct rawe_responder_duty {
-    /**
-     * Has the process made progress lately, so that its engine sees what comes? Called with each
-     * PING; the PONG carries the answer (RAWE_FLAG_SERVICED). NULL: no.
-     */
+    /** Does the process make progress? Each PONG says so (RAWE_FLAG_SERVICED). NULL: no. */
     bool (*serviced)(void *context);
     /**
      * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among

@@ -53,10 +53,7 @@ bool rawe_interface_cuts_batches(const char *interface);
 /** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 
-/**
- * Has the interface `lost` come back as `now`, under another index? So it is when its driver was
- * reloaded, or a VLAN or macvlan was deleted and created again.
- */
+/** Is `now` the interface `lost` under another index, as its driver was reloaded? */
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
 
 /**

@@ -16,10 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/**
- * Of which glibc takes the program's thread-local storage; the deepest calls (those that ask the
- * helper for a group's sockets) need some 60 KiB.
- */
+/** Less the program's thread-local storage; asking the helper needs some 60 KiB. */
 #define STACK_BYTES (1u << 20)
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX

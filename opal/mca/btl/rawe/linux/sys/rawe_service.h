@@ -45,10 +45,7 @@ struct rawe_service_source {
     bool woken;   /**< atomic */
 };
 
-/**
- * As pthread_create, for threads beside the program's: signals are left to those, and under
- * SCHED_FIFO and SCHED_RR it has the next priority. Returns an errno value.
- */
+/** pthread_create with signals blocked, one real-time priority up. Returns an errno value. */
 int rawe_service_create_thread(pthread_t *thread, const pthread_attr_t *attributes,
                                void *(*start)(void *), void *context, const char *name);
 
@@ -68,10 +65,7 @@ void rawe_service_remove(struct rawe_service_source *source);
 /** In the thread, before the descriptor is closed or replaced; a new one is watched again. */
 void rawe_service_unwatch(struct rawe_service_source *source);
 
-/**
- * Serve the source when one of these descriptors is ready, too, and no longer when those of an earlier
- * call are. Called by `serve`. Without memory for that they are not waited for.
- */
+/** Serve it when one of these is ready, too, in place of the last ones. Called by `serve`. */
 void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
