@@ -20,6 +20,7 @@ from benchlib.summary import Key
 from . import output, shaping, suites, tables
 
 ALL_RANKS = (2, 4, 8)  # of suite all
+COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
 # IMB-MPI1 repeats a size until 40 MB have moved, whatever -time says, but drops the remaining sizes
 # when all it has measured took longer than -time for each: so it gets time enough.
 IMB_SECONDS = 1.0
@@ -33,6 +34,7 @@ EPILOG = """examples:
   compare                                  two virtual hosts, tcp against rawe, under 2 minutes
   compare --quick --mtu 9000               a short run with jumbo frames
   compare --suite all                      all of IMB-MPI1 on 2, 4 and 8 ranks
+  compare --suite collectives --hosts 8    also without coll/rawe's multicast (unicast)
   compare --suite seeds                    the tests of MPBench, GAMMA and ESP
   compare --rate 1gbit --topology switch --suite bandwidth
   compare --transports tcp,ofi,ucx,rawe --suite latency
@@ -84,6 +86,11 @@ def _hosts_in(hostfile):
     return max(2, len([line for line in lines if line.split("#")[0].strip()]))
 
 
+def _collectives(options):
+    """Is it the suite of collectives, which are compared without multicast, too?"""
+    return options.suite == "collectives" and not options.benchmarks
+
+
 def _groups(made, options):
     """(ranks, hosts) of each group; hosts is 0 where a hostfile decides."""
     if options.hostfile is not None:
@@ -92,7 +99,7 @@ def _groups(made, options):
         if options.np is None and options.suite == "all":
             ranks = sorted({*(n for n in ALL_RANKS if n < hosts), hosts})
         return [(number, 0) for number in ranks]
-    ranks = options.np or [options.hosts or 2]
+    ranks = options.np or [options.hosts or (COLLECTIVES_HOSTS if _collectives(options) else 2)]
     if options.np is None and options.hosts is None and options.suite == "all":
         ranks = list(ALL_RANKS)
     most = 2 if options.topology == "pair" else HOSTS_MOST
@@ -110,6 +117,7 @@ class ImbDriver(Driver):
     name = "imb-runs"
     description = "Measure MPI over raw Ethernet frames (rawe) against TCP and others."
     epilog = EPILOG
+    transports_said = "tcp,rawe; with --suite collectives tcp,unicast,rawe"
     quick = "2 rounds and little time for each size"
     timeout = 180.0
 
@@ -130,14 +138,17 @@ class ImbDriver(Driver):
         add("--check", action="store_true", help="rawe-imb verifies contents")
         add("--no-baseline", dest="baseline", action="store_false", help="do not run the baseline")
 
+    def transports(self, options):
+        names = super().transports(options)
+        return ["tcp", transports.UNICAST, "rawe"] if _collectives(options) else names
+
     def finish(self, parser, options):
         options.groups = _groups(parser, options)
         # A window of long messages alone takes half a second on a slow line.
         options.time = options.time or (1.0 if options.rate else 0.01 if options.quick else 0.02)
         options.iterations = options.iterations or (200 if options.quick else 1000)
         options.baseline_time = 0.01 if options.quick else 0.02
-        wanted = bool(options.benchmarks or options.suite != "collectives")
-        options.baseline = options.baseline and wanted
+        options.baseline = options.baseline and not _collectives(options)
         options.parts = suites.parts_of(options.suite, options.benchmarks or (), options.msglog)
         if options.receive_buffers:
             options.parts = suites.with_cold(options.parts)

@@ -44,6 +44,7 @@ def test_parse__defaults():
 def test_parse__hosts_give_the_ranks():
     assert parse("--hosts", "4").groups == [(4, 4)]
     assert parse("--hosts", "16", "--suite", "collectives").groups == [(16, 16)]
+    assert parse("--suite", "collectives").groups == [(4, 4)]
     assert parse("--hosts", "4", "--np", "8").groups == [(8, 4)]
     assert parse("--transports", "vader", "--hosts", "1", "--np", "2").groups == [(2, 1)]
 
@@ -96,6 +97,15 @@ def test_plan__transports_alternate_and_change_places():
         (3, "tcp"),
         (3, "rawe"),
     ]
+
+
+def test_plan__collectives_run_without_multicast_too():
+    runs = plan("--suite", "collectives")
+    assert [run.transport for run in runs] == ["tcp", "unicast", "rawe"]
+    assert ["^rawe" in words_of(run) for run in runs] == [False, True, False]
+    one = plan("--suite", "collectives", "--transports", "rawe")
+    assert [run.transport for run in one] == ["rawe"]
+    assert parse("--benchmarks", "Bcast").transports == ["tcp", "rawe"]
 
 
 def test_plan__both_builds_take_turns_and_run_the_same_program(tmp_path):

@@ -19,10 +19,15 @@ class Driver:
     page_title = ""
     packages = ("build", "bench")  # groups of test/install-deps
     timeout = 900.0  # seconds of one mpirun, by default
+    transports_said = "tcp,rawe"  # for --help: which are compared when none is named
     works_in_directory = False  # each run gets a directory, visible to all ranks
 
     def add_options(self, parser):
         """Add the driver's own options."""
+
+    def transports(self, options):
+        """Which are compared when none is named."""
+        return ["tcp", "rawe"]
 
     def finish(self, parser, options):
         """Fill in options.cases (Cases) and options.left_out (reasons); refuse contradictions."""

@@ -70,7 +70,7 @@ def parser(driver):
         type=list_of(tuple(TRANSPORTS), "transport"),
         metavar="A,B",
         help=f"of {', '.join(TRANSPORTS)}; the base is old, tcp, or the first one (default "
-        "tcp,rawe; with --against old,rawe)",
+        f"{driver.transports_said}; with --against old,rawe)",
     )
     text = f"of one mpirun, in seconds (default {driver.timeout:g})"
     add("--timeout", type=seconds, default=driver.timeout, help=text)
@@ -136,7 +136,7 @@ def parse(driver, argv):
         options.against = options.against.resolve()
         if not (options.against / COMPONENT).exists():
             made.error(f"--against {options.against}: no rawe was built there; run make in it")
-    default = [OLD, "rawe"] if options.against else ["tcp", "rawe"]
+    default = [OLD, "rawe"] if options.against else driver.transports(options)
     options.transports = options.transports or default
     if (OLD in options.transports) != (options.against is not None):
         made.error(f"transport {OLD} and --against DIR go together")

@@ -5,15 +5,18 @@ import re
 from pathlib import Path
 
 COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")  # in a build directory
+COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # the second component; older builds have none
 COMPONENT_PATH = "mca_base_component_path"
 SHARED_MEMORY = "vader"  # reaches ranks of the same host only
 BASELINE = "baseline"  # bare programs instead of MPI, in a transport's place
 OLD = "old"  # rawe of another build, see --against
+UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
 # mpirun's arguments for each transport, and the component that has to be there.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
     "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
     OLD: ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
+    UNICAST: ("--mca pml ob1 --mca btl rawe,self --mca coll ^rawe", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Without these, this pml wants hardware that UCX drives.
     "ucx": (
@@ -29,6 +32,7 @@ TITLES = {
     "tcp": "btl/tcp",
     "rawe": "btl/rawe",
     OLD: "btl/rawe of --against",
+    UNICAST: "btl/rawe without multicast",
     "vader": "btl/vader (shared memory)",
     "ucx": "UCX over TCP",
     "ofi": "libfabric over TCP",
@@ -48,7 +52,8 @@ def order(transports, round_number):
 
 def component_path(build):
     """mpirun's arguments that make it load rawe from a build directory."""
-    path = f"{build / COMPONENT.parent}:SYSTEM_DEFAULT:USER_DEFAULT"
+    ours = [build / COMPONENT.parent, build / COLLECTIVES]
+    path = ":".join([*(str(libs) for libs in ours if libs.exists()), "SYSTEM_DEFAULT:USER_DEFAULT"])
     return ["--mca", COMPONENT_PATH, path]
 
 
@@ -68,6 +73,7 @@ def arguments(transport, interface=None, shares_hosts=False, against=None):
             "tcp": ["--mca", "btl_tcp_if_include", interface],
             "rawe": ["--mca", "btl_rawe_if_include", interface],
             OLD: ["--mca", "btl_rawe_if_include", interface],
+            UNICAST: ["--mca", "btl_rawe_if_include", interface],
             "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
             "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
         }.get(transport, [])

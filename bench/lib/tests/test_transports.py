@@ -26,9 +26,14 @@ def test_arguments__each_transport_is_bound_to_the_interface():
         assert any("eth7" in word for word in words), name
 
 
-def test_arguments__only_the_old_build_is_loaded_from_elsewhere():
-    old, new = (transports.arguments(name, None, True, Path("/b")) for name in ("old", "rawe"))
-    assert "/b/opal/mca/btl/rawe/.libs:SYSTEM_DEFAULT:USER_DEFAULT" in old
+def test_arguments__only_the_old_build_is_loaded_from_elsewhere(tmp_path):
+    ours = [tmp_path / "opal/mca/btl/rawe/.libs", tmp_path / "ompi/mca/coll/rawe/.libs"]
+    ours[0].mkdir(parents=True)
+    old, new = (transports.arguments(name, None, True, tmp_path) for name in ("old", "rawe"))
+    assert f"{ours[0]}:SYSTEM_DEFAULT:USER_DEFAULT" in old
+    ours[1].mkdir(parents=True)
+    both = transports.arguments("old", None, True, tmp_path)
+    assert f"{ours[0]}:{ours[1]}:SYSTEM_DEFAULT:USER_DEFAULT" in both
     assert old[: len(new)] == new and transports.COMPONENT_PATH not in new
 
 
