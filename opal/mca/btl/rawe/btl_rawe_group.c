@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The group of the ranks of this host. See btl_rawe_group.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_group.h"
 
 #include "btl_rawe_module.h"

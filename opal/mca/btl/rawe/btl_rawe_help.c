@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The messages to the user. See btl_rawe_help.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_help.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * What modules do before the first one closes. See btl_rawe_linger.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_linger.h"
 
 #include "btl_rawe_endpoint.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The lock of the engines. See btl_rawe_lock.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_lock.h"
 
 #include <sched.h>

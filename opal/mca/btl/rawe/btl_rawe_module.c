@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Opening a module, and what failed in it. See btl_rawe_module.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_module.h"
 
 #include "btl_rawe_help.h"

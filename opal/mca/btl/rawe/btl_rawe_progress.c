@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Progress of one module. See btl_rawe_progress.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_progress.h"
 
 #include "btl_rawe_help.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * One-sided communication: see btl_rawe_rma.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_rma.h"
 
 #include "btl_rawe_endpoint.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * What failing over needs of Open MPI and Linux: see btl_rawe_routes.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_routes.h"
 
 #include "btl_rawe_group.h"

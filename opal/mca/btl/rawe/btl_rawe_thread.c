@@ -1,9 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The progress thread: keeps a module's engine going while the program is outside MPI. See
- * btl_rawe_thread.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_thread.h"
 
 #include "btl_rawe_async.h"

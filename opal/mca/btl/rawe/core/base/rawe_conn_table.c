@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Connection table: see rawe_conn_table.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_conn_table.h"
 
 #include <assert.h>

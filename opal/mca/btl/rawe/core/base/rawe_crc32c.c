@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * CRC32C: see rawe_crc32c.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_crc32c.h"
 
 #include <stdbool.h>

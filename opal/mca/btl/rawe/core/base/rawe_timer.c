@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Timer wheel: see rawe_timer.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_timer.h"
 
 #include <stddef.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Encoders and decoders of the wire format (see rawe_wire.h for the layouts).
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_wire.h"
 
 #include <string.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * What all files of a connection build on: see rawe_conn_control.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_conn_control.h"
 
 #include <assert.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The end that MPI_Finalize makes of a connection: see rawe_conn_finalize.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_conn_finalize.h"
 
 #include "rawe_conn_control.h"

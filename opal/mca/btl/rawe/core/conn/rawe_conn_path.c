@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The path of a connection: see rawe_conn_path.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_conn_path.h"
 
 #include <assert.h>

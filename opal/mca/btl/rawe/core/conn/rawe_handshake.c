@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Handshake: see rawe_handshake.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_handshake.h"
 
 bool rawe_handshake_drops(const struct rawe_handshake *handshake, uint64_t incarnation)

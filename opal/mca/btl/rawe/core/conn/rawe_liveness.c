@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Liveness of a peer: see rawe_liveness.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_liveness.h"
 
 #include <stdlib.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Routes: see rawe_route.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_route.h"
 
 #include <string.h>

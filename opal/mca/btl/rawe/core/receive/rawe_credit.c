@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Credit: see rawe_credit.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_credit.h"
 
 #include <string.h>

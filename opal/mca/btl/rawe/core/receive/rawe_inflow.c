@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The limit on what is asked for. See rawe_inflow.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_inflow.h"
 
 #include <stddef.h>

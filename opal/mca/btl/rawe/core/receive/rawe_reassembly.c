@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Reassembly of fragmented messages, and deferral: see rawe_reassembly.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_reassembly.h"
 
 #include <stdlib.h>

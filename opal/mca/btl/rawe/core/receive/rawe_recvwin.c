@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Receive window: see rawe_recvwin.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_recvwin.h"
 
 #include <stdlib.h>

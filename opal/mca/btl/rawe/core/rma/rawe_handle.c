@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Handle table: see rawe_handle.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_handle.h"
 
 #include <stdlib.h>

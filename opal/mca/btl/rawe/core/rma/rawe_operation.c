@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Operations under way: see rawe_operation.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_operation.h"
 
 #include <stdlib.h>

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Balance between routes: see rawe_balance.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_balance.h"
 
 #include <stdbool.h>

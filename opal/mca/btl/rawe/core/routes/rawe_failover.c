@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Failing over: see rawe_failover.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_failover.h"
 
 void rawe_failover_init(struct rawe_failover *failover,

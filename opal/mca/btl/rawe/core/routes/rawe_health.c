@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Health of a route: see rawe_health.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_health.h"
 
 #define MS 1000000ull

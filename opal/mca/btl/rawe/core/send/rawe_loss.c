@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Late or lost: see rawe_loss.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_loss.h"
 
 void rawe_rtt_init(struct rawe_rtt *rtt)

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Send queue: see rawe_sendqueue.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_sendqueue.h"
 
 #include <assert.h>

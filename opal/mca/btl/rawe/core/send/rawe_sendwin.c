@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Send window: see rawe_sendwin.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_sendwin.h"
 
 #include "rawe_sendqueue.h"
