@@ -5,10 +5,13 @@
  */
 #include "btl_rawe_multicast.h"
 
+#include "opal/class/opal_hash_table.h"
+
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "linux/packet/rawe_packet.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +20,9 @@
 
 /** Frames received at a time. */
 #define RECEIVE_BUDGET 64u
+
+/** Groups that the table has room for before it grows. */
+#define GROUPS_EXPECTED 64u
 
 /** Frames of a root that are not acknowledged by all members yet, at most. */
 #define WINDOW_FRAMES 64u
@@ -32,7 +38,6 @@
 
 struct mca_btl_rawe_multicast {
     struct rawe_group core;
-    struct mca_btl_rawe_multicast *next;      /**< of all */
     struct mca_btl_rawe_multicast *next_busy; /**< of those that have something under way */
     bool busy;                                /**< it is in that list */
     bool closed;
@@ -46,7 +51,8 @@ struct mca_btl_rawe_multicast {
 
 static struct {
     mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
-    struct mca_btl_rawe_multicast *all, *busy;
+    opal_hash_table_t all;         /**< by id; a program may have thousands of communicators */
+    struct mca_btl_rawe_multicast *busy;
     struct rawe_group_counters gone; /**< of groups that are freed */
     uint8_t address[RAWE_MAC_BYTES];
     bool deferring; /**< nothing is delivered */
@@ -155,14 +161,12 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
         ++groups.gone.dropped_decode;
         return;
     }
-    struct mca_btl_rawe_multicast *group = groups.all;
-    while (NULL != group && group->core.config.id != header.id) {
-        group = group->next;
-    }
-    if (NULL == group) {
+    void *found;
+    if (OPAL_SUCCESS != opal_hash_table_get_value_uint64(&groups.all, header.id, &found)) {
         ++groups.gone.dropped_group;
         return;
     }
+    struct mca_btl_rawe_multicast *group = found;
     group->heard_ns = now_ns;
     rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES, now_ns);
     touch(group);
@@ -183,11 +187,14 @@ static bool open_port(mca_btl_rawe_module_t *module)
         .mtu_bytes = module->interface.mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
-    struct rawe_port_error error;
+    struct rawe_port_error error = {.step = "memory for groups", .code = ENOMEM};
 
     job_address(groups.address);
     memcpy(config.group, groups.address, sizeof(config.group));
-    if (0 != rawe_port_open(&module->group_port, &config, &error)) {
+    OBJ_CONSTRUCT(&groups.all, opal_hash_table_t);
+    if (OPAL_SUCCESS != opal_hash_table_init(&groups.all, GROUPS_EXPECTED) ||
+        0 != rawe_port_open(&module->group_port, &config, &error)) {
+        OBJ_DESTRUCT(&groups.all);
         module->group_port = NULL;
         mca_btl_rawe_compat_say("no groups: %s: %s", error.step, strerror(error.code));
         return false;
@@ -249,7 +256,8 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
     struct mca_btl_rawe_multicast *group =
         calloc(1, sizeof(*group) + members * sizeof(group->macs[0]));
 
-    if (NULL == group) {
+    if (NULL == group || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group)) {
+        free(group);
         return NULL;
     }
     const struct rawe_group_config config = {
@@ -272,8 +280,6 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
     for (uint32_t i = 0; i < members; ++i) {
         memcpy(group->macs[i], places[i].mac, RAWE_MAC_BYTES);
     }
-    group->next = groups.all;
-    groups.all = group;
     return group;
 }
 
@@ -296,21 +302,20 @@ void mca_btl_rawe_multicast_count(const mca_btl_rawe_module_t *module,
         return;
     }
     add(sum, &groups.gone);
-    for (const struct mca_btl_rawe_multicast *group = groups.all; NULL != group;
-         group = group->next) {
-        add(sum, &group->core.counters);
+    uint64_t id;
+    void *group;
+    OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
+    {
+        add(sum, &((const struct mca_btl_rawe_multicast *)group)->core.counters);
     }
 }
 
 static void group_free(struct mca_btl_rawe_multicast *group)
 {
-    struct mca_btl_rawe_multicast **link = &groups.all;
+    struct mca_btl_rawe_multicast **link = &groups.busy;
 
-    while (*link != group) {
-        link = &(*link)->next;
-    }
-    *link = group->next;
-    for (link = &groups.busy; group->busy && *link != group;) {
+    opal_hash_table_remove_value_uint64(&groups.all, group->core.config.id);
+    while (group->busy && *link != group) {
         link = &(*link)->next_busy;
     }
     if (group->busy) {
@@ -338,9 +343,12 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
     if (groups.module != module) {
         return;
     }
-    while (NULL != groups.all) {
-        group_free(groups.all);
+    uint64_t id;
+    void *group, *place;
+    while (OPAL_SUCCESS == opal_hash_table_get_first_key_uint64(&groups.all, &id, &group, &place)) {
+        group_free(group);
     }
+    OBJ_DESTRUCT(&groups.all);
     memset(&groups.gone, 0, sizeof(groups.gone));
     groups.module = NULL;
 }
@@ -443,8 +451,13 @@ static void serve(uint64_t now_ns)
 /** Deliver what has come while the progress thread received. */
 static void deliver_deferred(uint64_t now_ns)
 {
+    uint64_t id;
+    void *each;
+
     groups.deferred = false;
-    for (struct mca_btl_rawe_multicast *group = groups.all; NULL != group; group = group->next) {
+    OPAL_HASH_TABLE_FOREACH(id, uint64, each, &groups.all)
+    {
+        struct mca_btl_rawe_multicast *group = each;
         if (NULL != group->expecting) {
             rawe_group_progress(&group->core, now_ns);
             touch(group);
