@@ -230,16 +230,6 @@ static void open_modules(void)
     free(interfaces);
 }
 
-static void start_async(void)
-{
-    int code = mca_btl_rawe_params.async_progress ? mca_btl_rawe_async_start() : 0;
-
-    if (0 != code) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "starting the thread of async_progress",
-                                   strerror(code), __func__);
-    }
-}
-
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
     *count = 0;
@@ -278,7 +268,11 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_group_open();
     rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
-    start_async();
+    int code = mca_btl_rawe_params.async_progress ? mca_btl_rawe_async_start() : 0;
+    if (0 != code) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "starting the thread of async_progress",
+                                   strerror(code), __func__);
+    }
     mca_btl_rawe_metrics_publish();
     mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();

@@ -141,14 +141,6 @@ static int free_lists_init(mca_btl_rawe_module_t *module)
     return OPAL_SUCCESS;
 }
 
-static void free_lists_destruct(mca_btl_rawe_module_t *module)
-{
-    OBJ_DESTRUCT(&module->fragments_small);
-    OBJ_DESTRUCT(&module->fragments_large);
-    OBJ_DESTRUCT(&module->fragments_bare);
-    OBJ_DESTRUCT(&module->registrations);
-}
-
 /** What one of the module's ports is opened with. */
 static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
                                            enum rawe_port_use use)
@@ -503,7 +495,10 @@ static void module_free(mca_btl_rawe_module_t *module)
     close_sockets(module);
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
-    free_lists_destruct(module);
+    OBJ_DESTRUCT(&module->fragments_small);
+    OBJ_DESTRUCT(&module->fragments_large);
+    OBJ_DESTRUCT(&module->fragments_bare);
+    OBJ_DESTRUCT(&module->registrations);
     free(module);
 }
 

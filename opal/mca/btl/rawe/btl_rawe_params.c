@@ -232,14 +232,6 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
     return status < 0 ? status : OPAL_SUCCESS;
 }
 
-static bool number_valid(const struct number *number)
-{
-    uint64_t value = *number->value;
-
-    return value >= number->min && value <= number->max &&
-           (!number->power_of_two || 0 == (value & (value - 1)));
-}
-
 static bool is_set(const char *text)
 {
     return NULL != text && '\0' != *text;
@@ -259,14 +251,17 @@ const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
 int mca_btl_rawe_params_check(void)
 {
     for (size_t i = 0; i < COUNT(numbers); ++i) {
-        char range[128], value[32];
+        const struct number *number = &numbers[i];
+        uint64_t value = *number->value;
+        char range[128], text[32];
 
-        if (number_valid(&numbers[i])) {
+        if (value >= number->min && value <= number->max &&
+            (!number->power_of_two || 0 == (value & (value - 1)))) {
             continue;
         }
-        number_format(&numbers[i], *numbers[i].value, value, sizeof(value));
-        number_range(&numbers[i], range, sizeof(range));
-        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, numbers[i].name, value, range);
+        number_format(number, value, text, sizeof(text));
+        number_range(number, range, sizeof(range));
+        MCA_BTL_RAWE_HELP_IF_ASKED(parameter_out_of_range, number->name, text, range);
         return OPAL_ERR_BAD_PARAM;
     }
 

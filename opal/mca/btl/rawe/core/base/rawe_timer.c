@@ -9,12 +9,6 @@
 #define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
-/** The first tick at whose processing the deadline has passed for certain. */
-static uint64_t tick_of(uint64_t deadline_ns)
-{
-    return (deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1;
-}
-
 void rawe_timer_wheel_init(struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
     memset(wheel, 0, sizeof(*wheel));
@@ -29,7 +23,7 @@ void rawe_timer_init(struct rawe_timer *timer, rawe_timer_fn *expired)
 
 static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
 {
-    uint64_t tick = tick_of(timer->deadline_ns);
+    uint64_t tick = (timer->deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1; /* the deadline has passed */
     if (tick < wheel->tick) {
         tick = wheel->tick;
     }

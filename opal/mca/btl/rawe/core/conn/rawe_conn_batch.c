@@ -128,13 +128,6 @@ static uint64_t since_verdict_ns(const struct rawe_conn *conn)
     return conn->engine->now_ns - conn->batch_verdict_ns;
 }
 
-static void pass(struct rawe_conn *conn)
-{
-    conn->batch = RAWE_BATCH_VALID;
-    conn->batch_verdict_ns = conn->engine->now_ns;
-    conn->engine->counters.validations_passed++;
-}
-
 void rawe_conn_batch_withdraw(struct rawe_conn *conn)
 {
     if (conn->batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
@@ -238,7 +231,9 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
     bool some_arrived = conn->sendwin.una != conn->validation_begin || conn->sendwin.sacked != 0;
     if (conn->sendwin.una == conn->validation_end || (lost != NULL && some_arrived)) {
         /* All of it has arrived, or what is missing was lost on a path that lets batches pass. */
-        pass(conn);
+        conn->batch = RAWE_BATCH_VALID;
+        conn->batch_verdict_ns = conn->engine->now_ns;
+        conn->engine->counters.validations_passed++;
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
         rawe_conn_batch_withdraw(conn);
     }

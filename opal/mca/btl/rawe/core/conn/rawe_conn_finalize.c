@@ -28,13 +28,6 @@ void rawe_conn_forget_finalizing(struct rawe_conn *conn)
     conn->finalize.peer = false;
 }
 
-/** Does a control frame answer the probe with this number, or a later one? */
-static bool answers_since(const struct rawe_header *header, uint32_t number)
-{
-    return header->type == RAWE_FRAME_ACK && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0 &&
-           header->sequence != RAWE_PROBE_PLAIN && !rawe_sequence_before(header->sequence, number);
-}
-
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
@@ -45,7 +38,11 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
         }
     }
     finalize->heard = true;
-    if (conn->engine->finalizing && answers_since(header, finalize->announced_from)) {
+    bool answers = header->type == RAWE_FRAME_ACK &&
+                   (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0 &&
+                   header->sequence != RAWE_PROBE_PLAIN;
+    if (conn->engine->finalizing && answers &&
+        !rawe_sequence_before(header->sequence, finalize->announced_from)) {
         finalize->announced = true;
     }
 }

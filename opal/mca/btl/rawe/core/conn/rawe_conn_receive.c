@@ -367,17 +367,6 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
     rawe_cc_pace(&conn->cc, conn->sendwin.in_flight, 0);
 }
 
-/**
- * May the congestion window grow? Not when credit is smaller, nor when half of it is free: then
- * something else holds the sender back, and what is acknowledged says nothing of a larger window
- * (RFC 7661 section 4.2).
- */
-static bool window_limits(const struct rawe_conn *conn)
-{
-    return conn->cc.window < conn->peer_credit &&
-           rawe_cc_is_used(&conn->cc, conn->sendwin.in_flight);
-}
-
 /** The acknowledgement fields of a frame, not beyond `next`; `sack` may be empty. */
 static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                          const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
@@ -411,7 +400,9 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     struct rawe_ack ack = {
         /* Other frames carry no SACK: the peer may have frames beyond that it has not told of. */
         .evidence = is_ack,
-        .limited = window_limits(conn),
+        /* Not by credit, nor with half the window free (RFC 7661 section 4.2). */
+        .limited =
+            conn->cc.window < conn->peer_credit && rawe_cc_is_used(&conn->cc, window->in_flight),
         .minimum_rtt_ns = conn->rtt.minimum_ns,
         .frame_bytes = conn->payload_max_bytes,
         .now_ns = now_ns,

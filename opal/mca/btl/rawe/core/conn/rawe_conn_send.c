@@ -106,18 +106,13 @@ static void add_send(struct rawe_txframe *frame, struct rawe_send *send)
     }
 }
 
-/** Does a frame hold records? Then no messages join it, and the other way round. */
-static bool holds_records(const struct rawe_txframe *frame)
-{
-    return frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
-}
-
 /** Is there room for one more in a frame that holds the same, messages or `record`s? */
 static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
                  size_t data_bytes)
 {
     size_t head_bytes = record ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES;
-    return holds_records(frame) == record &&
+    bool holds_records = frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
+    return holds_records == record &&
            rawe_fragment_pad(frame->payload_bytes) + head_bytes + data_bytes <=
                coalesce_limit(conn);
 }
@@ -177,17 +172,6 @@ bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, 
     counters->messages_sent++;
     counters->messages_coalesced++;
     counters->bytes_sent += first_bytes + second_bytes;
-    return true;
-}
-
-/** Copy a record into the frame that is held back. It still waits for the end of the round. */
-static bool coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
-{
-    if (!rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
-        return false;
-    }
-    add_send(conn->sendwin.held, send);
-    count_record(&conn->engine->counters, send);
     return true;
 }
 
@@ -349,19 +333,6 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
     rawe_sendqueue_report(&conn->queue, send);
 }
 
-/**
- * Report the sends that have been transmitted. A callback may send, receive what comes in answer,
- * and wait for it: so nothing is known here of the frames any more, and each send is taken off the
- * list before its callback, or by rawe_conn_release when its `done` comes first.
- */
-static void report_transmitted(struct rawe_conn *conn)
-{
-    struct rawe_send *send;
-    while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
-        send->transmitted(send, conn);
-    }
-}
-
 /** Does a frame go as it is, with others like it in one call of the link? */
 static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
@@ -396,37 +367,19 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
     return true;
 }
 
-/** May new frames be made? Not while they wait until it is known whether they can be batches. */
-static bool may_frame(const struct rawe_conn *conn)
-{
-    return conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn);
-}
-
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
 static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
                                        struct rawe_send ***copied_tail)
 {
     struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
-    if (frame == NULL && may_frame(conn)) {
+    /* No new ones while it is not known whether they can be batches. */
+    if (frame == NULL &&
+        (conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
         frame = frame_queued(conn, all, copied_tail);
         rawe_sendwin_hand_out_all(window);
     }
     return frame;
-}
-
-/** Transmit one batch, or frame that has to go in another form. False: the link has refused. */
-static bool transmit_one(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
-                         uint64_t now_ns)
-{
-    bool taken = rawe_conn_needs_slices(conn, frame)
-                     ? rawe_conn_transmit_slices(conn, frame, room, now_ns)
-                     : rawe_conn_batch_transmit(conn, frame, room, now_ns);
-    note_transmitted(conn, frame);
-    if (frame->to_send != 0) {
-        rawe_sendwin_rewind(&conn->sendwin, frame);
-    }
-    return taken;
 }
 
 /** Collect plain frames to transmit, `frame`, which is one, and what follows. */
@@ -501,7 +454,13 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         if (is_plain(conn, frame)) {
             taken = transmit_plain(conn, frame, room, &copied_tail, now_ns);
         } else {
-            taken = transmit_one(conn, frame, room, now_ns);
+            taken = rawe_conn_needs_slices(conn, frame)
+                        ? rawe_conn_transmit_slices(conn, frame, room, now_ns)
+                        : rawe_conn_batch_transmit(conn, frame, room, now_ns);
+            note_transmitted(conn, frame);
+            if (frame->to_send != 0) {
+                rawe_sendwin_rewind(&conn->sendwin, frame);
+            }
         }
         if (!taken) {
             rawe_conn_refused(conn, conn->sendwin.in_flight != in_flight, now_ns);
@@ -522,8 +481,14 @@ static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
         rawe_conn_put_off(conn, false, now_ns);
         return;
     }
-    struct rawe_send *copied = transmit(conn, all, now_ns);
-    report_transmitted(conn);
+    struct rawe_send *copied = transmit(conn, all, now_ns), *send;
+    /*
+     * A callback may send, receive the answer, and wait for it. So each send is off the list before
+     * its callback; when its `done` comes first, rawe_conn_release takes it off.
+     */
+    while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
+        send->transmitted(send, conn);
+    }
     rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
 }
 
@@ -681,7 +646,9 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
     if (conn->sendwin.held != NULL) {
-        if (coalesce_record(conn, send)) {
+        if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
+            add_send(conn->sendwin.held, send);
+            count_record(&engine->counters, send);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
             }

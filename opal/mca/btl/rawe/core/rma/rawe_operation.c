@@ -106,12 +106,6 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
     return fits ? operation->local + offset : NULL;
 }
 
-/** Has its request left the queue? Its `done` may be deferred still. */
-static bool request_gone(const struct rawe_operation *operation)
-{
-    return operation->request.send.framed_bytes == operation->request.send.total_bytes;
-}
-
 struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
                                           uint16_t peer_port, uint8_t lane, struct rawe_send **tail)
 {
@@ -120,7 +114,8 @@ struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, ui
         struct rawe_operation *operation = table->entries[i];
         if (operation != NULL && operation->peer_key == peer_key &&
             operation->peer_port == peer_port && operation->len_bytes >= least_bytes &&
-            request_gone(operation)) {
+            /* The request has left the queue; its `done` may be deferred still. */
+            operation->request.send.framed_bytes == operation->request.send.total_bytes) {
             rawe_operation_remove(operation);
             *tail = &operation->completion.send;
             tail = &operation->completion.send.next;

@@ -6,12 +6,6 @@
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 
-/** Would the route, with its backlog alone, take as long as `bytes` at `rate` do, or longer? */
-static bool is_behind(const struct rawe_balance_route *route, uint64_t bytes, uint64_t rate)
-{
-    return route->backlog_bytes * rate >= bytes * route->rate;
-}
-
 void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,
                         uint64_t grain_bytes)
 {
@@ -28,7 +22,8 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
         changed = false;
         for (unsigned i = 0; i < count; i++) {
             struct rawe_balance_route *route = &routes[i];
-            if (route->share_bytes != 0 && rate != route->rate && is_behind(route, bytes, rate)) {
+            if (route->share_bytes != 0 && rate != route->rate &&
+                route->backlog_bytes * rate >= bytes * route->rate) {
                 route->share_bytes = 0;
                 bytes -= route->backlog_bytes;
                 rate -= route->rate;
@@ -98,12 +93,6 @@ static uint32_t measured_mbps(const struct rawe_peer *peer)
     return bulk(peer) == NULL ? 0 : bulk(peer)->cc.rate_mbps;
 }
 
-/** Something was asked of the peer by this route, and is not answered yet. */
-static bool is_silent(const struct rawe_peer *peer)
-{
-    return bulk(peer) != NULL && bulk(peer)->liveness.probes_unanswered != 0;
-}
-
 static uint64_t nominal_mbps(const struct rawe_peer *peer)
 {
     uint32_t mbps = peer->config.speed_mbps;
@@ -134,7 +123,9 @@ static void fill_rates(struct routes *routes)
     /* A silent route's old rate is meaningless. */
     for (unsigned i = 0; i < routes->count; i++) {
         struct rawe_balance_route *load = &routes->loads[i];
-        bool slow = load->rate < best / SLOWEST_PART || is_silent(routes->peers[i]);
+        const struct rawe_conn *conn = bulk(routes->peers[i]);
+        bool silent = conn != NULL && conn->liveness.probes_unanswered != 0;
+        bool slow = load->rate < best / SLOWEST_PART || silent;
         load->rate = slow ? best / SLOWEST_PART + 1 : load->rate;
     }
 }

@@ -193,12 +193,6 @@ bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint3
     return true;
 }
 
-/** Sequence number of the last segment in a mask that is not 0. */
-static uint32_t last_of(const struct rawe_txframe *frame, uint64_t segments)
-{
-    return frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
-}
-
 /** Segments from una on: what is before has been acknowledged already. */
 static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                  const struct rawe_txframe *frame)
@@ -216,7 +210,8 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
     uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
     /* Resent: no sample (Karn), and no evidence if it comes sooner than any round trip. */
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
-        (void)rawe_sendwin_delivered(window, sent_ns, last_of(frame, segments), ack->now_ns);
+        uint32_t last = frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
+        (void)rawe_sendwin_delivered(window, sent_ns, last, ack->now_ns);
     }
     return again ? 0 : rtt_ns;
 }

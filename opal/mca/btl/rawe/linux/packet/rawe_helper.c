@@ -293,12 +293,6 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
     return ask_at(path, ends[0], request, timeout_ms, error);
 }
 
-/** Is it worth another attempt? */
-static bool may_pass(const struct rawe_port_error *error)
-{
-    return start_is_scarce(error->code) || error->code == ENOBUFS || error->step == NO_ANSWER;
-}
-
 static int ask_patiently(const struct rawe_port_config *config,
                          const struct rawe_helper_request *request, int timeout_ms,
                          struct rawe_port_error *error)
@@ -307,7 +301,8 @@ static int ask_patiently(const struct rawe_port_config *config,
 
     for (unsigned attempt = 1;; attempt++) {
         const int fd = rawe_helper_ask(config->helper, request, timeout_ms, error);
-        if (fd >= 0 || !may_pass(error) || config->once || attempt == ATTEMPTS_MAX) {
+        if (fd >= 0 || config->once || attempt == ATTEMPTS_MAX ||
+            !(start_is_scarce(error->code) || error->code == ENOBUFS || error->step == NO_ANSWER)) {
             return fd;
         }
         (void)poll(NULL, 0, (int)pause_ms);

@@ -340,15 +340,6 @@ static void add(uint64_t *counter, uint64_t by)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
-static void receive_frame(struct rawe_packet *packet, struct tpacket2_hdr *slot,
-                          const struct rawe_port_receiver *receiver, void *context)
-{
-    const bool whole = packet->config.use == RAWE_PORT_RESPONDER;
-
-    packet->counters.frames_received++;
-    receiver->frame(context, rawe_ring_frame(slot), whole ? slot->tp_len : slot->tp_snaplen);
-}
-
 static ssize_t send_frame(int fd, const struct rawe_frame *frame)
 {
     if (frame->piece_count == 1) {
@@ -441,14 +432,6 @@ static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_byte
     }
 }
 
-/** Drop the packet that waits in the queue, so that the next one belongs to the next slot. */
-static void drop_queued(struct rawe_packet *packet)
-{
-    struct iovec iov = {&packet->envelope, sizeof packet->envelope};
-
-    (void)dequeue(packet->port.fd, &iov, 1, 0);
-}
-
 static void hand_up(const struct batch *batch, const uint8_t *data,
                     const struct rawe_port_receiver *receiver, void *context)
 {
@@ -507,8 +490,9 @@ static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *
     struct batch batch;
 
     if (!describe(&batch, slot)) {
-        if (queued) {
-            drop_queued(packet);
+        if (queued) { /* drop it, so that the next one belongs to the next slot */
+            struct iovec iov = {&packet->envelope, sizeof packet->envelope};
+            (void)dequeue(packet->port.fd, &iov, 1, 0);
         }
         return 0;
     }
@@ -564,7 +548,10 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
         if (bulk) {
             frames += receive_packet(from, slot, receiver, context);
         } else {
-            receive_frame(from, slot, receiver, context);
+            const bool whole = from->config.use == RAWE_PORT_RESPONDER;
+            from->counters.frames_received++;
+            receiver->frame(context, rawe_ring_frame(slot),
+                            whole ? slot->tp_len : slot->tp_snaplen);
             frames++;
         }
         rawe_ring_give_back(slot);
