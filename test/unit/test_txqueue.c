@@ -86,29 +86,30 @@ TEST(look__fits_the_rate)
     }
 }
 
-/** What is taken in between does not count as not drained. */
+/** What is taken between two looks says nothing; nor does less than what fills the queue. */
 TEST(look__measures_between_two_looks_with_nothing_taken)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);
-    assert_false(rawe_txqueue_look(&queue, 180000, now_ns + 160 * US));
+    assert_false(rawe_txqueue_look(&queue, 200000, now_ns + 400 * US));
+    assert_false(rawe_txqueue_look(&queue, 120000, now_ns + 500 * US));
     assert_false(rawe_txqueue_taken(&queue));
-    rawe_txqueue_full(&queue, 240000, now_ns + 1000 * US);
-    assert_true(rawe_txqueue_look(&queue, 220000, now_ns + 1160 * US));
-    assert_int_equal(queue.base_bytes, 37500); /* 40 kB in 0.32 ms */
-    assert_int_equal(queue.limit_bytes, 37500);
+    rawe_txqueue_full(&queue, 240000, now_ns + 9000 * US);
+    assert_true(rawe_txqueue_look(&queue, 170000, now_ns + 9250 * US));
+    assert_int_equal(queue.base_bytes, 60000); /* 150 kB in 0.75 ms */
+    assert_int_equal(queue.limit_bytes, 60000);
 }
 
 TEST(look__falls_slowly_from_the_second_measurement_on)
 {
-    rawe_txqueue_full(&queue, 200000, now_ns);
-    assert_true(rawe_txqueue_look(&queue, 100000, now_ns + 300 * US));
+    rawe_txqueue_full(&queue, 300000, now_ns);
+    assert_true(rawe_txqueue_look(&queue, 100000, now_ns + 600 * US));
     assert_int_equal(queue.limit_bytes, 100000);
-    assert_true(rawe_txqueue_look(&queue, 90000, now_ns + 600 * US));
+    rawe_txqueue_full(&queue, 110000, now_ns + 1000 * US);
+    assert_true(rawe_txqueue_look(&queue, 10000, now_ns + 4000 * US));
     assert_int_equal(queue.base_bytes, 10000);
     assert_int_equal(queue.limit_bytes, 100000 - 100000 / 64);
-    assert_true(rawe_txqueue_look(&queue, 60000, now_ns + 650 * US + 250 * US));
-    rawe_txqueue_full(&queue, 900000, now_ns + 1000 * US);
-    assert_true(rawe_txqueue_look(&queue, 300000, now_ns + 1300 * US));
+    rawe_txqueue_full(&queue, 900000, now_ns + 5000 * US);
+    assert_true(rawe_txqueue_look(&queue, 300000, now_ns + 5300 * US));
     assert_int_equal(queue.limit_bytes, 600000);
 }
 

@@ -93,7 +93,9 @@ bool rawe_txqueue_look(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
     queue->drained_bytes += queue->queued_bytes - queued_bytes;
     queue->drained_ns += elapsed_ns;
     queue->queued_bytes = queued_bytes;
-    return queue->drained_ns >= QUEUED_NS && fit(queue);
+    /* The kernel stops charging for a batch when its last frame has left: measure several. */
+    return queue->drained_bytes >= queue->limit_bytes && queue->drained_ns >= QUEUED_NS &&
+           fit(queue);
 }
 
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue)
