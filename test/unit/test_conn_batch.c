@@ -169,6 +169,50 @@ TEST(rawe_conn_batch_transmit__link_full_at_every_place)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
+/** The system call that sends a batch takes 20 us a frame. */
+static bool slowly(struct unit_net *network, const struct net_frame *frame)
+{
+    network->now_ns += frame->batch != 0 ? 20 * UNIT_US : 0;
+    return true;
+}
+
+TEST(transmit__batches_for_a_while_at_a_time)
+{
+    struct unit_send send = {0};
+    batch_connect(8);
+    batch_put(VALIDATING_BYTES, 1);
+    unit_wire_clear(&net);
+    net.filter = slowly;
+    batch_begin_put(&send, 200000);
+    assert_int_equal(unit_wire_count(&net), 16); /* 320 us */
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+    assert_int_equal(unit_wire_count(&net), 32);
+    batch_end_put(&send, 200000);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static uint64_t a_ms_later(void *context)
+{
+    return net.now_ns + UNIT_MS;
+}
+
+TEST(acknowledged__late_in_a_turn_batches_wait_for_its_end)
+{
+    struct unit_send send = {0};
+    batch_connect(8);
+    batch_put(VALIDATING_BYTES, 1);
+    batch_begin_put(&send, BATCH_DATA_BYTES);
+    unit_receive_all(&net);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    net.node[0].engine.config.clock_ns = a_ms_later;
+    unit_receive_next(&net);
+    assert_int_equal(unit_wire_count(&net), 0);
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+    assert_int_equal(unit_wire_count(&net), 8);
+    batch_end_put(&send, BATCH_DATA_BYTES);
+}
+
 TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
 {
     static uint8_t shorts[60];

@@ -119,6 +119,12 @@ static void lost(void *context, struct rawe_conn *conn)
     node->lost_calls++;
 }
 
+static uint64_t clock_of(void *context)
+{
+    const struct unit_net *net = context;
+    return net->now_ns;
+}
+
 static void start_node(struct unit_net *net, unsigned index)
 {
     struct unit_node *node = &net->node[index];
@@ -127,6 +133,8 @@ static void start_node(struct unit_net *net, unsigned index)
     node->started = true;
     struct rawe_engine_config config = net->config;
     net_identify(&config, index);
+    config.clock_ns = clock_of;
+    config.clock_context = net;
     struct rawe_callbacks callbacks = {
         .deliver = deliver,
         .accept = accept_conn,

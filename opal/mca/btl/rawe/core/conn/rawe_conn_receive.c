@@ -367,6 +367,16 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
     rawe_cc_pace(&conn->cc, conn->sendwin.in_flight, 0);
 }
 
+/** There may be room for more. Late in a turn, batches wait for its end. */
+static void go_on(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
+        rawe_conn_make_pending(conn);
+    } else {
+        rawe_conn_output(conn, now_ns);
+    }
+}
+
 /** The acknowledgement fields of a frame, not beyond `next`; `sack` may be empty. */
 static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                          const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
@@ -391,7 +401,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
             rawe_conn_batch_unheard(conn, now_ns);
         }
         if (conn->queue.first != NULL || window->to_transmit != 0) {
-            rawe_conn_output(conn, now_ns); /* the credit may have grown */
+            go_on(conn, now_ns); /* the credit may have grown */
         }
         return;
     }
@@ -457,7 +467,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     rawe_cc_pace(&conn->cc, window->in_flight, ack.arrived);
     if (conn->queue.first != NULL || window->to_transmit != 0 ||
         (conn->refill != NULL && conn->refill(conn))) {
-        rawe_conn_output(conn, now_ns);
+        go_on(conn, now_ns);
     }
     if (complete != NULL) {
         rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);

@@ -466,6 +466,10 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             rawe_conn_refused(conn, conn->sendwin.in_flight != in_flight, now_ns);
             break;
         }
+        if (conn->batch == RAWE_BATCH_VALID && rawe_engine_turn_is_long(engine)) {
+            rawe_conn_make_pending(conn);
+            break;
+        }
     }
     if (conn->sendwin.in_flight != in_flight) {
         transmitted(conn, now_ns);

@@ -185,6 +185,18 @@ static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now
     return engine->now_ns;
 }
 
+/**
+ * A turn transmits no more than one batch after that time. Where a system call takes as long as the
+ * wire does, the link is never full, and each acknowledgement that comes meanwhile makes room for more:
+ * for up to 9 ms nothing else was received, and the other direction's data waited.
+ */
+#define RAWE_TURN_NS 200000u
+
+static inline bool rawe_engine_turn_is_long(const struct rawe_engine *engine)
+{
+    return rawe_engine_clock_ns(engine) - engine->now_ns > RAWE_TURN_NS;
+}
+
 /** Does this connection send batches? */
 enum rawe_batch_state {
     RAWE_BATCH_UNVALIDATED, /**< not yet, or the link cannot */
