@@ -1,25 +1,32 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Bcasts in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
+ * MPI_Bcasts, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
+ *   types     Allreduces of all types and operations, in place and not, of the user's own as well
+ *   sums      COUNT Allreduces, and nothing else
+ *   barriers  COUNT Barriers, and nothing else
  *   late      a rank enters seconds after the others; then another computes while it is a root
- *   dups      COUNT communicators: dup, split, Bcasts, free
+ *   dups      COUNT communicators: dup, split, all three calls, free
  *   ten       ten communicators at once, in turns
  *   last      the last Bcast is followed by MPI_Finalize alone
  *   endless   until something ends it
  *   truncates the root sends more than the others take: MPI_ERR_TRUNCATE
  */
+#include <complex.h>
 #include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BYTES_MAX 9000
-#define WARM_UP 16 /* Bcasts before a communicator's go by multicast */
+#define WARM_UP 16 /* calls before a communicator's go by multicast */
 
 static int rank, ranks;
 
@@ -54,6 +61,45 @@ static void bcast(MPI_Comm comm, int root, int bytes, unsigned salt)
     if (self != root && buffer[bytes] != 0xEE) {
         fail("behind", bytes);
     }
+}
+
+static void sum(MPI_Comm comm, unsigned salt)
+{
+    int self, members;
+
+    MPI_Comm_rank(comm, &self);
+    MPI_Comm_size(comm, &members);
+    const double mine[] = {self + salt, self};
+    double all[2] = {0, 0};
+    MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, comm);
+    const double ranks_sum = members * (members - 1) / 2;
+    if (all[0] != members * (double)salt + ranks_sum || all[1] != ranks_sum) {
+        fail("sum", (int)salt);
+    }
+}
+
+/** Its hosts have one clock: nobody has left before all have entered. */
+static void barrier(MPI_Comm comm)
+{
+    struct timespec time;
+    long long entered, left, last;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    entered = time.tv_sec * 1000000000ll + time.tv_nsec;
+    MPI_Barrier(comm);
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    left = time.tv_sec * 1000000000ll + time.tv_nsec;
+    MPI_Allreduce(&entered, &last, 1, MPI_LONG_LONG, MPI_MAX, comm);
+    if (left < last) {
+        fail("barrier", (int)(last - left));
+    }
+}
+
+static void all_three(MPI_Comm comm, int root, int bytes, unsigned salt)
+{
+    bcast(comm, root, bytes, salt);
+    sum(comm, salt);
+    barrier(comm);
 }
 
 static void warm_up(MPI_Comm comm)
@@ -135,6 +181,176 @@ static void loop(int count)
     }
 }
 
+/* A type of MPI's with how its element i is written: in 0 to 7, and floats need rounding in sums. */
+#define TYPES(TYPE, PAIR)                                                        \
+    TYPE(MPI_CHAR, char, i)                                                      \
+    TYPE(MPI_SIGNED_CHAR, signed char, i)                                        \
+    TYPE(MPI_UNSIGNED_CHAR, unsigned char, i)                                    \
+    TYPE(MPI_BYTE, unsigned char, i)                                             \
+    TYPE(MPI_SHORT, short, i)                                                    \
+    TYPE(MPI_UNSIGNED_SHORT, unsigned short, i)                                  \
+    TYPE(MPI_INT, int, i)                                                        \
+    TYPE(MPI_UNSIGNED, unsigned, i)                                              \
+    TYPE(MPI_LONG, long, i)                                                      \
+    TYPE(MPI_UNSIGNED_LONG, unsigned long, i)                                    \
+    TYPE(MPI_LONG_LONG, long long, i)                                            \
+    TYPE(MPI_UNSIGNED_LONG_LONG, unsigned long long, i)                          \
+    TYPE(MPI_INT8_T, int8_t, i)                                                  \
+    TYPE(MPI_INT16_T, int16_t, i)                                                \
+    TYPE(MPI_INT32_T, int32_t, i)                                                \
+    TYPE(MPI_INT64_T, int64_t, i)                                                \
+    TYPE(MPI_UINT8_T, uint8_t, i)                                                \
+    TYPE(MPI_UINT16_T, uint16_t, i)                                              \
+    TYPE(MPI_UINT32_T, uint32_t, i)                                              \
+    TYPE(MPI_UINT64_T, uint64_t, i)                                              \
+    TYPE(MPI_AINT, MPI_Aint, i)                                                  \
+    TYPE(MPI_OFFSET, MPI_Offset, i)                                              \
+    TYPE(MPI_COUNT, MPI_Count, i)                                                \
+    TYPE(MPI_C_BOOL, bool, i % 2)                                                \
+    TYPE(MPI_CXX_BOOL, bool, i % 2)                                              \
+    TYPE(MPI_LOGICAL, int, i % 2)                                                \
+    TYPE(MPI_INTEGER, int, i)                                                    \
+    TYPE(MPI_REAL, float, 1.0f / (float)(3 + i))                                 \
+    TYPE(MPI_DOUBLE_PRECISION, double, 1.0 / (3 + i))                            \
+    TYPE(MPI_COMPLEX, float complex, 1.0f / (float)(3 + i) + 2 * I)              \
+    TYPE(MPI_DOUBLE_COMPLEX, double complex, 1.0 / (3 + i) + 2 * I)              \
+    TYPE(MPI_FLOAT, float, 1.0f / (float)(3 + i))                                \
+    TYPE(MPI_DOUBLE, double, 1.0 / (3 + i))                                      \
+    TYPE(MPI_LONG_DOUBLE, long double, 1.0L / (3 + i))                           \
+    TYPE(MPI_C_FLOAT_COMPLEX, float complex, 1.0f / (float)(3 + i) + 2 * I)      \
+    TYPE(MPI_C_DOUBLE_COMPLEX, double complex, 1.0 / (3 + i) + 2 * I)            \
+    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, long double complex, 1.0L / (3 + i) + 2 * I) \
+    PAIR(MPI_2INT, int)                                                          \
+    PAIR(MPI_SHORT_INT, short)                                                   \
+    PAIR(MPI_LONG_INT, long)                                                     \
+    PAIR(MPI_FLOAT_INT, float)                                                   \
+    PAIR(MPI_DOUBLE_INT, double)                                                 \
+    PAIR(MPI_LONG_DOUBLE_INT, long double)
+
+#define VALUE_BYTES_MAX 32
+#define COUNT_MAX 8 /* of the longest type, as much as goes by multicast */
+
+#define NUMBER(mpi, c, value) NUMBER_##mpi,
+#define NUMBER_PAIR(mpi, c) NUMBER_##mpi,
+enum { TYPES(NUMBER, NUMBER_PAIR) NUMBERS };
+
+/** The elements that a rank contributes. */
+static void put(void *to, int type, int count, int from)
+{
+    memset(to, 0, (size_t)count * VALUE_BYTES_MAX);
+    for (int at = 0; at < count; at++) {
+        const int i = (from + at) % 8;
+#define PUT(mpi, c, value)          \
+    case NUMBER_##mpi:              \
+        ((c *)to)[at] = (c)(value); \
+        break;
+#define PUT_PAIR(mpi, c)          \
+    case NUMBER_##mpi: {          \
+        struct {                  \
+            c first;              \
+            int second;           \
+        } *pairs = to;            \
+        pairs[at].first = (c)i;   \
+        pairs[at].second = 7 - i; \
+        break;                    \
+    }
+        switch (type) {
+            TYPES(PUT, PUT_PAIR)
+        }
+    }
+}
+
+/** Allreduce elements, and compare all bits of them with what reducing in order of ranks gives. */
+static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
+{
+    _Alignas(16) char mine[COUNT_MAX * VALUE_BYTES_MAX], all[COUNT_MAX * VALUE_BYTES_MAX],
+        wanted[COUNT_MAX * VALUE_BYTES_MAX];
+    char packed[2][COUNT_MAX * VALUE_BYTES_MAX];
+    int bytes[2] = {0, 0};
+
+    put(wanted, index, count, ranks - 1);
+    for (int i = ranks - 2; i >= 0; i--) {
+        put(mine, index, count, i);
+        MPI_Reduce_local(mine, wanted, count, type, op);
+    }
+    put(mine, index, count, rank);
+    put(all, index, count, in_place ? rank : 5);
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, all, count, type, op, MPI_COMM_WORLD);
+    MPI_Pack(wanted, count, type, packed[0], sizeof packed[0], &bytes[0], MPI_COMM_WORLD);
+    MPI_Pack(all, count, type, packed[1], sizeof packed[1], &bytes[1], MPI_COMM_WORLD);
+    for (int i = 10; type == MPI_C_LONG_DOUBLE_COMPLEX && i < bytes[0]; i += 16) {
+        memset(packed[0] + i, 0, 6); /* of 16 bytes the value has 10 */
+        memset(packed[1] + i, 0, 6);
+    }
+    if (bytes[0] == 0 || memcmp(packed[0], packed[1], (size_t)bytes[0]) != 0) {
+        fail("reduction of type", index);
+    }
+}
+
+/** x -> first * x + second: to compose such functions does not commute. */
+static void compose(void *earlier, void *later, int *count, MPI_Datatype *type)
+{
+    unsigned *a = earlier, *b = later;
+
+    (void)type;
+    for (int i = 0; i < 2 * *count; i += 2) {
+        b[i + 1] += b[i] * a[i + 1];
+        b[i] *= a[i];
+    }
+}
+
+static void types(void)
+{
+    const MPI_Op ops[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,   MPI_LOR,
+                          MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    char one[VALUE_BYTES_MAX] = {0}, other[VALUE_BYTES_MAX] = {0};
+    int pairs = 0;
+    MPI_Datatype two;
+    MPI_Op own;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    warm_up(MPI_COMM_WORLD);
+#define TYPE_OF(mpi, c, value) mpi,
+#define TYPE_OF_PAIR(mpi, c) mpi,
+    const MPI_Datatype all[] = {TYPES(TYPE_OF, TYPE_OF_PAIR)};
+    for (int type = 0; type < NUMBERS; type++) {
+        for (unsigned op = 0; op < sizeof ops / sizeof ops[0]; op++) {
+            if (MPI_Reduce_local(one, other, 1, all[type], ops[op]) != MPI_SUCCESS) {
+                continue; /* no operation for this type */
+            }
+            pairs++;
+            for (int count = 1; count <= COUNT_MAX; count += COUNT_MAX - 1) {
+                reduce_type(type, all[type], ops[op], count, false);
+                reduce_type(type, all[type], ops[op], count, true);
+            }
+        }
+    }
+    if (pairs < 200) {
+        fail("number of types with an operation", pairs);
+    }
+    MPI_Op_create(compose, 0, &own);
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_commit(&two);
+    reduce_type(NUMBER_MPI_2INT, MPI_2INT, own, 7, false);
+    reduce_type(NUMBER_MPI_2INT, MPI_2INT, own, 7, true);
+    reduce_type(NUMBER_MPI_2INT, two, own, 7, false);
+    MPI_Type_free(&two);
+    MPI_Op_free(&own);
+    for (int count = 0; count < 100; count++) { /* on both sides of what goes by multicast */
+        int in[100], out[100];
+        for (int i = 0; i < 100; i++) {
+            in[i] = rank + i;
+            out[i] = -1;
+        }
+        MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < 100; i++) {
+            if (out[i] != (i < count ? ranks * i + ranks * (ranks - 1) / 2 : -1)) {
+                fail("sum of ints", i);
+            }
+        }
+    }
+}
+
 static void late(void)
 {
     warm_up(MPI_COMM_WORLD);
@@ -142,7 +358,7 @@ static void late(void)
         sleep(5);
     }
     for (unsigned i = 0; i < 300; i++) {
-        bcast(MPI_COMM_WORLD, (int)(i / 200), 1000, i);
+        all_three(MPI_COMM_WORLD, (int)(i / 200), 1000, i);
     }
     if (rank == 2) {
         bcast(MPI_COMM_WORLD, 2, 100, 1);
@@ -160,8 +376,8 @@ static void dups(int count)
         MPI_Comm_dup(MPI_COMM_WORLD, &dup);
         MPI_Comm_split(MPI_COMM_WORLD, i % 2 == 0 ? 0 : rank % 2, -rank, &part);
         for (unsigned j = 0; j < WARM_UP; j++) {
-            bcast(dup, (int)j % ranks, 40, j + (unsigned)i);
-            bcast(part, 0, 40, j + 1000u * (unsigned)i + (i % 2 == 0 ? 0 : (unsigned)rank % 2));
+            all_three(dup, (int)j % ranks, 40, j + (unsigned)i);
+            all_three(part, 0, 40, j + 1000u * (unsigned)i + (i % 2 == 0 ? 0 : (unsigned)rank % 2));
         }
         MPI_Comm_free(&part);
         MPI_Comm_free(&dup);
@@ -177,7 +393,8 @@ static void ten(void)
     }
     for (unsigned round = 0; round < 100; round++) {
         for (int i = 0; i < 10; i++) {
-            bcast(comms[i], (int)(round + (unsigned)i) % ranks, 200 + i, round * 10 + (unsigned)i);
+            all_three(comms[i], (int)(round + (unsigned)i) % ranks, 200 + i,
+                      round * 10 + (unsigned)i);
         }
     }
     for (int i = 0; i < 10; i++) {
@@ -211,6 +428,16 @@ int main(int argc, char **argv)
         sizes();
     } else if (strcmp(what, "loop") == 0) {
         loop(count);
+    } else if (strcmp(what, "types") == 0) {
+        types();
+    } else if (strcmp(what, "sums") == 0) {
+        for (int i = 0; i < count; i++) {
+            sum(MPI_COMM_WORLD, (unsigned)i);
+        }
+    } else if (strcmp(what, "barriers") == 0) {
+        for (int i = 0; i < count; i++) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
     } else if (strcmp(what, "late") == 0) {
         late();
     } else if (strcmp(what, "dups") == 0) {
@@ -222,7 +449,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "last") == 0) {
         warm_up(MPI_COMM_WORLD);
         for (int i = 0; i < 40; i++) {
-            bcast(MPI_COMM_WORLD, 0, 100, (unsigned)i);
+            all_three(MPI_COMM_WORLD, 0, 100, (unsigned)i);
         }
         MPI_Finalize();
         return 0;
@@ -231,10 +458,9 @@ int main(int argc, char **argv)
         printf("rank %d pid %d works\n", rank, (int)getpid());
         fflush(stdout);
         for (unsigned i = 0;; i++) {
-            bcast(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), 100, i);
+            all_three(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), 100, i);
         }
     }
-    MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         printf("all right\n");
     }

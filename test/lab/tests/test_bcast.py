@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll/rawe: MPI_Bcasts that fit a frame go by multicast, exactly, or by the component beneath."""
+"""coll/rawe: small MPI_Bcasts, Allreduces, Barriers go by multicast, exactly, or beneath."""
 
 import os
 import re
@@ -37,12 +37,14 @@ def counted(result, name):
 
 def multicasts(result):
     """How many ranks say that a communicator multicasts."""
-    return result.errors.count("multicasts Bcasts that fit a frame")
+    return result.errors.count("multicasts what fits a frame")
 
 
 @pytest.mark.parametrize("loss", [0, pytest.param(1, marks=pytest.mark.thorough), 10])
 @pytest.mark.parametrize(
-    "what", [("sizes",), ("loop", 1000), ("late",), ("ten",), ("last",), ("truncates",)], ids=str
+    "what",
+    [("sizes",), ("types",), ("loop", 1000), ("late",), ("ten",), ("last",), ("truncates",)],
+    ids=str,
 )
 def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
     result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what)
@@ -100,6 +102,32 @@ def test_a_bcast_is_one_frame(make_lab, build, bcasts, tmp_path):
     beneath = run(lab, build, "--mca", "coll", "^rawe", bcasts, "loop", rounds)
     assert_passes(beneath)
     assert counted(beneath, "messages_sent") >= 2 * rounds * (HOSTS - 1)
+
+
+@pytest.mark.parametrize("hosts, what", [(4, "sums"), (8, "sums"), (8, "barriers")])
+def test_a_result_is_one_frame(make_lab, build, bcasts, hosts, what):
+    rounds = 1000
+    result = run(make_lab(hosts=hosts), build, bcasts, what, rounds, ranks=hosts)
+    # Each member's try, and what is left when the eighth call has led to the agreement.
+    assert counted(result, "multicast_messages_sent") == hosts + rounds - 7
+    # To rank 0 from each of the others, beside what Open MPI sends before.
+    contributions = (hosts - 1) * (rounds - 7)
+    assert contributions <= counted(result, "messages_sent") < contributions + 100 * hosts
+
+
+def test_eight_leave_a_barrier_when_all_have_entered(make_lab, build, bcasts):
+    result = run(make_lab(hosts=8, loss=1), build, bcasts, "last", ranks=8)
+    assert multicasts(result) == 8
+
+
+def test_fewer_than_eight_use_the_barrier_beneath(make_lab, build, bcasts):
+    result = run(make_lab(hosts=7), build, bcasts, "barriers", 100, ranks=7)
+    assert_passes(result)
+
+
+def test_more_than_sixteen_use_the_allreduce_beneath(make_lab, build, bcasts):
+    result = run(make_lab(hosts=17), build, bcasts, "sums", 100, ranks=17)
+    assert_passes(result)
 
 
 def assert_passes(result, *words):

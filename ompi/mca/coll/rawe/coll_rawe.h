@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame. All else, and
- * all that it cannot do for a communicator, is the component's beneath, of lower priority.
+ * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame, and results of
+ * MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a communicator, is
+ * the component's beneath, of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -18,7 +19,7 @@
 /** Members of a communicator, at least: with fewer, frames to each are as fast. */
 #define MCA_COLL_RAWE_MEMBERS_MIN 4
 
-/** How a communicator's Bcasts go. */
+/** How a communicator's calls go. */
 enum mca_coll_rawe_stage {
     MCA_COLL_RAWE_COUNTS,     /**< by the component beneath, until it is worth a group */
     MCA_COLL_RAWE_MULTICASTS, /**< by multicast, if they fit */
@@ -34,9 +35,11 @@ typedef struct mca_coll_rawe_module {
     mca_coll_base_module_t *allgather_module;
     mca_coll_base_module_allreduce_fn_t allreduce;
     mca_coll_base_module_t *allreduce_module;
+    mca_coll_base_module_barrier_fn_t barrier;
+    mca_coll_base_module_t *barrier_module;
     const struct mca_btl_rawe_offer *offer;
     enum mca_coll_rawe_stage stage;
-    unsigned counted;                     /**< Bcasts while it counts */
+    unsigned counted;                     /**< calls while it counts */
     uint32_t payload_bytes;               /**< of a frame, for all members */
     struct mca_btl_rawe_multicast *group; /**< NULL: none */
     uint8_t *packed;                      /**< a message with a datatype that has gaps */
@@ -45,6 +48,22 @@ OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 
 /** What btl/rawe offers; NULL: it has no module, or is another version. */
 const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
+
+/** A call that could go by multicast: in the one that makes a group worth it the members agree. */
+int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
+
+/** Send what fits a frame from the root to all others. */
+int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
+                            struct ompi_datatype_t *datatype, int root,
+                            struct ompi_communicator_t *comm);
+
+/** coll_barrier */
+int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_allreduce */
+int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
+                            struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                            struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
 /** coll_bcast */
 int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,

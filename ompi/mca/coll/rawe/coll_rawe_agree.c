@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The members of a communicator agree on a group, in a call of MPI_Bcast that all of them make:
+ * The members of a communicator agree on a group, in a call that all of them make:
  *
  *   1. a vote, as a member that calls this component and one that does not would wait forever, and
  *      the runtime may tell one member in time, and not the other, that a third takes part. Each
@@ -196,7 +196,7 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
     }
     if (MPI_SUCCESS == status && 0 != all) {
         module->stage = MCA_COLL_RAWE_MULTICASTS;
-        MCA_COLL_RAWE_COMPAT_SAY(comm, "multicasts Bcasts that fit a frame");
+        MCA_COLL_RAWE_COMPAT_SAY(comm, "multicasts what fits a frame");
         return status;
     }
     if (NULL != module->group) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/** A group costs its members about as much as this many Bcasts: it has to be worth that. */
+/** A group costs its members about as much as this many calls: it has to be worth that. */
 #define COUNTED 8u
 
 /** Bcasts up to this length count; a frame has room for them anywhere. */
@@ -108,12 +108,21 @@ static int transfer(mca_coll_rawe_module_t *module, opal_convertor_t *convertor,
                                                       : status;
 }
 
-static int multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
-                     struct ompi_datatype_t *datatype, size_t len_bytes, int root,
-                     struct ompi_communicator_t *comm)
+int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
+{
+    return MCA_COLL_RAWE_COUNTS == module->stage && ++module->counted == COUNTED
+               ? mca_coll_rawe_agree(module, comm)
+               : MPI_SUCCESS;
+}
+
+int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
+                            struct ompi_datatype_t *datatype, int root,
+                            struct ompi_communicator_t *comm)
 {
     opal_convertor_t convertor;
+    size_t type_bytes;
 
+    ompi_datatype_type_size(datatype, &type_bytes);
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int status =
         ompi_comm_rank(comm) == root
@@ -122,7 +131,7 @@ static int multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
             : opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &datatype->super,
                                                        (size_t)count, buffer, 0, &convertor);
     if (OPAL_SUCCESS == status) {
-        status = transfer(module, &convertor, len_bytes, root, comm);
+        status = transfer(module, &convertor, type_bytes * (size_t)count, root, comm);
     }
     OBJ_DESTRUCT(&convertor);
     return status;
@@ -136,16 +145,13 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
 
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
-    if (MCA_COLL_RAWE_COUNTS == module->stage && len_bytes <= COUNTED_BYTES &&
-        ++module->counted == COUNTED) {
-        int status = mca_coll_rawe_agree(module, comm);
-        if (MPI_SUCCESS != status) {
-            return status;
-        }
+    int status = len_bytes <= COUNTED_BYTES ? mca_coll_rawe_count(module, comm) : MPI_SUCCESS;
+    if (MPI_SUCCESS != status) {
+        return status;
     }
     if (MCA_COLL_RAWE_MULTICASTS == module->stage && 0 != len_bytes &&
         len_bytes <= module->payload_bytes) {
-        return multicast(module, buffer, count, datatype, len_bytes, root, comm);
+        return mca_coll_rawe_multicast(module, buffer, count, datatype, root, comm);
     }
     return module->bcast(buffer, count, datatype, root, comm, module->bcast_module);
 }

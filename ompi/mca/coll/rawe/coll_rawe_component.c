@@ -40,7 +40,7 @@ static int component_register(void)
 {
     return mca_base_component_var_register(
                &mca_coll_rawe_component.collm_version, "priority",
-               "Priority of coll/rawe, which sends MPI_Bcasts that fit a frame by multicast; "
+               "Priority of coll/rawe, which has small collectives end in a multicast frame; "
                "negative: not at all, nor do the other processes",
                MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
                &priority) < 0
@@ -102,7 +102,8 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     const mca_coll_base_comm_coll_t *beneath = comm->c_coll;
 
     if (NULL == beneath->coll_bcast || NULL == beneath->coll_allgather ||
-        NULL == beneath->coll_allreduce) {
+        NULL == beneath->coll_allreduce || NULL == beneath->coll_barrier ||
+        NULL == beneath->coll_reduce_local) {
         return OMPI_ERROR;
     }
     module->bcast = beneath->coll_bcast;
@@ -111,9 +112,12 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     module->allgather_module = beneath->coll_allgather_module;
     module->allreduce = beneath->coll_allreduce;
     module->allreduce_module = beneath->coll_allreduce_module;
+    module->barrier = beneath->coll_barrier;
+    module->barrier_module = beneath->coll_barrier_module;
     OBJ_RETAIN(module->bcast_module);
     OBJ_RETAIN(module->allgather_module);
     OBJ_RETAIN(module->allreduce_module);
+    OBJ_RETAIN(module->barrier_module);
     return OMPI_SUCCESS;
 }
 
@@ -132,6 +136,8 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_bcast = mca_coll_rawe_bcast;
+    module->super.coll_barrier = mca_coll_rawe_barrier;
+    module->super.coll_allreduce = mca_coll_rawe_allreduce;
     module->offer = offer;
     *priority_out = priority;
     return &module->super;
@@ -159,6 +165,7 @@ static void module_destruct(mca_coll_rawe_module_t *module)
     release(module->bcast_module);
     release(module->allgather_module);
     release(module->allreduce_module);
+    release(module->barrier_module);
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_rawe_module_t, mca_coll_base_module_t, module_construct,
