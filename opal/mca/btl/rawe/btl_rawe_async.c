@@ -26,9 +26,8 @@
 #define INIT_REST_NS (10u * MS_NS)
 
 /**
- * While MPI makes progress itself, the thread looks whether it still does: after a sixteenth of the
- * time since it came back, so that what that costs is bounded, and so is how long a leave goes
- * unnoticed. After a longer rest it looks twice, as MPI may have been there at its beginning only.
+ * While MPI makes progress, the thread polls after a sixteenth of the time since it came back,
+ * within bounds; twice after a longer rest.
  */
 #define POLL_SHARE 16u
 #define POLL_MIN_NS 30000u
@@ -87,9 +86,8 @@ static uint64_t batches_sent(void)
 }
 
 /**
- * MPI is away: what to sleep on, and for how long at most (returned). `*busy_ns` was the last rest
- * with something under way. With nothing received although a descriptor was readable (its interface
- * is down, say) frames do not wake the thread.
+ * MPI is away: what to sleep on, and for how long (returned). `useless`: a descriptor was readable
+ * and nothing came, so frames do not wake the thread (the interface is down, say).
  */
 static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy_ns, bool useless)
 {

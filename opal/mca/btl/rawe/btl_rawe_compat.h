@@ -140,16 +140,14 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
                                    size_t len_bytes);
 
 /**
- * Takes what a process has published, valid until it returns; NULL and 0: nothing, or it is not to
- * be had. Called once for each request, by any thread, maybe before the request returns, maybe
- * never.
+ * Takes what a process has published, valid until it returns; or NULL and 0. Called once at most,
+ * by any thread.
  */
 typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**
- * Ask what the process `name` has published, without waiting. The runtime gives up after `limit_s`
- * (4.1: it says at once what there is). Returns OPAL_SUCCESS, or an OPAL_ERR_* code when there will
- * not be an answer.
+ * Ask what a process has published, without waiting; the runtime gives up after `limit_s`. If not
+ * OPAL_SUCCESS, no answer follows.
  */
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
                                       const opal_process_name_t *name, int limit_s,

@@ -384,10 +384,8 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
 }
 
 /**
- * Is a connection answered while its peer computes? The peer's progress thread answers, unless the
- * peer has given us up after an outage: in a fault-tolerant job it may then compute for hours, and
- * we must not wait for it. idle_ns tells such a job; Open MPI cannot be asked in the progress
- * thread.
+ * Does the peer's progress thread answer while it computes? Not if a fault-tolerant job has given
+ * us up: we must not wait then. idle_ns tells such a job, as Open MPI cannot be asked here.
  */
 static bool is_served(const mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *conn)
 {

@@ -70,9 +70,8 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /**
- * Report lost processes to Open MPI, in a fault-tolerant job. Takes ownership of `endpoints`, a
- * list by `next_lost`. Not inside an engine, nor with the lock held: the PML's error callback
- * sends, and wakes waiting threads.
+ * Report lost processes to a fault-tolerant job; takes the list. Not inside an engine, nor locked:
+ * the PML's error callback sends.
  */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 

@@ -17,9 +17,8 @@
 #define CLOSE_WAIT_MS 1000u
 
 /**
- * When sockets cannot be opened again, the next attempt follows after the first of these times,
- * later ones after at most the second, for ten seconds in all. Processes and descriptors, which are
- * scarce while all ranks of a host start their helpers, are available again soon.
+ * Sockets that cannot be reopened are tried again, at doubling intervals, for ten seconds: what is
+ * scarce while all ranks start helpers is there again soon.
  */
 #define RETRY_FIRST_MS 20
 #define RETRY_MOST_MS 1000

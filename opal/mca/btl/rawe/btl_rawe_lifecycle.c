@@ -60,9 +60,8 @@ static int register_error(struct mca_btl_base_module_t *btl,
 }
 
 /*
- * Limits: what fits eager goes at once and is copied by the receiver; what is longer is announced
- * and then PUT straight into place. The eager limit is btl/tcp's: programs that rely on what it
- * buffers find the same here.
+ * Limits: what fits eager goes at once, longer messages are announced and PUT into place. The eager
+ * limit is btl/tcp's, for programs that rely on what it buffers.
  */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_eager_limit = 64 * 1024,

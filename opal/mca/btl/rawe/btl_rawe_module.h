@@ -93,16 +93,14 @@ typedef struct mca_btl_rawe_module {
 } mca_btl_rawe_module_t;
 
 /**
- * Open its sockets, if they are not: of lo there is only the responder until a process is to be
- * reached through it, or looks for us there. From any thread. Returns false when they are not open:
- * see mca_btl_rawe_failures_report.
+ * Open its sockets, if they are not; lo's are opened when a process needs them. From any thread.
+ * False: see mca_btl_rawe_failures_report.
  */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
 /**
- * Sockets could not be opened, to be reported. Any thread may notice; MPI's threads report it to
- * the user, as Open MPI's output is not safe in others. If they were `in_use`, the job is not going
- * on, else it does without the interface. The interface's name is copied.
+ * Note that sockets could not be opened, for MPI's threads to report: only there Open MPI's output
+ * is safe. If they were `in_use`, the job ends.
  */
 void mca_btl_rawe_failure_note(bool in_use, const char *interface,
                                const struct rawe_port_error *error);

@@ -383,9 +383,8 @@ static uint64_t hash(uint64_t seed, const void *data, size_t len_bytes)
 }
 
 /**
- * Identifies the network namespace we are in: by the kernel's name for this boot, and the
- * namespace's inode, which is only unique on one host. MAC addresses do not: the NICs between
- * boards and their BMCs, and those of containers, have the same on many hosts.
+ * The network namespace: the kernel's name for this boot, and the namespace's inode. MAC addresses
+ * are not unique: NICs to BMCs and of containers have the same on many hosts.
  */
 static uint64_t find_host(void)
 {

@@ -56,9 +56,8 @@ struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t
 bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published);
 
 /**
- * Has no process of the host answered a module that has searched for all of
- * btl_rawe_connect_timeout_ms? Open MPI introduces processes one by one, with a lock held: a silent
- * host is to cost that time once, not once a process.
+ * Was the host silent for all of btl_rawe_connect_timeout_ms? It is to cost that once, not for each
+ * process, which Open MPI introduces one by one with a lock held.
  */
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index);
 void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered);

@@ -41,9 +41,8 @@ struct candidate {
 };
 
 /**
- * Does a path begin or end at a MAC address that both hosts have? Such an interface is hardly on a
- * network that they share: many hosts have the same address on the NIC to their BMC, or in
- * containers.
+ * Do both hosts have a MAC address of the path? Then it is hardly on a shared network: NICs to BMCs
+ * and of containers have the same on many hosts.
  */
 static bool has_common_mac(const mca_btl_rawe_module_t *module,
                            const struct mca_btl_rawe_address *address,
@@ -152,9 +151,8 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 }
 
 /**
- * An interface that has failed this many times, and reached no process, gets little time for
- * further processes that other interfaces reach: on a network of its own (a bridge of containers,
- * say) it would cost the full time for each of them.
+ * After this many failures, and no success, an interface gets little time for processes that others
+ * reach: it may be on a network of its own, such as a bridge of containers.
  */
 #define DEPRIORITIZE_FAILURES 4u
 

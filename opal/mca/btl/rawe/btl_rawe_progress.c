@@ -141,9 +141,8 @@ bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_ma
 }
 
 /**
- * Progress from inside a callback of the progress further up the stack: osc/pt2pt sends, blocking,
- * from inside a callback, and waits for the acknowledgement. Messages are deferred, as their order
- * is that of the callbacks.
+ * Progress inside a callback: osc/pt2pt sends there, and waits for the acknowledgement. Messages
+ * are deferred, to keep their order.
  */
 static unsigned progress_nested(mca_btl_rawe_module_t *module)
 {

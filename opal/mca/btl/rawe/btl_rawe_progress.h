@@ -23,9 +23,8 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
 
 /**
- * Make progress on one module without calling MPI: messages and completions are deferred. Receives
- * until nothing waits or `frames_max` have come, but once at least. Lock held. Was there anything to
- * do?
+ * Make progress without calling MPI: messages and completions are deferred. Receives once, and
+ * until nothing waits or `frames_max` came. Lock held. True: there was something to do.
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 

@@ -152,8 +152,8 @@ static bool mpi_is_absent(void)
 }
 
 /**
- * While MPI is away and peers may want to GET, frames wake the thread. Not otherwise: what else comes
- * can wait for a PROBE, or for MPI. `room`: it also wakes when the bulk port can take another batch.
+ * While MPI is away and peers may GET, frames wake the thread; else a PROBE does. `room`: so does
+ * room for a batch.
  */
 static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
 {

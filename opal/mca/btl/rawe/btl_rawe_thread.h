@@ -33,9 +33,8 @@ static inline void mca_btl_rawe_thread_watch(mca_btl_rawe_module_t *module)
 }
 
 /**
- * rawe_responder's question with each PING; context is the module. Has MPI been in progress often
- * enough lately to have read all that had come? The progress thread's takeovers do not count: it
- * refuses unknown peers, and gives no peer up.
+ * rawe_responder's question: has MPI lately made enough progress to have read what came? The
+ * thread's takeovers do not count, as they refuse unknown peers.
  */
 bool mca_btl_rawe_thread_serviced(void *context);
 

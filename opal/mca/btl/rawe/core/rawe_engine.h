@@ -37,9 +37,8 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
                            const uint8_t *head, size_t head_bytes, size_t data_bytes);
 
 /**
- * A packet has arrived that begins with a batch header, at `head`. Its data is at `data`: where
- * rawe_engine_place has said, nothing else having been received since, or anywhere. Untrusted, as
- * in rawe_engine_receive.
+ * A packet with a batch header at `head` (untrusted). Its data is where rawe_engine_place said, if
+ * nothing was received since, or anywhere.
  */
 void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source_mac,
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,

@@ -92,15 +92,13 @@ struct rawe_send {
     /** The peer has it all, or (status) never will. May be called before the send call returns. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
-     * All of it has been handed to the link (or is in a frame) but is not acknowledged yet; NULL:
-     * no report. Not called when `done` comes first, nor while the engine defers (see
-     * rawe_engine_defer_begin).
+     * All of it is at the link, or in a frame, unacknowledged; NULL: no report. Not called after
+     * `done`, nor while the engine defers.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
-     * PUT or REPLY in one piece: it may go by another connection, wholly or in part; NULL: it may
-     * not. Returns memory of the engine's for a send that takes over a part, whose `done` is called
-     * like this one's, besides; or NULL.
+     * PUT or REPLY in one piece: a send for a part of it that goes by another connection, whose
+     * `done` is called besides; or NULL. NULL: it may not be split.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];

@@ -273,9 +273,8 @@ static inline bool rawe_fragment_is_request(uint8_t kind)
 }
 
 /**
- * Read the fragment at `*cursor`, which lies before `end`, and move the cursor behind it and its
- * padding. PART offsets are checked against the total length here; PUT offsets are checked
- * against the handle by the code that places the data.
+ * Read the fragment at `*cursor`, before `end`, and move the cursor behind it and its padding. PART
+ * offsets are checked here, PUT offsets against the handle by the code that places the data.
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                              const uint8_t *end);

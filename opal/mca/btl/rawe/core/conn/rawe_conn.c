@@ -278,9 +278,8 @@ bool rawe_conn_drained(const struct rawe_conn *conn)
 }
 
 /**
- * The peer has been silent, or has taken nothing, for `silent_ns`. Returns true, and completes all
- * that is queued or in flight, if it is a second and the peer finalizes: then it has left. The
- * connection stays as it is, for what it may have to say yet.
+ * If the peer finalizes, and was silent or stuck for a second, it has left: complete all sends. The
+ * connection stays, for what it may yet say.
  */
 static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
 {

@@ -28,9 +28,8 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
 void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
 
 /**
- * Migration (after RFC 9000 section 9): send by another route of the ring. The connection keeps its
- * ids, its windows and what is unacknowledged, which is resent when a probe by the new route shows
- * that it was lost.
+ * Migration (after RFC 9000 section 9): send by another route. Ids and windows stay; unacknowledged
+ * frames are resent when a probe by that route shows them lost.
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 

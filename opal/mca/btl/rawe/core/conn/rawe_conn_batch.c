@@ -38,8 +38,8 @@
 #define UNVALIDATED_FRAMES 8u
 
 /**
- * Where batches do not pass, validation is tried again after this time, as what was in the way may be
- * gone. It doubles with each failure, and begins again where batches have passed for the longest time.
+ * Validation is retried after this time, which doubles with each failure, and begins again where
+ * batches have passed for the longest time.
  */
 #define RETRY_LEAST_NS 100000000ull
 #define RETRY_MOST_NS 10000000000ull
@@ -407,9 +407,8 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
 }
 
 /*
- * Bundles: a batch costs its sender a system call and its receiver one entry, whatever is in it. So
- * short messages that wait on the bulk lane are copied one behind the other, as MESSAGE fragments,
- * and sent as one fragmented message.
+ * Bundles: a batch costs a system call and one entry, whatever is in it. So short messages that
+ * wait on the bulk lane are copied into one fragmented message, as MESSAGE fragments.
  */
 
 /** Bundles under way at most, over all connections: 16 MiB. Beyond it messages go singly. */

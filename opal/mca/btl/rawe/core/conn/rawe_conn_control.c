@@ -148,9 +148,8 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
 }
 
 /*
- * Delayed acknowledgements. Nearly all are carried by a frame in time, and all wait equally long: so
- * they need no timer each, but a list, the latest deadline last. A connection stays in it when its
- * acknowledgement has been carried.
+ * Delayed acknowledgements. Nearly all are carried in time, and all wait equally long: instead of a
+ * timer each there is a list, the latest deadline last, which a carried one stays in.
  */
 
 static void unlink_owing(struct rawe_conn *conn)
@@ -360,9 +359,8 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /**
- * The interval between questions for credit doubles with each answer that there is none, as TCP's
- * does at a closed window (RFC 9293 section 3.8.6.1). The peer tells of credit once there is some: the
- * questions only make good for a loss of that.
+ * Intervals between questions for credit double, as at TCP's closed window (RFC 9293 section
+ * 3.8.6.1). The peer tells of credit itself: questions make good for a loss of that.
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
@@ -422,9 +420,8 @@ struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
 #define REQUEST_LEAST_FRAMES 2u
 
 /**
- * Ask for an acknowledgement with every fourth part of the window, so that it slides before it is
- * used up. Not while half of it is free: an answer of the peer's will carry it then. `more` frames
- * enter with the first one.
+ * Ask for an acknowledgement with each quarter of the window, so that it slides in time; not while
+ * half of it is free. `more` frames enter with the first.
  */
 static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t more)
 {

@@ -30,9 +30,8 @@ static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**
- * The link is full: go on with the next flush. A connection that has transmitted something goes
- * behind those that have not had their turn. A link that never takes a frame again shows as silence
- * of the peer, timed from here on.
+ * The link is full: go on with the next flush, behind others if something was transmitted. A link
+ * that never takes a frame shows as silence of the peer, timed from here on.
  */
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** The link has refused a data frame. Other connections need not try it before the next flush. */
@@ -42,9 +41,8 @@ void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
- * When to probe a peer that owes nothing; 0: never. It may die before it replies to a request that
- * it has acknowledged, so it is probed while operations are under way; and until it knows that we
- * finalize.
+ * When to probe a peer that owes nothing; 0: never. While operations are under way, as it may die
+ * before it replies; and until it knows that we finalize.
  */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
@@ -100,9 +98,8 @@ static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txfr
     }
 }
 /**
- * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: write the
- * header, and behind the payload, where there must be room, the checksum if wanted. Returns its
- * length.
+ * Write the header of a frame in `buffer`, whose Ethernet header and payload are there, and the
+ * checksum behind it, if wanted. Returns its length.
  */
 size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
 /** Seal such a frame and transmit it through `via`'s port. False: link is full. */

@@ -43,9 +43,8 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
 }
 
 /**
- * Fragmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine
- * (4.1) goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
- * another order than they were packed in.
+ * In order: Open MPI 4.1's datatype engine goes astray when fragments of a non-contiguous message
+ * are unpacked in another order than they were packed.
  */
 void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
 {
@@ -308,11 +307,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
     return count;
 }
 
-/*
- * What the peer has: acknowledgements of our frames, and which of them are lost. How losses are found
- * is in rawe_sendwin.c. Silence leads to a probe, and the answer to the probe is the later frame that
- * has arrived.
- */
+/* ---- acknowledgements of our frames, and losses (how they are found: rawe_sendwin.c) ---- */
 
 /** Losses found in one search. */
 struct search {

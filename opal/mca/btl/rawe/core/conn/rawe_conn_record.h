@@ -29,9 +29,8 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
 #define RAWE_HANDLE_ANY UINT32_MAX
 
 /**
- * The memory of a handle is about to be deregistered: no reply refers to it from now on. Unsent
- * data, and what would have to be resent, is refused. An initiator that has it all, and whose
- * acknowledgement is missing, drops that as duplicates.
+ * The memory of a handle goes: no reply refers to it any more. What is unsent, or would be resent,
+ * is refused; initiators that have it drop that as duplicates.
  */
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index);
 

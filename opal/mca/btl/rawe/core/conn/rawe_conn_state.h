@@ -45,9 +45,8 @@ struct rawe_callbacks {
     void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes);
     /**
-     * A peer asks for a connection. The callee checks the identity and returns the connection,
-     * opened if need be (rawe_conn_open), or NULL to refuse. Called while the engine defers, too:
-     * it must then refuse peers that it does not know yet.
+     * A peer asks for a connection. Returns it, opened if need be (rawe_conn_open), or NULL to
+     * refuse, as it must refuse unknown peers while the engine defers.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
@@ -60,9 +59,8 @@ struct rawe_callbacks {
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * The peer has been silent for `silent_ns` and owes an answer: find out whether it lives (then
-     * rawe_conn_alive). Called with each probe from the third on, also while the engine defers;
-     * `silent_ns` does not grow then.
+     * The peer owes an answer: does it live (rawe_conn_alive)? With each probe from the third on,
+     * also while the engine defers, when `silent_ns` does not grow.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
@@ -75,9 +73,8 @@ struct rawe_callbacks {
     /** Silent or stalled for peer_timeout: it has failed. Its sends fail after this call. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * The peer ended the connection without acknowledging everything: data may be missing there,
-     * also of copied messages. The sends fail after this call, which does not close the connection.
-     * Not called if the peer finalizes: it needs no more. May be NULL.
+     * The peer ended the connection, and data may be missing there, also of copied messages. The
+     * sends fail after this call. Not if the peer finalizes. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
     /**

@@ -40,9 +40,8 @@ enum rawe_handshake_verdict {
     /** The peer has reopened it; its CLOSE may be lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
-     * The peer restarted while we were asking. Nothing was sent, so our incarnation stays (a new
-     * one would make the peer restart, then us, ...), but late frames of its old life bear our id:
-     * renew it.
+     * The peer restarted while we were asking: renew the id, which late frames of its old life
+     * bear. Nothing was sent, so our incarnation stays: a new one would make the peer restart, too.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };

@@ -139,9 +139,8 @@ enum rawe_liveness_verdict {
 };
 
 /**
- * A question is due. Time in which we did not run is not the peer's silence, nor is time in which
- * the owner was outside MPI (`deferring`) and could not ask the peer's host; no peer is given up
- * then.
+ * A question is due. Not the peer's silence is time in which we did not run, or the owner was
+ * outside MPI (`deferring`); no peer is given up then.
  */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,

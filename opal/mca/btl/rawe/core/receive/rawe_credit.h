@@ -159,9 +159,8 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * Should the peer be informed of what its credit is, although there is no other reason for a frame?
- * Where all peers together know of more than there is, one that has fallen silent has to give back
- * what it does not use; and one that waits for its turn has to know that it has come.
+ * Should the peer be told its credit without another reason for a frame? If peers know of more than
+ * there is, a silent one gives some back; and one that waits must know its turn.
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);

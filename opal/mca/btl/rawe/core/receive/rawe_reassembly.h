@@ -142,9 +142,8 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep the fragmented messages of a connection whose turn it is; the buffers of short ones go back
- * to `pool`. Without memory, or when it is full, they stay where they are, and fragments_wait is
- * set.
+ * Keep the fragmented messages whose turn it is. Without memory, or when full, they stay, and
+ * fragments_wait is set.
  */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly);

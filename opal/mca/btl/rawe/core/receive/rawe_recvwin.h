@@ -92,9 +92,8 @@ static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t seque
 }
 
 /**
- * Owe an acknowledgement: at once, or when a quarter of the `credit_frames` that the sender may
- * have in flight has come, or after `delay_ns`. Returns true when it is due now (ack_now is set);
- * else ack_deadline_ns says when.
+ * Owe an acknowledgement: at once, after a quarter of `credit_frames`, or after `delay_ns`. True:
+ * it is due now (ack_now).
  */
 static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
                                     uint32_t credit_frames, uint64_t delay_ns, uint64_t now_ns)

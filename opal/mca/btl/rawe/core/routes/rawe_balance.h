@@ -32,9 +32,8 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
                         uint64_t grain_bytes);
 
 /**
- * Begin an operation on memory of a process, whose fields are set; `done` is called in the end, maybe
- * before this returns. Routes that have `peer.takes_part` carry a PUT that spreads. False without
- * memory: nothing was taken.
+ * Begin an operation; `done` may come at once. Routes that take part carry a PUT that spreads.
+ * False without memory.
  */
 bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 

@@ -154,8 +154,7 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
 }
 
 /**
- * Is there nothing to be done until something changes? Without carrier a route is not asked, and with
- * another one nothing uses it: with thousands of peers, looking at each takes longer than all else.
+ * Is nothing to be done for now? A route without carrier is not asked, nor used beside another one.
  */
 static bool is_steady(struct rawe_peer *peer)
 {

@@ -123,9 +123,8 @@ bool rawe_peer_rest(struct rawe_conn *conn);
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
 /**
- * Another of the process's interfaces, or the same through another of ours: their connections may
- * use each other's routes from now on. `peer` has no other yet. May be called while the engines
- * are used, but not at the same time as itself.
+ * The peers, which belong to one process, may use each other's routes from now on. Not concurrent
+ * with itself; the engines may be in use.
  */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
@@ -146,9 +145,8 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
                                         uint64_t now_ns);
 
 /**
- * Send a short message by copying its two pieces. RAWE_STATUS_DONE: taken, and complete.
- * RAWE_STATUS_BUSY: it cannot be copied, or not now: use rawe_peer_send. RAWE_STATUS_FAILED: the
- * connection has failed.
+ * Send a short message by copying its two pieces: it is complete. RAWE_STATUS_BUSY: use
+ * rawe_peer_send.
  */
 enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes);

@@ -42,9 +42,8 @@ void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *s
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
 
 /**
- * Move data of sends with `split` from the end of a queue to the end of another: `bytes` of it, or
- * rather less, as no send is split into parts shorter than `grain_bytes`; up to that much more where
- * all of a send goes. Returns how much.
+ * Move some `bytes` of sends with `split` between the ends of two queues; parts are no shorter than
+ * `grain_bytes`. Returns how much.
  */
 uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
                              uint64_t grain_bytes);
@@ -81,9 +80,8 @@ void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send)
 struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue);
 
 /**
- * A frame has taken what it can from the queue; `awaited`: a send that is in frames by that is waited
- * for. Returns true when the frame asks for an acknowledgement: with the last one, where a send in it
- * or in one before is waited for.
+ * A frame has taken what it can; `awaited`: of a send that is waited for. True: ask for an
+ * acknowledgement, as this or an earlier frame is waited for, and the queue is empty.
  */
 static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaited)
 {

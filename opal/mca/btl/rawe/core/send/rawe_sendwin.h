@@ -31,9 +31,8 @@
 struct rawe_send;
 
 /*
- * Frames that were sent, or wait to be, and are kept until they are acknowledged. Two sizes of
- * buffer: one for frames that carry a whole small message or only refer to memory of the sender
- * (all batches do), one for frames into which data is copied.
+ * Frames that are kept until they are acknowledged. Small buffers hold short messages, or only
+ * headers (of all batches); large ones copied data.
  */
 
 /** When segments that have not arrived were sent: not before and not after these times. */
@@ -364,9 +363,8 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
 }
 
 /**
- * Mark the frames of a SACK bitmap (rawe_wire.h) behind `acknowledgement`, which must not be before
- * una (nor behind next), as SACKED. It stops at
- * the first bit for a frame that was never sent. Untrusted.
+ * Mark the frames of an untrusted SACK bitmap behind `acknowledgement`, which is in the window.
+ * Stops at a frame that was never sent.
  */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
                        size_t bitmap_bytes, struct rawe_ack *ack);

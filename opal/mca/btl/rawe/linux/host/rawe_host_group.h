@@ -38,9 +38,8 @@ struct rawe_host_group_config {
     unsigned processes; /**< of the job on this host, the leader's included */
     const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
     /**
-     * Called by the service thread when the sockets that were registered may miss frames for good,
-     * as a process has ended: reopens them, under the same descriptors. Returns after how many
-     * milliseconds it is to be called again, -1: all is done. It may not call the group.
+     * In the service thread: reopen the registered sockets, which may miss frames for good. Returns
+     * when to call again in ms, -1: done. It may not call the group.
      */
     int (*broken)(void *context);
     void *context;

@@ -158,9 +158,8 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
 }
 
 /**
- * The founder is the first member, as the members' own filters are locked, and with them the
- * program. When it is closed the last to join takes its place, 0: that is to be the member whose
- * place this is. Until then that one's frames are lost, for some microseconds.
+ * The founder is the first member, as the others' filters, and so the program, are locked. When it
+ * is closed, the last to join takes place 0: the member that belongs there.
  */
 static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
                     bool *changed, struct rawe_port_error *error)
