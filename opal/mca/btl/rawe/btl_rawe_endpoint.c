@@ -174,19 +174,6 @@ mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *mod
     return list;
 }
 
-/** Let endpoints of the same process use each other's routes. routes_lock held. */
-static void join_others(mca_btl_base_endpoint_t *endpoint)
-{
-    mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name);
-
-    while (NULL != other && (other == endpoint || other->lost)) {
-        other = other->older;
-    }
-    if (NULL != other) {
-        rawe_peer_join(&endpoint->peer, &other->peer);
-    }
-}
-
 static uint32_t payload_max_bytes(uint32_t mtu_bytes)
 {
     return (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
@@ -223,7 +210,14 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
             endpoint->address = *address;
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
-            join_others(endpoint);
+            /* Endpoints of a process use each other's routes. */
+            mca_btl_base_endpoint_t *other = endpoint->older;
+            while (NULL != other && other->lost) {
+                other = other->older;
+            }
+            if (NULL != other) {
+                rawe_peer_join(&endpoint->peer, &other->peer);
+            }
             opal_mutex_lock(&module->endpoints_lock);
             opal_list_append(&module->endpoints, &endpoint->super);
             opal_mutex_unlock(&module->endpoints_lock);

@@ -114,4 +114,8 @@ static inline bool mca_btl_rawe_failures_wait(void)
 /** Report it. MPI's threads only, not inside an engine, nor with a lock held. */
 void mca_btl_rawe_failures_report(void);
 
+/** End the job by the PML's error callback, if there is one. */
+void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback,
+                          const char *text);
+
 #endif

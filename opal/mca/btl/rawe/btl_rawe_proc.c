@@ -301,17 +301,6 @@ static void await(struct record *record)
     record->waited = true; /* not before: a second thread waits for the same answer */
 }
 
-static void report(const opal_proc_t *proc, const struct difference *difference)
-{
-    char peer[32], ours[32], theirs[32];
-
-    snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
-    snprintf(ours, sizeof(ours), "%u (0x%X)", difference->ours, difference->ours);
-    snprintf(theirs, sizeof(theirs), "%u (0x%X)", difference->theirs, difference->theirs);
-    MCA_BTL_RAWE_HELP_IF_ASKED(peer_incompatible, peer, mca_btl_rawe_compat_hostname(proc).text,
-                               difference->what, ours, theirs);
-}
-
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
     struct difference difference = {.what = NULL};
@@ -330,7 +319,12 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     }
     pthread_mutex_unlock(&records.lock);
     if (unreported) {
-        report(proc, &difference);
+        char peer[32], ours[32], theirs[32];
+        snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
+        snprintf(ours, sizeof(ours), "%u (0x%X)", difference.ours, difference.ours);
+        snprintf(theirs, sizeof(theirs), "%u (0x%X)", difference.theirs, difference.theirs);
+        MCA_BTL_RAWE_HELP_IF_ASKED(peer_incompatible, peer, mca_btl_rawe_compat_hostname(proc).text,
+                                   difference.what, ours, theirs);
     }
     return out->count;
 }

@@ -147,7 +147,7 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
     }
     snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
              mca_btl_rawe_peer_text(proc, peer), mca_btl_rawe_compat_hostname(proc).text);
-    module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
+    mca_btl_rawe_end_job(&module->super, module->error_callback, text);
 }
 
 /**

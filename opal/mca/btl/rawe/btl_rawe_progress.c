@@ -116,11 +116,7 @@ static void data_refused(mca_btl_rawe_module_t *module)
         MCA_BTL_RAWE_HELP(internal_error, "receiving a message",
                           "a part fits none that is taken here, data is missing", __func__);
     }
-    if (NULL != module->error_callback) {
-        char text[] = "rawe: data is missing";
-        /* No process has failed: if one is named, 5.0 may go on without it. */
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
-    }
+    mca_btl_rawe_end_job(&module->super, module->error_callback, "rawe: data is missing");
 }
 
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max)

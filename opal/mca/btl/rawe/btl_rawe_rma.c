@@ -126,22 +126,13 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
-/** End the job: osc/rdma does not look at the status of an access. */
-static void end_job(char *text)
-{
-    if (NULL != rma.error_callback) {
-        /* No process has failed: if one is named, 5.0 may go on without it. */
-        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
-    }
-}
-
 /** osc/rdma would try again forever: it does not expect this call to fail. */
 static void unreachable(const struct rma_endpoint *endpoint)
 {
-    char peer[48], text[] = "rawe: no access to windows on this host";
+    char peer[48];
 
     MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc, peer));
-    end_job(text);
+    mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: no access to windows on this host");
 }
 
 /** The endpoint that accesses to a process go through; NULL: it cannot be reached, the job ends. */
@@ -191,15 +182,15 @@ static void access_done(mca_btl_rawe_access_t *access, int status)
     access_free(access);
 }
 
-/** The memory named does not allow the access. */
+/** The memory named does not allow the access. osc/rdma does not look at its status. */
 static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
 {
-    char peer[48], text[] = "rawe: access to a window was refused";
+    char peer[48];
 
     MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
                       mca_btl_rawe_refusal_text(refusal));
-    end_job(text);
+    mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: access to a window was refused");
 }
 
 /** Report an access, after the user has been told of its refusal. */

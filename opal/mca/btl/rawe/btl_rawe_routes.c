@@ -105,18 +105,6 @@ void mca_btl_rawe_routes_end(void)
     mca_btl_rawe_state.carrier = NULL;
 }
 
-/** All endpoints of a module whose carrier has changed. */
-static void heed_carrier(mca_btl_rawe_module_t *module, uint64_t now_ns)
-{
-    unsigned count;
-    mca_btl_base_endpoint_t **endpoints = mca_btl_rawe_endpoints_list(module, &count);
-
-    for (unsigned i = 0; i < count; ++i) {
-        rawe_failover_heed_carrier(&mca_btl_rawe_state.failover, &endpoints[i]->peer, now_ns);
-    }
-    free(endpoints);
-}
-
 static void heed_carriers(uint64_t now_ns)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -127,10 +115,16 @@ static void heed_carriers(uint64_t now_ns)
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         bool carrier = atomic_load_explicit(&module->carrier, memory_order_relaxed);
-        if (carrier == module->engine.no_carrier && module->open) {
-            rawe_failover_set_carrier(&state->failover, &module->engine, carrier);
-            heed_carrier(module, now_ns);
+        if (carrier != module->engine.no_carrier || !module->open) {
+            continue;
         }
+        rawe_failover_set_carrier(&state->failover, &module->engine, carrier);
+        unsigned count;
+        mca_btl_base_endpoint_t **endpoints = mca_btl_rawe_endpoints_list(module, &count);
+        for (unsigned j = 0; j < count; ++j) {
+            rawe_failover_heed_carrier(&state->failover, &endpoints[j]->peer, now_ns);
+        }
+        free(endpoints);
     }
 }
 

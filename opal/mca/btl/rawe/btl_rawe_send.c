@@ -364,15 +364,13 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
 static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
 {
     mca_btl_rawe_module_t *module = endpoint->module;
-    char peer[48], text[] = "rawe: a peer refused access to a message";
+    char peer[48];
 
     MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
                       mca_btl_rawe_refusal_text(refusal));
-    if (NULL != module->error_callback) {
-        /* No process has failed: if one is named, 5.0 may go on without it. */
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
-    }
+    mca_btl_rawe_end_job(&module->super, module->error_callback,
+                         "rawe: a peer refused access to a message");
 }
 
 /** rawe_operation.done */

@@ -146,21 +146,12 @@ static void drop_all(struct leader *leader)
     }
 }
 
-static struct connection *free_connection(struct leader *leader)
-{
-    for (unsigned i = 0; i < leader->processes; i++) {
-        if (leader->connections[i].fd < 0) {
-            return &leader->connections[i];
-        }
-    }
-    return NULL;
-}
-
 /** Accept a connection. Returns false when it was refused. */
 static bool let_in(struct leader *leader)
 {
     const int fd = accept4(leader->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    struct connection *connection = free_connection(leader);
+    struct connection *connection = leader->connections;
+    const struct connection *end = connection + leader->processes;
 
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
@@ -168,7 +159,10 @@ static bool let_in(struct leader *leader)
         }
         return true;
     }
-    if (connection == NULL || fd >= leader->descriptors_max || !is_same_user(fd) ||
+    while (connection != end && connection->fd >= 0) {
+        connection++;
+    }
+    if (connection == end || fd >= leader->descriptors_max || !is_same_user(fd) ||
         !watch(leader, fd, connection)) {
         close(fd);
         return false;

@@ -439,21 +439,6 @@ static void hand_up(const struct batch *batch, const uint8_t *data,
                      RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
 }
 
-/** Memory for a packet without a place. The port has none meanwhile: callbacks may receive from it. */
-static uint8_t *take_scratch(struct rawe_packet *packet)
-{
-    uint8_t *scratch = packet->scratch;
-
-    packet->scratch = NULL;
-    return scratch != NULL ? scratch : malloc(RAWE_PACKET_SCRATCH_BYTES);
-}
-
-static void give_scratch(struct rawe_packet *packet, uint8_t *scratch)
-{
-    free(packet->scratch); /* what a callback has given back */
-    packet->scratch = scratch;
-}
-
 /** Receive the packet that waits in the queue. False: there is none, or not this one, or no memory. */
 static bool receive_queued(struct rawe_packet *packet, const struct batch *batch,
                            const struct rawe_port_receiver *receiver, void *context)
@@ -463,10 +448,16 @@ static bool receive_queued(struct rawe_packet *packet, const struct batch *batch
                          : receiver->place(context, batch->bytes + RAWE_MAC_BYTES,
                                            batch->bytes + RAWE_FILTER_BULK_OFFSET,
                                            RAWE_BATCH_HEADER_BYTES, batch->data_bytes);
-    uint8_t *scratch = place != NULL ? NULL : take_scratch(packet);
-    uint8_t *data = place != NULL ? place : scratch;
+    uint8_t *scratch = NULL, *data = place;
     size_t room_bytes = batch->data_bytes < RAWE_PACKET_SCRATCH_BYTES ? batch->data_bytes
                                                                       : RAWE_PACKET_SCRATCH_BYTES;
+
+    if (place == NULL) {
+        /* The port has none meanwhile: callbacks may receive from it. */
+        scratch = packet->scratch != NULL ? packet->scratch : malloc(RAWE_PACKET_SCRATCH_BYTES);
+        packet->scratch = NULL;
+        data = scratch;
+    }
     struct iovec iov[] = {{&packet->envelope, sizeof packet->envelope},
                           {data, data != NULL ? room_bytes : 0}};
     const bool whole =
@@ -477,7 +468,8 @@ static bool receive_queued(struct rawe_packet *packet, const struct batch *batch
         hand_up(batch, data, receiver, context);
     }
     if (scratch != NULL) {
-        give_scratch(packet, scratch);
+        free(packet->scratch); /* what a callback has given back */
+        packet->scratch = scratch;
     }
     return whole;
 }

@@ -56,26 +56,20 @@ static bool watch(const struct rawe_service *service, struct rawe_service_source
     return true;
 }
 
-/** Note what epoll says of each source. Sources come and go with the lock held: none is stale. */
-static void collect_events(const struct rawe_service *service)
-{
-    struct epoll_event events[EVENTS_MAX];
-    const int count = epoll_wait(service->epoll_fd, events, EVENTS_MAX, 0);
-
-    for (int i = 0; i < count; i++) {
-        struct rawe_service_source *source = events[i].data.ptr;
-        if (source != NULL) {
-            source->events = (short)events[i].events;
-        }
-    }
-}
-
 /** Serve what is due. Returns the milliseconds until something will be, -1: nothing. */
 static int serve(struct rawe_service *service)
 {
+    struct epoll_event ready[EVENTS_MAX];
+    const int count = epoll_wait(service->epoll_fd, ready, EVENTS_MAX, 0);
     uint64_t due_ns = NEVER_NS;
 
-    collect_events(service);
+    /* Sources come and go with the lock held: none is stale. */
+    for (int i = 0; i < count; i++) {
+        struct rawe_service_source *source = ready[i].data.ptr;
+        if (source != NULL) {
+            source->events = (short)ready[i].events;
+        }
+    }
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
         const bool woken = __atomic_exchange_n(&source->woken, false, __ATOMIC_ACQUIRE);
         const short events = source->events;
