@@ -20,10 +20,12 @@ static struct unit_send finalize_sends[FINALIZE_SENDS];
 /** Content of messages: unit_fill with seed 3. */
 static uint8_t finalize_data[5000];
 static const uint8_t *lost_destination; /**< of what lose_to loses */
+static enum rawe_needs needs;           /**< of the peers of what finalizes */
 
 /** Fixture: an open express lane. */
 static void finalize_set_up(void)
 {
+    needs = RAWE_NEEDS_ALL;
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_fill(finalize_data, sizeof(finalize_data), 3);
@@ -76,7 +78,7 @@ static enum rawe_finalized linger(unsigned node, uint64_t most_ns)
     enum rawe_finalized result = RAWE_FINALIZED_NOT;
     for (uint64_t ns = 0; ns < most_ns && result == RAWE_FINALIZED_NOT; ns += UNIT_MS) {
         unit_run(&net, UNIT_MS, UNIT_MS);
-        result = rawe_conn_finalized(end(node), net.now_ns);
+        result = rawe_conn_finalized(end(node), needs, net.now_ns);
     }
     return result;
 }
@@ -91,7 +93,14 @@ static void depart(void)
 }
 
 FIXTURE(finalize_set_up, unit_tear_down);
-static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
+
+static void finalize_set_up_rails(void)
+{
+    needs = RAWE_NEEDS_ALL;
+    rails_set_up();
+}
+
+static const struct unit_fixture with_rails = {finalize_set_up_rails, rails_tear_down};
 
 /* rawe_conn_announce_finalizing */
 
@@ -292,10 +301,10 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
 {
     struct rawe_conn *idle = unit_open(&net, 1, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
-    assert_int_equal(rawe_conn_finalized(idle, net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(idle, needs, net.now_ns), RAWE_FINALIZED_DONE);
     unit_close(&net, 0, UNIT_LANE);
     unit_settle(&net);
-    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 TEST(rawe_conn_finalized__not_before_the_peer_knows)
@@ -330,7 +339,7 @@ TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
     assert_int_equal(linger(0, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
     unit_close(&net, 1, UNIT_LANE);
     unit_settle(&net);
-    assert_int_equal(rawe_conn_finalized(end(0), net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(end(0), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
@@ -368,7 +377,7 @@ TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
     assert_true(end(0)->finalize.peer);
     uint64_t begin_ns = net.now_ns;
-    while (rawe_conn_finalized(bulk, net.now_ns) == RAWE_FINALIZED_NOT) {
+    while (rawe_conn_finalized(bulk, needs, net.now_ns) == RAWE_FINALIZED_NOT) {
         unit_run(&net, UNIT_MS, UNIT_MS);
     }
     assert_in_range(net.now_ns - begin_ns, UNIT_S, UNIT_S + 10 * UNIT_MS);
@@ -387,11 +396,11 @@ TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
     rawe_engine_finalizing(engine(1));
     const struct rawe_conn *other = net.node[1].conn[RAWE_LANE_BULK];
     assert_int_equal(other->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], net.now_ns),
+    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], needs, net.now_ns),
                      RAWE_FINALIZED_NOT);
     unit_run(&net, 20 * UNIT_MS, UNIT_MS);
     assert_true(bulk->finalize.peer);
-    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], net.now_ns),
+    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], needs, net.now_ns),
                      RAWE_FINALIZED_DONE);
 }
 
@@ -402,10 +411,10 @@ TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
     rawe_engine_finalizing(engine(1));
-    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_NOT);
     join_lanes(1);
     hear_finalizing(end(1)); /* on another lane */
-    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 /** It finalizes; its answers are lost, its other frames are not. */
@@ -467,7 +476,7 @@ TEST(rawe_conn_finalized__our_own_absence_does_not_count)
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
     net.now_ns += 100 * UNIT_S; /* suspended */
     net.filter = NULL;
-    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
 }
 
@@ -481,13 +490,13 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
     uint64_t begin_ns = net.now_ns;
     while (result == RAWE_FINALIZED_NOT) {
         unit_run(&net, UNIT_MS, UNIT_MS);
-        result = rawe_conn_finalized(bulk, net.now_ns);
+        result = rawe_conn_finalized(bulk, needs, net.now_ns);
     }
     assert_int_equal(result, RAWE_FINALIZED_LOST);
     assert_in_range(net.now_ns - begin_ns, TIMEOUT_NS, TIMEOUT_NS + 10 * UNIT_MS);
     join_lanes(1);
     hear_finalizing(end(1)); /* but known by another lane */
-    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 /** Behind a fence in MPI_Finalize, no peer takes what is queued for it. */
@@ -497,15 +506,15 @@ TEST(rawe_conn_finalized__a_peer_without_needs_was_never_connected)
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
     rawe_engine_finalizing(engine(1));
-    rawe_conn_set_needs(bulk, RAWE_NEEDS_NONE);
-    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+    needs = RAWE_NEEDS_NONE;
+    assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 /** It has been told that we finalize; if it is silent, it has left. */
 TEST(rawe_conn_finalized__a_peer_without_needs_is_silent)
 {
     finalize_and_lose(drop_all);
-    rawe_conn_set_needs(end(1), RAWE_NEEDS_NONE);
+    needs = RAWE_NEEDS_NONE;
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
@@ -515,14 +524,14 @@ TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_has_all)
 {
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
-    rawe_conn_set_needs(end(1), RAWE_NEEDS_DATA);
+    needs = RAWE_NEEDS_DATA;
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
 TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_misses_some)
 {
-    rawe_conn_set_needs(end(1), RAWE_NEEDS_DATA);
+    needs = RAWE_NEEDS_DATA;
     finalize_and_lose(drop_all);
     assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
@@ -550,7 +559,7 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     join_lanes(1);
     hear_finalizing(bulk); /* but it does, by another lane */
-    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
+    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 TEST(rawe_conn_finalized__a_message_held_back_goes_first)
@@ -563,7 +572,7 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
         assert_int_equal(unit_copy_message(end(1), (uint8_t)i, 100), RAWE_STATUS_DONE);
     }
     assert_non_null(end(1)->sendwin.held);
-    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
     while (net.wire != NULL) {
         unit_receive_next(&net);
     }
@@ -573,7 +582,7 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     unit_receive_next(&net); /* what was sent before it is acknowledged */
     assert_true(rawe_conn_idle(end(1)));
     assert_non_null(end(1)->sendwin.held);
-    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     assert_int_equal(net.node[0].message_count, 8);
 }

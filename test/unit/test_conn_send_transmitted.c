@@ -95,7 +95,7 @@ static void assert_delivered(unsigned count, size_t len_bytes)
 
 FIXTURE(set_up, unit_tear_down);
 
-/* report_transmitted */
+/* rawe_send.transmitted */
 
 TEST(report_transmitted__once_and_before_done)
 {

@@ -105,12 +105,8 @@ static void note_passed(struct rawe_conn *conn, uint64_t now_ns)
     finalize->una = conn->sendwin.una;
 }
 
-void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs)
-{
-    conn->finalize.needs = (uint8_t)needs;
-}
-
-enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns)
+enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs needs,
+                                        uint64_t now_ns)
 {
     const struct rawe_conn_finalize *finalize = &conn->finalize;
     uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
@@ -120,16 +116,15 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns)
     note_passed(conn, now_ns);
     bool silent = finalize->silent_ns >= RAWE_CONN_GONE_NS;
     /* Other connections are looked at where this one does not say. */
-    bool unneeded = finalize->needs == RAWE_NEEDS_NONE || finalize->peer ||
+    bool unneeded = needs == RAWE_NEEDS_NONE || finalize->peer ||
                     ((unheard || silent || finalize->lost) && rawe_conn_peer_finalizing(conn));
     enum rawe_finalized ended =
         unneeded || (drained && !finalize->lost) ? RAWE_FINALIZED_DONE : RAWE_FINALIZED_LOST;
     if (!connecting && conn->handshake.state != RAWE_CONN_OPEN) {
         return ended;
     }
-    if (unneeded
-            ? unheard || silent || finalize->announced || conn->disowned_since_ns != 0
-            : drained && (finalize->announced || (silent && finalize->needs == RAWE_NEEDS_DATA))) {
+    if (unneeded ? unheard || silent || finalize->announced || conn->disowned_since_ns != 0
+                 : drained && (finalize->announced || (silent && needs == RAWE_NEEDS_DATA))) {
         return ended;
     }
     return finalize->stuck_ns >= (timeout_ns != 0 ? timeout_ns : PATIENCE_NS) ? ended

@@ -39,6 +39,8 @@ bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
 
 /** Complete abandoned sends as the peer finalizes, and needs none; requests have failed. */
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
+/** The same because the peer ended it; `data_lost`: it has not acknowledged everything. */
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
 /** What a peer still needs when our process finalizes, as far as the owner knows. */
 enum rawe_needs {
@@ -46,11 +48,6 @@ enum rawe_needs {
     RAWE_NEEDS_DATA, /**< what was sent */
     RAWE_NEEDS_NONE, /**< it finalizes as well, and whatever it waited for has come */
 };
-
-/** To be called before rawe_conn_finalized where it is not RAWE_NEEDS_ALL. */
-void rawe_conn_set_needs(struct rawe_conn *conn, enum rawe_needs needs);
-/** The same because the peer ended it; `data_lost`: it has not acknowledged everything. */
-void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 
 /** Has the peer ended the connection with data missing while the owner was away? Says so once. */
 bool rawe_conn_take_loss(struct rawe_conn *conn);
@@ -67,6 +64,7 @@ enum rawe_finalized {
  * for the peer timeout at most (30 s if there is none); a silent one that needs nothing, or needed
  * data and acknowledged it all, for a second.
  */
-enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns);
+enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs needs,
+                                        uint64_t now_ns);
 
 #endif

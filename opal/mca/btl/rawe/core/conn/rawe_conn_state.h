@@ -205,7 +205,6 @@ enum rawe_batch_state {
 
 /** What is known of the end that MPI_Finalize makes: see rawe_conn_finalize.h. */
 struct rawe_conn_finalize {
-    uint8_t needs;           /**< enum rawe_needs */
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     bool announced;          /**< the peer has answered one of them */
     bool peer;               /**< the peer has said that it finalizes */

@@ -39,13 +39,12 @@ struct rawe_credit {
 
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;   /**< in which it was noted last (rawe_credit_note); 0: never */
-    uint32_t turn;    /**< its number among those that send, where credit goes in turns */
-    uint32_t version; /**< of the sharing that `advertised` is from */
-    uint16_t
-        advertised; /**< credit in the last frame sent to the peer; see rawe_credit_advertise */
-    bool asked;     /**< its peer has asked for credit, and has been told of none yet */
-    bool refused;   /**< there was no memory for what its peer sent: no credit for now */
+    uint32_t epoch;      /**< in which it was noted last (rawe_credit_note); 0: never */
+    uint32_t turn;       /**< its number among those that send, where credit goes in turns */
+    uint32_t version;    /**< of the sharing that `advertised` is from */
+    uint16_t advertised; /**< credit in the last frame sent: see rawe_credit_advertise */
+    bool asked;          /**< its peer has asked for credit, and has been told of none yet */
+    bool refused;        /**< there was no memory for what its peer sent: no credit for now */
 };
 
 /** `ring_frames` is what the receive ring holds. */

@@ -39,11 +39,10 @@ struct rawe_inflow_share {
 
 /** The limit. In all zeroes nothing is known yet. */
 struct rawe_inflow_limit {
-    _Atomic uint64_t bytes; /**< 0: none */
-    _Atomic uint64_t
-        excess_bytes;             /**< while there is none: 4 times what was lost, less what came */
-    _Atomic uint64_t known_bytes; /**< the limit when something was lost last, or to begin with */
-    _Atomic uint64_t reduced_ns;  /**< losses of what was asked for until then are known */
+    _Atomic uint64_t bytes;        /**< 0: none */
+    _Atomic uint64_t excess_bytes; /**< while there is none: 4 times the losses, less what came */
+    _Atomic uint64_t known_bytes;  /**< the limit when something was lost last, or to begin with */
+    _Atomic uint64_t reduced_ns;   /**< losses of what was asked for until then are known */
 };
 
 /** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */

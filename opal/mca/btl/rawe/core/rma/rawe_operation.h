@@ -47,8 +47,7 @@ struct rawe_operation {
     struct rawe_peer *peer;             /**< it goes to; NULL: not begun by a peer object */
     struct rawe_operation *next;        /**< of a queue */
     struct rawe_operation *whole;       /**< it is a piece of that one */
-    struct rawe_inflow *inflow;         /**< the limit that it shares with others; NULL: its
-                                             result is short */
+    struct rawe_inflow *inflow;         /**< the limit it shares with others; NULL: none */
     uint64_t asked_bytes;               /**< of a GET in pieces: from the beginning on */
     struct rawe_operation_table *table; /**< NULL: it is not in one */
     enum rawe_refusal refusal;

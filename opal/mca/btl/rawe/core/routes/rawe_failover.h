@@ -44,11 +44,10 @@ struct rawe_failover_callbacks {
 /** Of a process. The two atomic ones may be read by any thread. */
 struct rawe_failover {
     struct rawe_failover_callbacks callbacks;
-    void *context; /**< the callbacks' */
-    struct rawe_peer
-        *suspected;      /**< whose route is in doubt or down, or has to be reported. Atomic */
-    uint64_t checked_ns; /**< when they were last looked at */
-    uint64_t due_ns;     /**< when one of them is to be asked next. Atomic */
+    void *context;               /**< the callbacks' */
+    struct rawe_peer *suspected; /**< with routes in doubt, down, or to be reported. Atomic */
+    uint64_t checked_ns;         /**< when they were last looked at */
+    uint64_t due_ns;             /**< when one of them is to be asked next. Atomic */
 };
 
 /** Nothing is in doubt. */

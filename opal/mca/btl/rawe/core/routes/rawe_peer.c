@@ -195,8 +195,7 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = rawe_peer_awake(peer, lane);
         if (conn != NULL) {
-            rawe_conn_set_needs(conn, needs);
-            enum rawe_finalized finalized = rawe_conn_finalized(conn, now_ns);
+            enum rawe_finalized finalized = rawe_conn_finalized(conn, needs, now_ns);
             waits |= finalized == RAWE_FINALIZED_NOT;
             lost |= finalized == RAWE_FINALIZED_LOST;
         }

@@ -121,13 +121,12 @@ struct rawe_port {
     uint32_t mask;
     uint32_t idle;
     const struct rawe_port_kind *kind;
-    struct rawe_port
-        *beside; /**< of bulk: has a part of its packets, in a socket of its own; NULL */
-    int fd;      /**< readable when a frame waits, to sleep on */
-    unsigned receive_frames; /**< that fit at least: what receiver credit is dealt out of */
-    unsigned overhead_bytes; /**< of bulk: what a packet has of the MTU, beside the batch header */
-    uint32_t batch_bytes;    /**< of bulk: see rawe_batch_output.longest_bytes */
-    bool offloaded;          /**< of bulk: the device cuts batches, or passes them whole */
+    struct rawe_port *beside; /**< of bulk: the middle port; NULL */
+    int fd;                   /**< readable when a frame waits, to sleep on */
+    unsigned receive_frames;  /**< that fit at least: what receiver credit is dealt out of */
+    unsigned overhead_bytes;  /**< of bulk: what a packet has of the MTU, beside the batch header */
+    uint32_t batch_bytes;     /**< of bulk: see rawe_batch_output.longest_bytes */
+    bool offloaded;           /**< of bulk: the device cuts batches, or passes them whole */
 };
 
 /** What a kind of port does; the functions below are how to call it. */

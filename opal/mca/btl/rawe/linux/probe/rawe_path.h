@@ -37,8 +37,7 @@ struct rawe_path {
     uint32_t mtu_bytes; /**< the largest MTU worth testing: both ends' minimum */
     bool same_process;  /**< leads to the process of the path before it, and is a worse choice */
     bool process_known; /**< another interface of ours reaches the process already */
-    bool
-        deprioritized; /**< our interface has reached no process so far: test it for a short time */
+    bool deprioritized; /**< our interface reached no process so far: test it briefly */
     /**
      * Indirect check, through another interface of ours: only finds out that the process is there,
      * which ends the patience with its other paths. Stands behind the others of its process.

@@ -34,9 +34,8 @@ struct rawe_interface {
     const char *excluded_why;
     bool chosen; /**< result of the last selection */
     /* The kernel's texts (IFLA_LINKINFO), or empty. */
-    char kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "veth", "tun", ... */
-    char
-        slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": of the master it belongs to */
+    char kind[RAWE_INTERFACE_KIND_BYTES];       /**< "bridge", "veth", "tun", ... */
+    char slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": its master's */
     bool has_master;
 };
 
