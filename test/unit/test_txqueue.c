@@ -39,7 +39,7 @@ static void offer(uint32_t bytes_per_us, uint64_t until_ns)
 {
     for (; now_ns < until_ns; drain(bytes_per_us, US)) {
         if (queue.refused) {
-            (void)rawe_txqueue_look(&queue, (uint32_t)queued_bytes, now_ns);
+            (void)rawe_txqueue_poll(&queue, (uint32_t)queued_bytes, now_ns);
         }
         while (queued_bytes < queue.limit_bytes) {
             queued_bytes += rawe_txqueue_batch_bytes(&queue);
@@ -66,7 +66,7 @@ TEST(init__two_of_the_longest_batches)
     assert_int_equal(rawe_txqueue_batch_bytes(&queue), RAWE_BATCH_BYTES_MAX);
 }
 
-TEST(look__fits_the_rate)
+TEST(poll__fits_the_rate)
 {
     /* The rate, bytes in the queue, and the longest batch. */
     static const struct {
@@ -86,42 +86,42 @@ TEST(look__fits_the_rate)
     }
 }
 
-/** What is taken between two looks says nothing; nor does less than what fills the queue. */
-TEST(look__measures_between_two_looks_with_nothing_taken)
+/** What is taken between two polls says nothing; nor does less than what fills the queue. */
+TEST(poll__measures_between_two_polls_with_nothing_taken)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);
-    assert_false(rawe_txqueue_look(&queue, 200000, now_ns + 400 * US));
-    assert_false(rawe_txqueue_look(&queue, 120000, now_ns + 500 * US));
+    assert_false(rawe_txqueue_poll(&queue, 200000, now_ns + 400 * US));
+    assert_false(rawe_txqueue_poll(&queue, 120000, now_ns + 500 * US));
     assert_false(rawe_txqueue_taken(&queue));
     rawe_txqueue_full(&queue, 240000, now_ns + 9000 * US);
-    assert_true(rawe_txqueue_look(&queue, 170000, now_ns + 9250 * US));
+    assert_true(rawe_txqueue_poll(&queue, 170000, now_ns + 9250 * US));
     assert_int_equal(queue.base_bytes, 60000); /* 150 kB in 0.75 ms */
     assert_int_equal(queue.limit_bytes, 60000);
 }
 
-TEST(look__falls_slowly_from_the_second_measurement_on)
+TEST(poll__falls_slowly_from_the_second_measurement_on)
 {
     rawe_txqueue_full(&queue, 300000, now_ns);
-    assert_true(rawe_txqueue_look(&queue, 100000, now_ns + 600 * US));
+    assert_true(rawe_txqueue_poll(&queue, 100000, now_ns + 600 * US));
     assert_int_equal(queue.limit_bytes, 100000);
     rawe_txqueue_full(&queue, 110000, now_ns + 1000 * US);
-    assert_true(rawe_txqueue_look(&queue, 10000, now_ns + 4000 * US));
+    assert_true(rawe_txqueue_poll(&queue, 10000, now_ns + 4000 * US));
     assert_int_equal(queue.base_bytes, 10000);
     assert_int_equal(queue.limit_bytes, 100000 - 100000 / 64);
     rawe_txqueue_full(&queue, 900000, now_ns + 5000 * US);
-    assert_true(rawe_txqueue_look(&queue, 300000, now_ns + 5300 * US));
+    assert_true(rawe_txqueue_poll(&queue, 300000, now_ns + 5300 * US));
     assert_int_equal(queue.limit_bytes, 600000);
 }
 
-TEST(look__without_a_rate_an_empty_queue_says_nothing)
+TEST(poll__without_a_rate_an_empty_queue_says_nothing)
 {
     rawe_txqueue_full(&queue, 200000, now_ns);
-    assert_false(rawe_txqueue_look(&queue, 0, now_ns + 9 * MS));
+    assert_false(rawe_txqueue_poll(&queue, 0, now_ns + 9 * MS));
     assert_int_equal(queue.limit_bytes, LONGEST_BYTES);
 }
 
 /** The process that sends runs every other 3 ms: the queue is to last for the time between. */
-TEST(look__grows_where_it_empties_before_the_caller_is_back)
+TEST(poll__grows_where_it_empties_before_the_caller_is_back)
 {
     offer(GBIT, now_ns + 100 * MS);
     assert_in_range(queue.limit_bytes, 30000, 50000);
@@ -135,11 +135,11 @@ TEST(look__grows_where_it_empties_before_the_caller_is_back)
 }
 
 /** One pause of a second is no reason to fill the qdisc. */
-TEST(look__lasts_for_some_milliseconds_at_most)
+TEST(poll__lasts_for_some_milliseconds_at_most)
 {
     offer(GBIT, now_ns + 100 * MS);
     drain(GBIT, 1000 * MS);
-    assert_true(rawe_txqueue_look(&queue, 0, now_ns));
+    assert_true(rawe_txqueue_poll(&queue, 0, now_ns));
     assert_in_range(queue.limit_bytes, 1000000, 1100000);
 }
 

@@ -114,7 +114,7 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
     }
     const uint32_t queued_bytes = nic_bytes(rank, true);
     if (rank->txqueue.refused) {
-        (void)rawe_txqueue_look(&rank->txqueue, queued_bytes, cluster->now_ns);
+        (void)rawe_txqueue_poll(&rank->txqueue, queued_bytes, cluster->now_ns);
     }
     if (queued_bytes >= rank->txqueue.limit_bytes) {
         if (!rank->txqueue.refused) {

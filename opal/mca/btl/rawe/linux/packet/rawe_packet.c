@@ -659,7 +659,7 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     }
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = packet->piece_count};
     if (port->txqueue.refused &&
-        rawe_txqueue_look(&port->txqueue, queued_bytes(port->port.fd), rawe_port_clock_ns())) {
+        rawe_txqueue_poll(&port->txqueue, queued_bytes(port->port.fd), rawe_port_clock_ns())) {
         fit_send_buffer(port);
     }
     while (sendmsg(port->port.fd, &message, MSG_DONTWAIT) < 0) {

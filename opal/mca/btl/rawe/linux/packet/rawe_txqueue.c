@@ -82,7 +82,7 @@ static bool fit(struct rawe_txqueue *queue)
     return set_limit(queue, bytes > least_bytes ? bytes : least_bytes);
 }
 
-bool rawe_txqueue_look(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns)
+bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns)
 {
     const uint64_t elapsed_ns = now_ns - queue->seen_ns;
 

@@ -22,11 +22,11 @@ struct rawe_txqueue {
     uint32_t limit_bytes;  /**< see above */
     uint32_t base_bytes;   /**< what it sends in 0.3 ms; 0: not known */
     uint32_t taken;        /**< batches in a row that found room */
-    bool refused;          /**< the last one found none: call rawe_txqueue_look before the next */
-    uint32_t queued_bytes; /**< what it held when it was looked at last... */
+    bool refused;          /**< the last one found none: call rawe_txqueue_poll before the next */
+    uint32_t queued_bytes; /**< what it held when it was polled last... */
     uint64_t seen_ns;      /**< ... and when that was */
     uint64_t
-        drained_bytes;   /**< between two looks with nothing taken, since the rate is measured... */
+        drained_bytes;   /**< between two polls with nothing taken, since the rate is measured... */
     uint64_t drained_ns; /**< ... and the time that took */
 };
 
@@ -37,7 +37,7 @@ bool rawe_txqueue_taken(struct rawe_txqueue *queue);
 /** A batch found none; `queued_bytes` lie there. */
 void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
 /** A batch that was refused is about to be tried again. Returns true when the limit has changed. */
-bool rawe_txqueue_look(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
+bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
 /** Longest batch of which the limit holds two. */
 uint32_t rawe_txqueue_batch_bytes(const struct rawe_txqueue *queue);
 
