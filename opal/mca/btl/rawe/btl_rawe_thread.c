@@ -47,19 +47,6 @@ bool mca_btl_rawe_thread_enabled(void)
     return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
-/** Check the routes. Connections of any module that leave one have something under way. */
-static void see_to_routes(void)
-{
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-
-    mca_btl_rawe_routes_check(false);
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i]->open && !rawe_engine_idle(&state->modules[i]->engine)) {
-            mca_btl_rawe_thread_watch(state->modules[i]);
-        }
-    }
-}
-
 /**
  * Make progress, without calling MPI. Returns true when that achieved something. Frames of
  * connections that have left their interface come through another module's link, so that is read
@@ -71,7 +58,13 @@ static bool take_over(mca_btl_rawe_module_t *module)
     bool useful = false;
 
     if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
-        see_to_routes();
+        mca_btl_rawe_routes_check(false);
+        /* Connections of any module that leave a route have something under way. */
+        for (unsigned i = 0; i < state->module_count; ++i) {
+            if (state->modules[i]->open && !rawe_engine_idle(&state->modules[i]->engine)) {
+                mca_btl_rawe_thread_watch(state->modules[i]);
+            }
+        }
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i] != module && state->modules[i]->open &&

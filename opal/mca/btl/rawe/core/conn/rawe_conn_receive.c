@@ -471,21 +471,6 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
 
 /* ---- frames of the connection, by type ---- */
 
-/** The peer's CLOSE says what has arrived, unless it answers a PROBE (REPLY). */
-static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
-                           uint64_t now_ns)
-{
-    const struct rawe_sendwin *window = &conn->sendwin;
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_send *arrived = NULL;
-    if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
-        header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
-        arrived = rawe_conn_release_before(conn, header->acknowledgement);
-    }
-    (void)rawe_conn_disowned(conn, now_ns);
-    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
-}
-
 /** Is there a receiver, and was what the frame acknowledges ever sent? */
 static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
@@ -526,6 +511,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
+    struct rawe_send *arrived = NULL;
     if (!plausible(conn, header)) {
         return;
     }
@@ -537,10 +523,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         }
         break;
     case RAWE_FRAME_SLICE:
-        if (!carried_acknowledgement(conn, header, now_ns)) {
-            break;
+        if (carried_acknowledgement(conn, header, now_ns)) {
+            receive_slice(conn, header, payload, now_ns);
         }
-        receive_slice(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
@@ -566,7 +551,13 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_CLOSE:
         rawe_conn_note_finalizing(conn, header);
-        closed_by_peer(conn, header, now_ns);
+        /* It says what has arrived, unless it answers a PROBE (REPLY). */
+        if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
+            header->acknowledgement - conn->sendwin.una <= rawe_sendwin_used(&conn->sendwin)) {
+            arrived = rawe_conn_release_before(conn, header->acknowledgement);
+        }
+        (void)rawe_conn_disowned(conn, now_ns);
+        rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
         break;
     default:
         engine->counters.dropped_type++;
@@ -599,10 +590,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
                              uint64_t now_ns)
 {
     const struct rawe_header *header = &batch->header;
-    if (!plausible(conn, header)) {
-        return;
-    }
-    if (!carried_acknowledgement(conn, header, now_ns)) {
+    if (!plausible(conn, header) || !carried_acknowledgement(conn, header, now_ns)) {
         return;
     }
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;

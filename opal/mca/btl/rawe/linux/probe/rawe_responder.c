@@ -455,20 +455,6 @@ void rawe_validation_end(struct rawe_responder *responder, struct rawe_validatio
 
 /* ---- the service thread ---- */
 
-/** Returns after how many milliseconds to be called again, -1: no need. */
-static int see_to_duties(struct rawe_responder *responder)
-{
-    const bool asked = responder->asked;
-    const int task_ms = step_searches(responder);
-    int duty_ms = -1;
-
-    responder->asked = false;
-    if (responder->duty.service != NULL) {
-        duty_ms = responder->duty.service(responder->duty.context, asked);
-    }
-    return duty_ms < 0 || (task_ms >= 0 && task_ms < duty_ms) ? task_ms : duty_ms;
-}
-
 static uint64_t filled(uint64_t tokens, uint64_t gained)
 {
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
@@ -517,7 +503,13 @@ static int serve(struct rawe_service_source *source, short events)
     } else if (responder->reads == 0) {
         pause_ms = POLL_MS;
     }
-    const int rest_ms = see_to_duties(responder);
+    const bool asked = responder->asked;
+    int rest_ms = step_searches(responder);
+    responder->asked = false;
+    if (responder->duty.service != NULL) {
+        const int duty_ms = responder->duty.service(responder->duty.context, asked);
+        rest_ms = duty_ms >= 0 && (rest_ms < 0 || duty_ms < rest_ms) ? duty_ms : rest_ms;
+    }
     source->deaf = pause_ms >= 0;
     return source->deaf && (rest_ms < 0 || rest_ms > pause_ms) ? pause_ms : rest_ms;
 }
