@@ -25,10 +25,7 @@
 /** MPI is not initialized yet: it is looked at again after this time. */
 #define INIT_REST_NS (10u * MS_NS)
 
-/**
- * While MPI makes progress, the thread polls after a sixteenth of the time since it came back,
- * within bounds; twice after a longer rest.
- */
+/** Beside MPI: poll after a sixteenth of the time since it is back; twice after a longer rest. */
 #define POLL_SHARE 16u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)

@@ -139,10 +139,7 @@ void mca_btl_rawe_compat_stay_loaded(void);
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes);
 
-/**
- * Takes what a process has published, valid until it returns; or NULL and 0. Called once at most,
- * by any thread.
- */
+/** Takes what a process has published, until it returns; or NULL and 0. Once, by any thread. */
 typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**

@@ -69,10 +69,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
-/**
- * Report lost processes to a fault-tolerant job; takes the list. Not inside an engine, nor locked:
- * the PML's error callback sends.
- */
+/** Report a list of lost processes. Not inside an engine, nor locked: the callback sends. */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
 /**

@@ -92,10 +92,7 @@ typedef struct mca_btl_rawe_module {
     bool refusal_reported;    /**< the user knows that data was refused */
 } mca_btl_rawe_module_t;
 
-/**
- * Open its sockets, if they are not; lo's are opened when a process needs them. From any thread.
- * False: see mca_btl_rawe_failures_report.
- */
+/** Open its sockets, if they are not. From any thread. False: see the failures below. */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
 /**

@@ -136,10 +136,7 @@ bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_ma
     return 0 != received || pending;
 }
 
-/**
- * Progress inside a callback: osc/pt2pt sends there, and waits for the acknowledgement. Messages
- * are deferred, to keep their order.
- */
+/** In a callback (osc/pt2pt sends there, and waits): messages are deferred, in their order. */
 static unsigned progress_nested(mca_btl_rawe_module_t *module)
 {
     bool useful = mca_btl_rawe_module_defer(module, 0);

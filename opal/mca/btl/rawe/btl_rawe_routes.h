@@ -13,9 +13,7 @@
 /** No route is in doubt. Before the service thread starts, which looks whether one is. */
 void mca_btl_rawe_routes_init(void);
 
-/**
- * Have carriers watched. Without reports, a lost one shows as silence; a new index ends the job.
- */
+/** Have carriers watched. Else a lost one shows as silence; a new index ends the job. */
 void mca_btl_rawe_routes_begin(void);
 
 /** End that. */

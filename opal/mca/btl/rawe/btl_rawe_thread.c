@@ -144,10 +144,7 @@ static bool mpi_is_absent(void)
     return state->thread_rounds == atomic_load_explicit(&state->rounds, memory_order_relaxed);
 }
 
-/**
- * While MPI is away and peers may GET, frames wake the thread; else a PROBE does. `room`: so does
- * room for a batch.
- */
+/** `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
 static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
 {
     short bulk_events = (short)((frames ? POLLIN : 0) | (room ? POLLOUT : 0));

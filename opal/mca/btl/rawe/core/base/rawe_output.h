@@ -69,9 +69,7 @@ struct rawe_batch_output {
      */
     bool (*transmit)(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
     void *context;
-    /**
-     * Data of a batch at present: a longer one keeps the queue busy for too long. NULL: no limit.
-     */
+    /** Data of a batch, now: a longer one keeps the queue busy for too long. NULL: any. */
     const uint32_t *longest_bytes;
 };
 

@@ -445,10 +445,7 @@ struct rawe_connect {
     uint32_t connection_id; /**< what the receiver of this puts into its frames */
     uint32_t key;
     uint16_t port;
-    /**
-     * CONNECT: the receiver's interface that it is meant for, counted from 1 as published; 0: the
-     * one it comes to, as in a PROBE.
-     */
+    /** CONNECT: the interface that is meant, from 1; 0, and PROBE: the one it comes to. */
     uint8_t choice;
     uint8_t lane;               /**< which of the connections between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */

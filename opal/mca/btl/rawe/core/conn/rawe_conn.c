@@ -277,10 +277,7 @@ bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->sendwin.held == NULL);
 }
 
-/**
- * If the peer finalizes, and was silent or stuck for a second, it has left: complete all sends. The
- * connection stays, for what it may yet say.
- */
+/** A finalizing peer, silent or stuck for a second, has left: complete all sends (true). */
 static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
 {
     uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;

@@ -37,10 +37,7 @@
 /** The first frames precede validation: a short message or two would wait for no gain. */
 #define UNVALIDATED_FRAMES 8u
 
-/**
- * Validation is retried after this time, which doubles with each failure, and begins again where
- * batches have passed for the longest time.
- */
+/** Validation is retried after this time; it doubles, unless batches passed for the longest. */
 #define RETRY_LEAST_NS 100000000ull
 #define RETRY_MOST_NS 10000000000ull
 #define RETRY_FAILURES_MAX 8u

@@ -184,9 +184,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         engine->counters.dropped_connection++;
         return;
     case RAWE_HANDSHAKE_RESTART:
-        /*
-         * What was in flight may be lost. After a CLOSE nothing was; replies come in the new life.
-         */
+        /* What was in flight may be lost; after a CLOSE nothing was. */
         if (conn->handshake.state == RAWE_CONN_OPEN) {
             data_lost = !rawe_sendwin_empty(&conn->sendwin);
             abandoned = rawe_conn_abandon(conn, false);

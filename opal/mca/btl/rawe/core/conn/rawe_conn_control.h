@@ -40,10 +40,7 @@ void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_arm(struct rawe_conn *conn);
 /** The slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
-/**
- * When to probe a peer that owes nothing; 0: never. While operations are under way, as it may die
- * before it replies; and until it knows that we finalize.
- */
+/** When to probe a peer that owes nothing: for a reply, or as we finalize. 0: never. */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
@@ -97,10 +94,7 @@ static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txfr
         view->len_bytes += RAWE_CHECKSUM_BYTES;
     }
 }
-/**
- * Write the header of a frame in `buffer`, whose Ethernet header and payload are there, and the
- * checksum behind it, if wanted. Returns its length.
- */
+/** Write header, and checksum if wanted, of a frame in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
 /** Seal such a frame and transmit it through `via`'s port. False: link is full. */
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,

@@ -77,9 +77,7 @@ struct rawe_callbacks {
      * sends fail after this call. Not if the peer finalizes. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
-    /**
-     * Send a long reply by bulk lanes; false: not taken. NULL: replies go back as requests came.
-     */
+    /** Send a long reply by bulk lanes; false: not taken. NULL: it goes back as asked. */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };
 

@@ -138,10 +138,7 @@ enum rawe_liveness_verdict {
     RAWE_LIVENESS_GIVE_UP, /**< silent for the peer timeout */
 };
 
-/**
- * A question is due. Not the peer's silence is time in which we did not run, or the owner was
- * outside MPI (`deferring`); no peer is given up then.
- */
+/** A question is due. Time in which we did not run, or `deferring`, is no silence. */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,
                                                 const struct rawe_liveness_limits *limits,

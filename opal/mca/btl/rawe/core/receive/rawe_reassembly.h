@@ -141,10 +141,7 @@ static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
-/**
- * Keep the fragmented messages whose turn it is. Without memory, or when full, they stay, and
- * fragments_wait is set.
- */
+/** Keep fragmented messages whose turn it is; when full, they stay: fragments_wait. */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 

@@ -91,10 +91,7 @@ static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t seque
     window->unacked_frames++;
 }
 
-/**
- * Owe an acknowledgement: at once, after a quarter of `credit_frames`, or after `delay_ns`. True:
- * it is due now (ack_now).
- */
+/** Owe an acknowledgement: at once, after a quarter of the credit, or later. True: now. */
 static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
                                     uint32_t credit_frames, uint64_t delay_ns, uint64_t now_ns)
 {

@@ -31,10 +31,7 @@ struct rawe_balance_route {
 void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,
                         uint64_t grain_bytes);
 
-/**
- * Begin an operation; `done` may come at once. Routes that take part carry a PUT that spreads.
- * False without memory.
- */
+/** Begin an operation; `done` may come at once. False without memory. */
 bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 /** rawe_callbacks.long_reply: the same for the reply to a GET, for connections of peer objects. */

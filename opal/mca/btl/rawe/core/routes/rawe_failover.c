@@ -153,9 +153,7 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
     }
 }
 
-/**
- * Is nothing to be done for now? A route without carrier is not asked, nor used beside another one.
- */
+/** Nothing to do? A route without carrier is not asked, nor used beside another one. */
 static bool is_steady(struct rawe_peer *peer)
 {
     return peer->health.state == RAWE_HEALTH_UP ||

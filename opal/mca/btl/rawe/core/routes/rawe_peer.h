@@ -122,10 +122,7 @@ bool rawe_peer_rest(struct rawe_conn *conn);
 /** The path was found to carry frame payload of that length only. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
-/**
- * The peers, which belong to one process, may use each other's routes from now on. Not concurrent
- * with itself; the engines may be in use.
- */
+/** Peers of a process share routes from now on. Engines may be in use; calls may not overlap. */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
 /** The route is down: connections move to another, if any, until rawe_peer_set_up. */
@@ -144,10 +141,7 @@ struct rawe_peer *rawe_peer_next(struct rawe_peer *peer);
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns);
 
-/**
- * Send a short message by copying its two pieces: it is complete. RAWE_STATUS_BUSY: use
- * rawe_peer_send.
- */
+/** Send a short message by copying it: complete. RAWE_STATUS_BUSY: use rawe_peer_send. */
 enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes);
 

@@ -41,10 +41,7 @@ void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *s
 /** Take the first send off the queue and return it. The queue must not be empty. */
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
 
-/**
- * Move some `bytes` of sends with `split` between the ends of two queues; parts are no shorter than
- * `grain_bytes`. Returns how much.
- */
+/** Move about `bytes`, in parts of `grain_bytes` or more. Returns how much. */
 uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
                              uint64_t grain_bytes);
 

@@ -362,10 +362,7 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
     return frame;
 }
 
-/**
- * Mark the frames of an untrusted SACK bitmap behind `acknowledgement`, which is in the window.
- * Stops at a frame that was never sent.
- */
+/** Mark the frames of an untrusted SACK bitmap; stops at one that was never sent. */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
                        size_t bitmap_bytes, struct rawe_ack *ack);
 
