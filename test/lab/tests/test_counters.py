@@ -216,3 +216,12 @@ def test_without_a_full_ring_nothing_is_told(make_lab, build, watch, tmp_path):
     result = run(make_lab(hosts=4), build, *STATS, watch, "flood", 10, tmp_path / "away")
     assert help_messages(result) == []
     assert reports(result)[0, "eth0"]["link_ring_drops"] == 0
+
+
+@pytest.mark.parametrize(("inflow", "by_get"), [(0, False), (100000, True)])
+def test_64_kib_are_read_by_their_receiver_only_with_a_limit(make_lab, build, inflow, by_get):
+    program = build / "bench/overlap/overlap"
+    limit = ("--mca", "btl_rawe_inflow_bytes", inflow)
+    result = run(make_lab(hosts=2), build, *STATS, *limit, program, "sender", 65536, 0.2)
+    gets = sum(counters["operations_sent"] for counters in both_sides(result))
+    assert (gets > 0) == by_get, show(result)

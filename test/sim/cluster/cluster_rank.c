@@ -23,7 +23,7 @@
 static const struct rawe_engine_config defaults = {
     .ethertype = RAWE_ETHERTYPE_DEFAULT,
     .jobid = 1,
-    .message_max_bytes = 64 * 1024,
+    .message_max_bytes = 64 * 1024 + 64,
     .window_frames = 512,
     .receive_frames = 10240,
     .copy_max_bytes = 4096,

@@ -81,6 +81,10 @@ static int component_register(void)
     if (OPAL_SUCCESS != status) {
         return status;
     }
+    if (0 != mca_btl_rawe_params.inflow_bytes) {
+        mca_btl_rawe_module_template.btl_eager_limit =
+            64 * 1024; /* GETs keep to that, eager does not */
+    }
     return mca_btl_base_param_register(&mca_btl_rawe_component.super.btl_version,
                                        &mca_btl_rawe_module_template);
 }

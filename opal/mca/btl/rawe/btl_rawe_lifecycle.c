@@ -59,14 +59,14 @@ static int register_error(struct mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/*
- * Limits: what fits eager goes at once, longer messages are announced and PUT into place. The eager
- * limit is btl/tcp's, for programs that rely on what it buffers.
- */
+/** 64 KiB, what btl/tcp buffers at least, and the PML's header: they are worth no handshake. */
+#define EAGER_BYTES (64 * 1024 + 64)
+
+/* Limits: what fits eager goes at once, longer messages are announced and read into place. */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
-    .btl_eager_limit = 64 * 1024,
+    .btl_eager_limit = EAGER_BYTES,
     .btl_rndv_eager_limit = 1024,
-    .btl_max_send_size = 64 * 1024,
+    .btl_max_send_size = EAGER_BYTES,
     .btl_rdma_pipeline_send_length = 1024,
     .btl_rdma_pipeline_frag_size = 4 * 1024 * 1024,
     .btl_min_rdma_pipeline_size = 64 * 1024,
