@@ -13,26 +13,8 @@
 
 #define MESSAGE_BYTES_MAX 65536u
 
-/* The component's defaults, as its parameters and its module have them. */
-static const struct rawe_engine_config defaults = {
-    .ethertype = RAWE_ETHERTYPE_DEFAULT,
-    .jobid = 1,
-    .payload_max_bytes = 1472,
-    .message_max_bytes = MESSAGE_BYTES_MAX,
-    .window_frames = 512,
-    .receive_frames = 65536,
-    .copy_max_bytes = 4096,
-    .frames_limit = 1u << 17,
-    .deferred_max_bytes = 8u << 20,
-    .coalesce_from_frames = 4,
-    .ack_delay_ns = 50000,
-    .liveness.probe_least_ns = 200000,
-    .liveness.probe_most_ns = 1000000000,
-    .reorder_ns = 50000,
-    .liveness.peer_timeout_ns = 30000000000,
-    .rest_ns = 1000000000,
-    .streak_ns = 40000,
-};
+/** Frames in the hub's ring: enough for the credit of a thousand peers. */
+#define RECEIVE_FRAMES 65536u
 
 _Noreturn void core_net_fail(const char *what)
 {
@@ -88,7 +70,7 @@ static uint64_t now_ns(void *net)
 static void init_peer(struct rawe_peer *peer, struct core_node *node, uint32_t to)
 {
     struct rawe_peer_config config = net_peer_config(to);
-    config.payload_max_bytes = defaults.payload_max_bytes;
+    config.payload_max_bytes = net_component_config().payload_max_bytes;
     config.owner = node;
     rawe_peer_init(peer, &node->engine, &config);
 }
@@ -115,7 +97,8 @@ static void start_node(struct core_net *net, uint32_t index)
     struct core_node *node = &net->nodes[index];
     node->net = net;
     node->index = index;
-    struct rawe_engine_config config = defaults;
+    struct rawe_engine_config config = net_component_config();
+    config.receive_frames = RECEIVE_FRAMES;
     config.clock_ns = now_ns;
     config.clock_context = net;
     net_identify(&config, index);

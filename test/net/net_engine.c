@@ -11,6 +11,29 @@
 #include "net_packet.h"
 #include "conn/rawe_conn.h"
 
+struct rawe_engine_config net_component_config(void)
+{
+    return (struct rawe_engine_config){
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 1,
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 64 * 1024 + 64,
+        .window_frames = 512,
+        .receive_frames = 10240,
+        .copy_max_bytes = 4096,
+        .frames_limit = 1u << 17,
+        .deferred_max_bytes = 8u << 20,
+        .coalesce_from_frames = 4,
+        .ack_delay_ns = 50000,
+        .reorder_ns = 50000,
+        .liveness.probe_least_ns = 200000,
+        .liveness.probe_most_ns = 1000000000,
+        .liveness.peer_timeout_ns = 30000000000,
+        .rest_ns = 1000000000,
+        .streak_ns = 40000,
+    };
+}
+
 void net_identify(struct rawe_engine_config *config, uint32_t index)
 {
     struct rawe_peer_config who = net_peer_config(index);

@@ -14,6 +14,8 @@ typedef unsigned net_transmit(void *context, const struct rawe_frame *frames, un
 typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
                                 uint32_t segment_bytes);
 
+/** The component's defaults, as its parameters and its module have them, with an MTU of 1500. */
+struct rawe_engine_config net_component_config(void);
 /** Fill in the identity of process `index`: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
 /** Process `index` as another one reaches it. The caller adds what its side decides. */

@@ -19,25 +19,8 @@
 /** Packets of different senders that GRO merges at a time (GRO_HASH_BUCKETS). */
 #define MERGED_AT_A_TIME 8u
 
-/* The component's defaults, as its parameters and its ports have them with an MTU of 1500. */
-static const struct rawe_engine_config defaults = {
-    .ethertype = RAWE_ETHERTYPE_DEFAULT,
-    .jobid = 1,
-    .message_max_bytes = 64 * 1024 + 64,
-    .window_frames = 512,
-    .receive_frames = 10240,
-    .copy_max_bytes = 4096,
-    .frames_limit = 1u << 17,
-    .deferred_max_bytes = 8u << 20,
-    .coalesce_from_frames = 4,
-    .ack_delay_ns = 50000,
-    .reorder_ns = 50000,
-    .liveness.probe_least_ns = 200000,
-    .liveness.probe_most_ns = 1000000000,
-    .liveness.peer_timeout_ns = 30000000000,
-};
+/** What the queue of bulk holds. */
 #define BULK_RECEIVE_FRAMES 2560u
-#define STREAK_NS 40000u
 
 /* ---- sending ---- */
 
@@ -435,9 +418,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
         .failed = failed,
         .long_reply = rawe_balance_reply,
     };
-    struct rawe_engine_config config = defaults;
+    struct rawe_engine_config config = net_component_config();
 
-    config.streak_ns = STREAK_NS;
     config.clock_ns = now_ns;
     config.clock_context = cluster;
     *rank = (struct cluster_rank){
