@@ -290,6 +290,25 @@ TEST(rawe_liveness_probe_sent__without_memory_it_is_not_remembered)
     assert_null(liveness.probes);
 }
 
+/** Processes whose clocks differ by some nanoseconds, or more. */
+TEST(rawe_liveness_spread__over_half_of_the_interval)
+{
+    static const uint64_t apart_ns[] = {1, 7, 1000};
+    for (unsigned i = 0; i < sizeof(apart_ns) / sizeof(apart_ns[0]); i++) {
+        unsigned in_quarter[4] = {0};
+        for (unsigned process = 0; process < 1000; process++) {
+            uint64_t now_ns = 1000 * MS + process * apart_ns[i];
+            rawe_liveness_ask_at(&liveness, now_ns + 8 * MS);
+            rawe_liveness_spread(&liveness, now_ns);
+            assert_in_range(liveness.probe_deadline_ns - now_ns, 4 * MS, 8 * MS);
+            in_quarter[(liveness.probe_deadline_ns - now_ns - 4 * MS) / (MS + 1)]++;
+        }
+        for (unsigned j = 0; j < 4; j++) {
+            assert_in_range(in_quarter[j], 200, 300);
+        }
+    }
+}
+
 TEST(rawe_liveness_asked__plans_the_next_question)
 {
     assert_false(asked(NOW));

@@ -378,6 +378,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         }
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
+    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
+        rawe_liveness_spread(liveness, now_ns);
+    }
     if (doubt && engine->callbacks.silent != NULL) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
