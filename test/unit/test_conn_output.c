@@ -9,6 +9,7 @@
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_send.h"
 
 static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *frame)
 {
@@ -42,6 +43,16 @@ TEST(rawe_conn_output__link_full_at_every_place)
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(counters(1)->duplicates, 0);
     assert_true(counters(0)->link_stalls > 20);
+}
+
+/** Another connection has taken what was queued: nothing is awaited, or the timer never rests. */
+TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].engine.link_full = true;
+    rawe_conn_start(end(0), net.now_ns);
+    assert_int_equal(end(0)->liveness.waits_since_ns, 0);
+    assert_int_equal(end(0)->liveness.probe_deadline_ns, 0);
 }
 
 static bool drop_every_third_data(struct unit_net *of, const struct net_frame *frame)

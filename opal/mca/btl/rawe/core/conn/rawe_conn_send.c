@@ -482,7 +482,9 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
 static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
-        rawe_conn_put_off(conn, false, now_ns);
+        if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
+            rawe_conn_put_off(conn, false, now_ns);
+        } /* else another connection has taken what there was */
         return;
     }
     struct rawe_send *copied = transmit(conn, all, now_ns), *send;
