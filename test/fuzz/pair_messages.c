@@ -90,6 +90,9 @@ void pair_send_message(struct pair_node *node, size_t len_bytes, struct pair_sen
     }
     struct rawe_send *send = &entry->message.out.send;
     send->ordered = options.ordered;
+    /* When one lane has been opened again it may carry less in a frame than the other. */
+    entry->message.may_overtake =
+        !options.ordered && len_bytes <= node->engine.config.payload_max_bytes;
     net_ledger_submit(&node->pair->ledger, &entry->message,
                       (uint32_t)(len_bytes * options.cut / 256), options.early);
     enum rawe_peer_result result = net_message_send(&entry->message, pair_peer(node));
