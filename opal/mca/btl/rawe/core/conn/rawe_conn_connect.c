@@ -125,6 +125,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                    uint64_t now_ns)
 {
+    const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->liveness, now_ns);
     rawe_liveness_heard(&conn->liveness);
     if (!reply) {
         send_connect(conn, from->connection_id, true);
@@ -136,6 +137,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
+    rawe_rtt_expect(&conn->rtt, rtt_ns);
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
     rawe_liveness_ask_at(&conn->liveness, 0);
     rawe_conn_arm_idle(conn);

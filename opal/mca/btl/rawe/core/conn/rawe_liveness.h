@@ -126,6 +126,15 @@ static inline void rawe_liveness_connecting(struct rawe_liveness *liveness, uint
     rawe_liveness_spread(liveness, now_ns);
 }
 
+/** The CONNECT is answered: the round trip. 0: it was repeated (Karn's rule), or we were away. */
+static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *liveness,
+                                                  uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - liveness->asked_ns;
+    bool once = liveness->probes_unanswered == 0 && passed_ns < RAWE_LIVENESS_FIRST_INTERVAL_NS;
+    return once ? passed_ns : 0;
+}
+
 /** A life begins or ends: nothing is owed, no probe is under way, no memory is taken. */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 

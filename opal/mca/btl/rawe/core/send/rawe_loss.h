@@ -19,6 +19,18 @@ struct rawe_rtt {
 
 void rawe_rtt_init(struct rawe_rtt *rtt);
 
+/**
+ * Expect that round trip until the first sample: the one of the handshake, so that what is lost of the
+ * first frames is soon asked for. It may be that of an earlier question, and is no minimum.
+ */
+static inline void rawe_rtt_expect(struct rawe_rtt *rtt, uint64_t rtt_ns)
+{
+    if (rtt->smoothed_ns == 0) {
+        rtt->smoothed_ns = rtt_ns;
+        rtt->variation_ns = rtt_ns / 2; /* as with a first sample: RFC 6298 section 2.2 */
+    }
+}
+
 /** Take a sample: time from sending a frame that was sent once to its acknowledgement. */
 void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns);
 
