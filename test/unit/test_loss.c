@@ -234,6 +234,15 @@ TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
     assert_true(rawe_reorder_window_ns(&reorder, 50 * UNIT_MS, &rtt) >= 50 * UNIT_MS);
 }
 
+TEST(rawe_reorder_window_ns__what_is_expected_is_no_round_trip)
+{
+    struct rawe_reorder reorder;
+    rawe_reorder_init(&reorder);
+    rawe_rtt_expect(&rtt, 80 * UNIT_US);
+    reorder.steps = 3;
+    assert_int_equal(rawe_reorder_window_ns(&reorder, 50 * UNIT_US, &rtt), 150 * UNIT_US);
+}
+
 TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing)
 {
     late_every = 0;

@@ -81,7 +81,7 @@ uint64_t rawe_reorder_window_ns(const struct rawe_reorder *reorder, uint64_t lea
                                 const struct rawe_rtt *rtt)
 {
     uint64_t step_ns = least_ns;
-    if (rtt->smoothed_ns != 0 && rtt->minimum_ns / 4 > step_ns) {
+    if (rtt->minimum_ns != UINT64_MAX && rtt->minimum_ns / 4 > step_ns) {
         step_ns = rtt->minimum_ns / 4;
     }
     uint64_t steps_ns = (reorder->steps - 1) * step_ns;
