@@ -186,8 +186,9 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     assert mine[1, "express", "state"]["id"] == other[0, "express", "state"]["peer_id"]
     assert mine[1, "express", "state"]["peer_id"] == other[0, "express", "state"]["id"]
     assert int(other[0, "express", "receiving"]["next"]) >= now["una"]
-    # What was acknowledged when asked for has waited for the peer: it measures no round trip.
-    assert mine[1, "express", "limits"]["rtt_ns"] == "0"
+    # What was acknowledged when asked for has waited for the peer: it measures no round trip, of
+    # which the handshake's is known, if its CONNECT was not repeated.
+    assert int(mine[1, "express", "limits"]["rtt_ns"]) < 1_000_000
     # The counters stand in front of it.
     assert re.search(r"rawe dump: host \S+ rank 0 interface eth0: messages_sent=\d", result.errors)
 
