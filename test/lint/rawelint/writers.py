@@ -2,8 +2,7 @@
 """Checks that each part of a connection is written by one module.
 
 struct rawe_conn says in a comment above each part which module writes it. Fields below the comment
-"objects" are structs of other modules: each is written by the module whose header defines it. What
-was kept of a connection at rest is put back (`= rest->...`) by the module that wakes it.
+"objects" are structs of other modules: each is written by the module whose header defines it.
 """
 
 import re
@@ -17,7 +16,7 @@ _PART = re.compile(r"^    /\* (?:(rawe_\w+)\.c|(objects))\b", re.MULTILINE)
 _FIELD = re.compile(
     r"(?:struct (?P<type>\w+) *(?P<pointer>\**)|[\w ]+?[ *])(?P<name>\w+)(?:\[\w+\])?$"
 )
-_ASSIGNED = r"\s*(?:=(?!=|\s*rest->)|[-+*/|&^]=|<<=|>>=|\+\+|--)"
+_ASSIGNED = r"\s*(?:=(?!=)|[-+*/|&^]=|<<=|>>=|\+\+|--)"
 _POINTER = re.compile(r"\bstruct (rawe_\w+) \*(\w+)\b(?!\()")
 
 

@@ -404,6 +404,12 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
     conn->no_credit_ns = 0;
 }
 
+void rawe_conn_credit_resume(struct rawe_conn *conn, uint32_t peer_credit)
+{
+    conn->ack_requested = conn->sendwin.next;
+    conn->peer_credit = peer_credit;
+}
+
 struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
 {
     struct rawe_conn *conn = engine->flushing;
