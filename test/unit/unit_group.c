@@ -1,0 +1,251 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Members of a group on a wire in memory. See unit_group.h.
+ */
+#include "unit_group.h"
+
+#include <string.h>
+
+#include "unit_alloc.h"
+
+#define FRAMES_MAX 4096u
+#define ALL UINT32_MAX
+
+struct rawe_group_config config;
+struct rawe_group group[MEMBERS_MAX];
+uint8_t data[DATA_BYTES];
+struct group_net net;
+
+static struct in_flight wire[FRAMES_MAX];
+
+static uint32_t self_of(const void *context)
+{
+    return (uint32_t)((const struct rawe_group *)context - group);
+}
+
+struct in_flight *flight_at(unsigned index)
+{
+    return &wire[(net.wire_first + index) % FRAMES_MAX];
+}
+
+static void put_on_wire(uint32_t from, uint32_t to, const struct rawe_bytes *frame)
+{
+    struct in_flight *flight = flight_at(net.wire_count++);
+    assert_true(net.wire_count <= FRAMES_MAX && frame->len_bytes <= sizeof(flight->bytes));
+    *flight = (struct in_flight){.from = from, .to = to, .len_bytes = frame->len_bytes};
+    memcpy(flight->bytes, frame->base, frame->len_bytes);
+    assert_int_equal(rawe_group_header_decode(&flight->header, flight->bytes, flight->len_bytes),
+                     RAWE_DECODE_OK);
+    net.sent[flight->header.type][to == ALL]++;
+    net.resent += (flight->header.flags & RAWE_FLAG_RESENT) != 0;
+    net.link_room--;
+}
+
+static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
+{
+    unsigned taken = 0;
+    for (; taken < count && net.link_room != 0; taken++) {
+        put_on_wire(self_of(context), ALL, &frames[taken]);
+    }
+    return taken;
+}
+
+static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+{
+    if (net.link_room == 0) {
+        return false;
+    }
+    put_on_wire(self_of(context), member, frame);
+    return true;
+}
+
+static bool deliver(void *context, const struct rawe_group_part *part)
+{
+    const uint32_t self = self_of(context);
+    if (net.refuses[self]) {
+        return false;
+    }
+    uint32_t *bytes = &net.got_bytes[self][part->root];
+    assert_true(*bytes + part->len_bytes <= net.sent_bytes[part->root]);
+    assert_true(part->len_bytes == 0 || memcmp(part->data, data + *bytes, part->len_bytes) == 0);
+    *bytes += part->len_bytes;
+    net.got_parts[self][part->root]++;
+    net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
+    return true;
+}
+
+static void note_failed(void *context, uint32_t member)
+{
+    assert_false(net.failed[self_of(context)][member]);
+    net.failed[self_of(context)][member] = true;
+}
+
+void set_up(void)
+{
+    memset(&net, 0, sizeof(net));
+    net.now_ns = MS;
+    net.link_room = UINT32_MAX;
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)(i * 29 ^ i >> 8);
+    }
+    config = (struct rawe_group_config){.id = ID,
+                                        .key = 0x5A5A5A5A,
+                                        .payload_bytes = PAYLOAD_BYTES,
+                                        .window_frames = 16,
+                                        .stored_max = 64,
+                                        .fail_ns = 10000 * MS,
+                                        .deliver = deliver,
+                                        .failed = note_failed,
+                                        .output = {.multicast = multicast, .unicast = unicast}};
+}
+
+void start(uint32_t members)
+{
+    config.members = members;
+    for (config.self = 0; config.self < members; config.self++) {
+        config.context = config.output.context = &group[config.self];
+        rawe_group_init(&group[config.self], &config);
+    }
+}
+
+void tear_down(void)
+{
+    unit_allocations_left = -1;
+    for (uint32_t i = 0; i < config.members; i++) {
+        rawe_group_free(&group[i]);
+    }
+}
+
+/** What a root lets go, all members that are not given up have delivered, and acknowledged. */
+static void check(uint32_t root)
+{
+    const struct rawe_group_member *members = group[root].members;
+    for (uint32_t i = 0; members != NULL && i < config.members; i++) {
+        if (i != root && !net.failed[root][i]) {
+            assert_true(group[root].base - FIRST <= net.got_parts[i][root]);
+            assert_false(rawe_sequence_before(members[i].acked, group[root].base));
+        }
+    }
+}
+
+void arrive(void)
+{
+    while (net.wire_count != 0) {
+        struct in_flight flight = *flight_at(0);
+        net.wire_first++;
+        net.wire_count--;
+        for (uint32_t i = 0; i < config.members; i++) {
+            if ((flight.to == ALL ? i != flight.from : i == flight.to) && !net.absent[i] &&
+                !net.absent[flight.from] && (net.loses == NULL || !net.loses(&flight, i))) {
+                rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, net.now_ns);
+                check(i);
+            }
+        }
+    }
+}
+
+void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload)
+{
+    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES];
+    rawe_group_header_encode(bytes, &header);
+    memcpy(bytes + RAWE_GROUP_HEADER_BYTES, payload, header.payload_bytes);
+    rawe_group_receive(&group[to], bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes,
+                       net.now_ns);
+}
+
+void progress(uint32_t member, uint64_t now_ns)
+{
+    net.now_ns = now_ns;
+    rawe_group_progress(&group[member], now_ns);
+}
+
+void pass(uint64_t ns)
+{
+    const uint64_t end_ns = net.now_ns + ns;
+    do {
+        uint64_t next_ns = end_ns;
+        arrive();
+        for (uint32_t i = 0; i < config.members; i++) {
+            const uint64_t due_ns = net.absent[i] ? UINT64_MAX : rawe_group_next_ns(&group[i]);
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+        }
+        next_ns = next_ns > net.now_ns ? next_ns : net.now_ns;
+        for (uint32_t i = 0; i < config.members; i++) {
+            if (!net.absent[i]) {
+                progress(i, next_ns);
+            }
+        }
+        arrive();
+    } while (net.now_ns < end_ns);
+}
+
+static void done(struct rawe_group_send *send)
+{
+    assert_in_range(send - net.send, 0, net.sends - 1);
+    net.done_count++;
+}
+
+bool try_send(uint32_t root, uint32_t len_bytes)
+{
+    struct rawe_group_send *send = &net.send[net.sends++];
+    *send = (struct rawe_group_send){
+        .done = done, .data = data + net.sent_bytes[root], .len_bytes = len_bytes};
+    net.sent_bytes[root] += len_bytes;
+    const bool taken = rawe_group_send(&group[root], send, net.now_ns);
+    net.sent_bytes[root] -= taken ? 0 : len_bytes;
+    return taken;
+}
+
+void send_bytes(uint32_t root, uint32_t len_bytes)
+{
+    assert_true(try_send(root, len_bytes));
+}
+
+void assert_got(uint32_t root, uint32_t messages)
+{
+    for (uint32_t i = 0; i < config.members; i++) {
+        if (i != root && !net.absent[i]) {
+            assert_int_equal(net.got_bytes[i][root], net.sent_bytes[root]);
+            assert_int_equal(net.got_messages[i][root], messages);
+        }
+    }
+}
+
+void assert_quiet(void)
+{
+    for (uint32_t i = 0; i < config.members; i++) {
+        assert_true(rawe_group_stable(&group[i]));
+        assert_int_equal(group[i].stored, 0);
+        assert_int_equal(rawe_group_next_ns(&group[i]), UINT64_MAX);
+        assert_null(group[i].window);
+    }
+}
+
+unsigned control_frames(void)
+{
+    return net.sent[RAWE_GROUP_NACK][0] + net.sent[RAWE_GROUP_ACK][0] +
+           net.sent[RAWE_GROUP_HEARTBEAT][0] + net.sent[RAWE_GROUP_HEARTBEAT][1];
+}
+
+static bool lose_some(struct in_flight *flight, uint32_t receiver)
+{
+    const struct rawe_group_header *header = &flight->header;
+    if (header->type == RAWE_GROUP_DATA) {
+        return (header->flags & RAWE_FLAG_RESENT) == 0 && receiver >= net.losing_low &&
+               receiver <= net.losing_high &&
+               header->sequence - FIRST - net.losing_from < net.losing_count;
+    }
+    const bool lost = header->type == net.losing_type && net.losses_left != 0;
+    net.losses_left -= lost;
+    return lost;
+}
+
+void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high)
+{
+    net.losing_from = from;
+    net.losing_count = count;
+    net.losing_low = low;
+    net.losing_high = high;
+    net.loses = lose_some;
+}

@@ -1,0 +1,96 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Several members of a group on a wire on which each frame can be lost or held back, for the tests
+ * of group delivery; time is the test's. What the wire and members do by default is checked with
+ * each frame.
+ */
+#ifndef UNIT_GROUP_H
+#define UNIT_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "group/rawe_group.h"
+#include "unit_test.h"
+
+enum {
+    MEMBERS_MAX = 20,
+    PAYLOAD_BYTES = 128,
+    DATA_BYTES = 40000,
+};
+
+#define MS 1000000ull
+#define ID 0x0123456780000000ull
+#define FIRST ((uint32_t)config.id)
+
+struct in_flight {
+    uint32_t from, to; /**< to: ALL for a multicast frame */
+    struct rawe_group_header header;
+    size_t len_bytes;
+    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES + RAWE_CHECKSUM_BYTES];
+};
+
+extern struct rawe_group_config config; /**< a test may change it before start */
+extern struct rawe_group group[MEMBERS_MAX];
+extern uint8_t data[DATA_BYTES]; /**< each root's messages are pieces of it, one after the other */
+
+/** What a test begins with is 0, but for what set_up sets. */
+struct group_net {
+    uint64_t now_ns;
+    unsigned wire_first, wire_count;
+    unsigned link_room; /**< frames that the links take before they are full */
+    /** Says that a frame is lost on its way to the receiver, and may change it. NULL: none is. */
+    bool (*loses)(struct in_flight *flight, uint32_t receiver);
+    bool absent[MEMBERS_MAX];              /**< gets nothing, sends nothing */
+    bool refuses[MEMBERS_MAX];             /**< delivers nothing for now */
+    unsigned sent[RAWE_GROUP_TYPE_END][2]; /**< frames by type, unicast and multicast */
+    unsigned resent;
+    uint32_t sent_bytes[MEMBERS_MAX];
+    /** What a member was given of a root. */
+    uint32_t got_bytes[MEMBERS_MAX][MEMBERS_MAX];
+    uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
+    uint32_t got_parts[MEMBERS_MAX][MEMBERS_MAX];
+    bool failed[MEMBERS_MAX][MEMBERS_MAX];
+    struct rawe_group_send send[1000];
+    unsigned sends, done_count;
+    /** DATA that is lost when it is sent first, from a number on, for some members. */
+    uint32_t losing_from, losing_count, losing_low, losing_high;
+    uint8_t losing_type;  /**< control frames of this type are lost... */
+    unsigned losses_left; /**< ... as often as this */
+};
+extern struct group_net net;
+
+/** A fixture: the defaults in `config`, no member yet. */
+void set_up(void);
+/** Frees all members. */
+void tear_down(void);
+/** Start that many members. */
+void start(uint32_t members);
+
+/** A frame on the wire, counted from the first. */
+struct in_flight *flight_at(unsigned index);
+/** All frames come to those they are for. */
+void arrive(void);
+/** A member gets a frame that none has sent. */
+void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload);
+/** Let a member run at a time. */
+void progress(uint32_t member, uint64_t now_ns);
+/** Let time pass; each member is called when it wants to be. */
+void pass(uint64_t ns);
+/** Lose `count` frames of DATA, from number `from` on, for members `low` to `high`. */
+void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high);
+
+/** Send the next piece of data. False: not taken. */
+bool try_send(uint32_t root, uint32_t len_bytes);
+/** The same; it has to be taken. */
+void send_bytes(uint32_t root, uint32_t len_bytes);
+/** All members have all messages of `root`. */
+void assert_got(uint32_t root, uint32_t messages);
+/** All have acknowledged all, and nobody has anything to do. */
+void assert_quiet(void);
+/** Frames sent that are no DATA. */
+unsigned control_frames(void);
+
+#endif
