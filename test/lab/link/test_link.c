@@ -80,9 +80,7 @@ static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_byte
 /** Wait, up to ten seconds, for a frame: the kernel may deliver it from another thread. */
 static void await_pending(const struct rawe_port *link)
 {
-    for (unsigned waited_ms = 0; !rawe_port_pending(link) && waited_ms < 10000; waited_ms++) {
-        usleep(1000);
-    }
+    AWAIT(rawe_port_pending(link));
     assert_true(rawe_port_pending(link));
 }
 
@@ -96,6 +94,23 @@ static void receive_exactly(struct rawe_port *link, unsigned count)
     }
     assert_false(rawe_port_pending(link));
 }
+
+/* A port of either end; the ring of b's holds some hundred frames. */
+static struct rawe_port *a, *b;
+
+static void open_ports(void)
+{
+    a = fixture_open(&net, &net.a, 1 << 20);
+    b = fixture_open(&net, &net.b, 1 << 18);
+}
+
+static void close_ports(void)
+{
+    rawe_port_close(a);
+    rawe_port_close(b);
+}
+
+static const struct unit_fixture with_ports = {open_ports, close_ports};
 
 static void check_sizes(const struct fixture_end *from, const struct fixture_end *to,
                         uint32_t mtu_bytes)
@@ -217,10 +232,9 @@ TEST(link_transmit__every_size_arrives_over_loopback)
     net = veth;
 }
 
-TEST(link_transmit__too_long_counts_as_lost)
+TEST_WITH(with_ports, link_transmit__too_long_counts_as_lost)
 {
     static uint8_t frame[RAWE_ETH_HEADER_BYTES + 1501];
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
     struct rawe_port_counters counters;
 
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
@@ -229,14 +243,11 @@ TEST(link_transmit__too_long_counts_as_lost)
     assert_int_equal(counters.frames_sent, 0);
     assert_int_equal(counters.send_errors, 1);
     assert_int_equal(counters.last_send_errno, EMSGSIZE);
-    rawe_port_close(a);
 }
 
-TEST(link_transmit__down_interface_loses_and_recovers)
+TEST_WITH(with_ports, link_transmit__down_interface_loses_and_recovers)
 {
     uint8_t frame[100];
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     struct rawe_port_counters counters;
 
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
@@ -255,16 +266,12 @@ TEST(link_transmit__down_interface_loses_and_recovers)
         usleep(1000);
     }
     assert_int_not_equal(inbox.frames, 0);
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** A refused frame stays the caller's, however often that happens. */
-TEST(link_transmit__full_is_never_lost)
+TEST_WITH(with_ports, link_transmit__full_is_never_lost)
 {
     uint8_t frame[100];
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     struct rawe_port_counters counters;
 
     make_frame(frame, sizeof frame, &net.a, &net.b, 1);
@@ -286,8 +293,6 @@ TEST(link_transmit__full_is_never_lost)
     fixture_run("nft delete table netdev t");
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     receive_exactly(b, 1);
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** Hand over a batch of ten frames that nobody takes. */
@@ -336,10 +341,8 @@ TEST(bulk_transmit__keeps_the_qdisc_short)
 }
 
 /** Each frame that must not pass, then one that must: only that one is seen. */
-TEST(link_receive__only_own_frames_reach_user_space)
+TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
 {
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     uint8_t good[100], bad[100];
     uint8_t *const header = bad + RAWE_ETH_HEADER_BYTES;
 
@@ -385,15 +388,11 @@ TEST(link_receive__only_own_frames_reach_user_space)
     receive_exactly(b, 14);
     /* Nothing of what a sent came to a itself. */
     assert_false(rawe_port_pending(a));
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. */
-TEST(link_receive__priority_tag_does_not_shift)
+TEST_WITH(with_ports, link_receive__priority_tag_does_not_shift)
 {
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 20);
     static const uint8_t tag[4] = {0x81, 0x00, 0xA0, 0x00};
     uint8_t plain[200], tagged[sizeof plain + sizeof tag];
 
@@ -406,8 +405,6 @@ TEST(link_receive__priority_tag_does_not_shift)
     assert_int_equal(inbox.len_bytes, sizeof plain);
     assert_memory_equal(inbox.bytes, plain, sizeof plain);
     assert_int_equal(inbox.header_address % 16, 0);
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** Wait, up to ten seconds, until the ring has dropped `drops` frames. */
@@ -415,20 +412,12 @@ static void await_drops(struct rawe_port *link, uint64_t drops)
 {
     struct rawe_port_counters counters = {0};
 
-    for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
-        rawe_port_read_counters(link, &counters);
-        if (counters.ring_drops >= drops) {
-            break;
-        }
-        usleep(1000);
-    }
+    AWAIT((rawe_port_read_counters(link, &counters), counters.ring_drops >= drops));
     assert_int_equal(counters.ring_drops, drops);
 }
 
-TEST(link_receive__full_ring_drops_and_counts)
+TEST_WITH(with_ports, link_receive__full_ring_drops_and_counts)
 {
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
     const unsigned slots = b->receive_frames;
     struct rawe_port_counters counters;
     uint8_t frame[100];
@@ -451,8 +440,6 @@ TEST(link_receive__full_ring_drops_and_counts)
         assert_int_equal(counters.ring_drops, round * 10);
         assert_int_equal(counters.frames_received, round * slots);
     }
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** Receive the rest from within the callback, once around the ring. */
@@ -471,10 +458,8 @@ static void receive_nested(void *context, uint8_t *frame, size_t len_bytes)
     assert_memory_equal(frame, copy, sizeof copy);
 }
 
-TEST(link_receive__may_be_called_from_its_callback)
+TEST_WITH(with_ports, link_receive__may_be_called_from_its_callback)
 {
-    struct rawe_port *a = fixture_open(&net, &net.a, 1 << 20);
-    struct rawe_port *b = fixture_open(&net, &net.b, 1 << 18);
     const unsigned slots = b->receive_frames;
     uint8_t frame[100];
 
@@ -496,8 +481,6 @@ TEST(link_receive__may_be_called_from_its_callback)
         assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     }
     receive_exactly(b, slots);
-    rawe_port_close(a);
-    rawe_port_close(b);
 }
 
 /** On one processor frames keep their order on the way. */

@@ -209,6 +209,19 @@ TEST(receive__forged_answers_are_ignored)
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
+/** A socket that sees what comes in at rb0 of a protocol. */
+static int overhear(uint16_t protocol)
+{
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = net.b.index};
+    const struct timeval patience = {.tv_sec = 10};
+    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    return fd;
+}
+
 /** Read the token of the next PING that comes in at rb0. */
 static uint64_t overhear_token(int fd)
 {
@@ -226,16 +239,8 @@ static uint64_t overhear_token(int fd)
 TEST(receive__answer_longer_than_the_ping_proves_nothing)
 {
     struct rawe_watch *watched = watch(a, &net.b);
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET,
-        .sll_protocol = htons(0x88B5),
-        .sll_ifindex = net.b.index,
-    };
-    const struct timeval patience = {.tv_sec = 10};
-    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+    const int fd = overhear(0x88B5);
 
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     rawe_responder_stop(b); /* or it would answer, too */
     b = NULL;
     rawe_responder_ping(a, watched);
@@ -266,17 +271,9 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
 /** A switch floods them to hosts outside of the job, until it has learned the addresses. */
 TEST(send__no_session_key_is_in_ping_or_pong)
 {
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET,
-        .sll_protocol = htons(0x0003),
-        .sll_ifindex = net.b.index,
-    };
-    const struct timeval patience = {.tv_sec = 10};
-    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+    const int fd = overhear(0x0003);
     unsigned seen[RAWE_FRAME_TYPE_END] = {0};
 
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     assert_true(answers_to_ping(a, watch(a, &net.b)));
     assert_true(answers_to_ping(b, watch(b, &net.a)));
     while (seen[RAWE_FRAME_PING] < 2 || seen[RAWE_FRAME_PONG] < 2) {
