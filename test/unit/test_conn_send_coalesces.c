@@ -16,21 +16,23 @@
 
 static uint8_t data[100000];
 
+static struct unit_send sends[400];
+static size_t lengths[400];
+static unsigned send_count;
+
 static void start(uint32_t coalesce_from)
 {
     unit_start_with((struct unit_options){.coalesce_from_frames = coalesce_from,
                                           .message_max_bytes = sizeof(data),
                                           .window_frames = 256});
+    unit_fill(data, sizeof(data), 5);
+    send_count = 0;
 }
 
 static void set_up(void)
 {
     start(COALESCE_FROM);
 }
-
-static struct unit_send sends[400];
-static size_t lengths[400];
-static unsigned send_count;
 
 /** Data of a frame of a batch. */
 static size_t segment_bytes(void)
@@ -85,8 +87,6 @@ static void assert_delivered(void)
 /** An open bulk lane on which batches pass. */
 static void connect_good(void)
 {
-    send_count = 0;
-    unit_fill(data, sizeof(data), 5);
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
     send(20000); /* more than goes without validation */
@@ -393,7 +393,6 @@ TEST(coalesces__not_with_checksums)
 {
     unit_start_with((struct unit_options){
         .coalesce_from_frames = COALESCE_FROM, .window_frames = 256, .checksum = true});
-    send_count = 0;
     unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned i = 0; i < 100; i++) {
