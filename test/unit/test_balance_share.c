@@ -6,56 +6,42 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "routes/rawe_balance.h"
 #include "unit_test.h"
 
 #define GRAIN 1000u
 
-static void assert_shares(struct rawe_balance_route *routes, unsigned count, uint64_t total_bytes,
-                          const uint64_t *expected)
+TEST(rawe_balance_share__by_speed_and_backlog)
 {
-    rawe_balance_share(routes, count, total_bytes, GRAIN);
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(routes[i].share_bytes, expected[i]);
+    static const struct {
+        unsigned count;
+        uint64_t total_bytes;
+        struct rawe_balance_route routes[3];
+        uint64_t expected[3];
+    } cases[] = {
+        {1, 12345, {{.backlog_bytes = 5000000, .rate = 7}}, {12345}},
+        {2, 100000, {{.rate = 1000}, {.rate = 1000}}, {50000, 50000}},
+        {2, 100000, {{.rate = 100}, {.rate = 400}}, {20000, 80000}},
+        {2, 100000, {{.rate = 10, .backlog_bytes = 40000}, {.rate = 10}}, {30000, 70000}},
+        /* Nothing for a route that is behind. */
+        {3,
+         60000,
+         {{.rate = 10, .backlog_bytes = 500000},
+          {.rate = 10},
+          {.rate = 20, .backlog_bytes = 30000}},
+         {0, 30000, 30000}},
+        {2, GRAIN - 1, {{.rate = 10}, {.rate = 40}}, {0, GRAIN - 1}}, /* is not divided */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rawe_balance_route routes[3];
+        memcpy(routes, cases[i].routes, sizeof(routes));
+        rawe_balance_share(routes, cases[i].count, cases[i].total_bytes, GRAIN);
+        for (unsigned j = 0; j < cases[i].count; j++) {
+            assert_int_equal(routes[j].share_bytes, cases[i].expected[j]);
+        }
     }
-}
-
-TEST(rawe_balance_share__one_route_gets_all)
-{
-    struct rawe_balance_route route = {.backlog_bytes = 5000000, .rate = 7};
-    assert_shares(&route, 1, 12345, (const uint64_t[]){12345});
-}
-
-TEST(rawe_balance_share__alike_in_halves)
-{
-    struct rawe_balance_route routes[] = {{.rate = 1000}, {.rate = 1000}};
-    assert_shares(routes, 2, 100000, (const uint64_t[]){50000, 50000});
-}
-
-TEST(rawe_balance_share__by_speed)
-{
-    struct rawe_balance_route routes[] = {{.rate = 100}, {.rate = 400}};
-    assert_shares(routes, 2, 100000, (const uint64_t[]){20000, 80000});
-}
-
-TEST(rawe_balance_share__by_backlog)
-{
-    struct rawe_balance_route routes[] = {{.rate = 10, .backlog_bytes = 40000}, {.rate = 10}};
-    assert_shares(routes, 2, 100000, (const uint64_t[]){30000, 70000});
-}
-
-TEST(rawe_balance_share__nothing_for_a_route_that_is_behind)
-{
-    struct rawe_balance_route routes[] = {
-        {.rate = 10, .backlog_bytes = 500000}, {.rate = 10}, {.rate = 20, .backlog_bytes = 30000}};
-    assert_shares(routes, 3, 60000, (const uint64_t[]){0, 30000, 30000});
-}
-
-TEST(rawe_balance_share__less_than_a_grain_goes_to_one)
-{
-    struct rawe_balance_route routes[] = {{.rate = 10}, {.rate = 40}};
-    assert_shares(routes, 2, 999, (const uint64_t[]){0, 999});
 }
 
 /** Nothing is lost, all but one are multiples, and no route is done much later than the others. */

@@ -75,23 +75,6 @@ TEST(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link)
     assert_int_equal(tiny.allocated, 0);
 }
 
-TEST(rawe_buffer_take__up_to_the_limit_and_reuses)
-{
-    void *buffers[8];
-    for (unsigned i = 0; i < 8; i++) {
-        buffers[i] = rawe_buffer_take(&pool);
-        assert_non_null(buffers[i]);
-        memset(buffers[i], (int)i, sizeof(message));
-    }
-    assert_null(rawe_buffer_take(&pool));
-    rawe_buffer_give(&pool, buffers[3]);
-    assert_ptr_equal(rawe_buffer_take(&pool), buffers[3]);
-    assert_int_equal(pool.allocated, 8);
-    for (unsigned i = 0; i < 8; i++) {
-        rawe_buffer_give(&pool, buffers[i]);
-    }
-}
-
 TEST(rawe_buffer_take_urgent__beyond_the_limit)
 {
     void *buffers[10];
@@ -115,16 +98,6 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
             rawe_buffer_give(&pool, buffers[i]);
         }
     }
-}
-
-TEST(rawe_reassembly_add__in_order)
-{
-    assert_int_equal(add(0, 0, 400, 1000), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(0, 400, 400, 1000), RAWE_REASSEMBLY_MORE);
-    assert_nothing_to_take();
-    assert_int_equal(add(0, 800, 200, 1000), RAWE_REASSEMBLY_WHOLE);
-    assert_taken(0, 1000);
-    assert_nothing_to_take();
 }
 
 TEST(rawe_reassembly_add__out_of_order_and_interleaved)

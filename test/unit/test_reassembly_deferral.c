@@ -266,15 +266,6 @@ TEST(rawe_deferral_take_completed__a_new_list_begins_behind_it)
     assert_completed(RAWE_STATUS_FAILED, second, 2);
 }
 
-TEST(rawe_deferral_take__kept_again_after_the_last)
-{
-    for (uint8_t i = 0; i < 3; i++) {
-        assert_true(keep(0, i, 10));
-        assert_oldest(0, i, 10);
-        assert_null(rawe_deferral_take(&deferral));
-    }
-}
-
 TEST(rawe_deferral_take__entries_are_added_meanwhile)
 {
     assert_true(keep(0, 1, 10));
@@ -286,17 +277,6 @@ TEST(rawe_deferral_take__entries_are_added_meanwhile)
     assert_true(deferral.bytes == 2 * ENTRY(10));
     assert_oldest(0, 2, 10);
     assert_oldest(0, 3, 10);
-}
-
-TEST(rawe_deferral_drop__gives_the_buffer_back)
-{
-    reassemble(0, 600, 600);
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
-    assert_null(pool.free);
-    struct rawe_deferred *entry = rawe_deferral_take(&deferral);
-    const struct rawe_partial *whole = entry->whole;
-    rawe_deferral_drop(&deferral, &pool, entry);
-    assert_ptr_equal(pool.free, whole);
 }
 
 TEST(rawe_deferral_discard__drops_what_is_kept_and_what_follows)

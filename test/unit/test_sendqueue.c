@@ -363,15 +363,6 @@ TEST(rawe_sendqueue_released__complete_with_the_last_frame)
     assert_true(queue.messages_done == 0);
 }
 
-TEST(rawe_sendqueue_released__messages_in_order)
-{
-    for (unsigned i = 0; i < 2 * RAWE_REASSEMBLY_MESSAGES; i++) {
-        assert_true(rawe_sendqueue_released(&queue, framed_message(i % SENDS)));
-        assert_int_equal(queue.messages_open, FIRST_NUMBER + i + 1);
-        assert_true(queue.messages_done == 0);
-    }
-}
-
 TEST(rawe_sendqueue_released__messages_out_of_order)
 {
     for (unsigned i = 0; i < 6; i++) {

@@ -101,20 +101,6 @@ TEST(rawe_timer_arm__never_early_on_any_level)
     }
 }
 
-TEST(rawe_timer_arm__moves_an_armed_timer)
-{
-    rawe_timer_arm(&wheel, &one.timer, 10 * TICK_NS);
-    rawe_timer_arm(&wheel, &one.timer, 500 * TICK_NS);
-    assert_int_equal(wheel.armed, 1);
-    rawe_timer_wheel_advance(&wheel, 499 * TICK_NS);
-    assert_int_equal(one.expired, 0);
-    rawe_timer_arm(&wheel, &one.timer, 5 * TICK_NS); /* in the past: at the next tick */
-    rawe_timer_wheel_advance(&wheel, 500 * TICK_NS);
-    assert_int_equal(one.expired, 1);
-    rawe_timer_wheel_advance(&wheel, 600 * TICK_NS);
-    assert_int_equal(one.expired, 1);
-}
-
 TEST(rawe_timer_arm__beyond_the_wheel)
 {
     struct watched far, never;
@@ -145,24 +131,6 @@ TEST(rawe_timer_arm_by__keeps_the_earlier_deadline)
     assert_true(one.timer.deadline_ns == 50 * TICK_NS);
     rawe_timer_wheel_advance(&wheel, 52 * TICK_NS);
     assert_int_equal(one.expired, 1);
-}
-
-TEST(rawe_timer_cancel__armed_or_not)
-{
-    struct watched three[3];
-    for (unsigned i = 0; i < 3; i++) {
-        watch(&three[i], &wheel);
-        rawe_timer_arm(&wheel, &three[i].timer, 20 * TICK_NS); /* one slot: a list of three */
-    }
-    rawe_timer_cancel(&wheel, &three[1].timer);
-    rawe_timer_cancel(&wheel, &three[1].timer);
-    assert_int_equal(wheel.armed, 2);
-    rawe_timer_wheel_advance(&wheel, 30 * TICK_NS);
-    assert_int_equal(three[0].expired, 1);
-    assert_int_equal(three[1].expired, 0);
-    assert_int_equal(three[2].expired, 1);
-    rawe_timer_cancel(&wheel, &three[0].timer);
-    assert_int_equal(wheel.armed, 0);
 }
 
 TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
@@ -206,20 +174,6 @@ TEST(rawe_timer_wheel_advance__time_that_jumps_back)
     assert_int_equal(one.expired, 0);
     rawe_timer_wheel_advance(&wheel, 1011 * TICK_NS);
     assert_int_equal(one.expired, 1);
-}
-
-TEST(rawe_timer_wheel_advance__ten_minutes_at_once)
-{
-    struct watched early, late;
-    watch(&early, &wheel);
-    watch(&late, &wheel);
-    rawe_timer_arm(&wheel, &early.timer, 1000000);
-    rawe_timer_arm(&wheel, &late.timer, 601000000000ull);
-    rawe_timer_wheel_advance(&wheel, 600000000000ull);
-    assert_int_equal(early.expired, 1);
-    assert_int_equal(late.expired, 0);
-    rawe_timer_wheel_advance(&wheel, 601000000000ull + TICK_NS);
-    assert_int_equal(late.expired, 1);
 }
 
 TEST(rawe_timer_wheel_due__a_tick_has_passed)
