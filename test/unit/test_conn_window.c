@@ -173,28 +173,26 @@ static void put_all(void)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-TEST(acknowledged__the_window_grows_where_it_limits)
+TEST(acknowledged__the_window_grows_where_it_limits_and_not_far_beyond_credit)
 {
-    start();
-    put_all();
-    assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX);
-}
-
-TEST(acknowledged__the_window_does_not_grow_where_credit_limits)
-{
-    net.config.receive_frames = 24; /* credit of 18 */
-    start();
-    put_all();
-    assert_true(net.node[0].engine.counters.credit_stalls > 0);
-    assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
-}
-
-TEST(acknowledged__the_window_does_not_grow_far_beyond_credit)
-{
-    net.config.receive_frames = 400; /* credit of 300 */
-    start();
-    put_all();
-    assert_in_range(end(0)->cc.window, 300, 600);
+    static const struct {
+        uint32_t receive_frames; /* credit is three quarters of them */
+        uint32_t least, most;
+    } cases[] = {
+        {4096, RAWE_WINDOW_FRAMES_MAX, RAWE_WINDOW_FRAMES_MAX},
+        {400, 300, 600},
+        {24, FIRST_FRAMES, FIRST_FRAMES},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up();
+        net.config.receive_frames = cases[i].receive_frames;
+        start();
+        put_all();
+        assert_int_equal(counters(0)->credit_stalls > 0, i != 0);
+        assert_in_range(end(0)->cc.window, cases[i].least, cases[i].most);
+        unit_tear_down();
+    }
+    unit_start(&net);
 }
 
 TEST(acknowledged__the_window_does_not_grow_where_the_link_limits)

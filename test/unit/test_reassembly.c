@@ -185,13 +185,13 @@ TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken)
     assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
 }
 
+/** Of a batch that begins in the message's 100th byte. */
+static const struct rawe_fragment first_part = {
+    .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 300, .offset = 100, .total_bytes = 1000};
+
 TEST(rawe_reassembly_place__then_add_finds_it_there)
 {
-    struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
-                                  .tag = 9,
-                                  .data_bytes = 300,
-                                  .offset = 100,
-                                  .total_bytes = 1000};
+    struct rawe_fragment first = first_part;
     uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &first, 900);
     assert_non_null(place);
     memcpy(place, message + 100, 900);
@@ -207,11 +207,7 @@ TEST(rawe_reassembly_place__then_add_finds_it_there)
 
 TEST(rawe_reassembly_place__only_inside_the_message)
 {
-    struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
-                                  .tag = 9,
-                                  .data_bytes = 300,
-                                  .offset = 100,
-                                  .total_bytes = 1000};
+    struct rawe_fragment first = first_part;
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 901));
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, UINT64_MAX));
     first.total_bytes = 1001; /* longer than any message may be */
