@@ -125,37 +125,33 @@ TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
 
 /* rawe_conn_coalesce_fits */
 
+/** Of a frame that holds two messages already; one byte more ends it and begins the next. */
 TEST(rawe_conn_coalesce_fits__to_the_last_byte)
 {
-    copy(1, 500);
-    copy(2, 400); /* 8 + 500 + 4 to the next multiple of 8, 8 + 400 */
-    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
-    copy(4, 0); /* nothing fits any more, not even the shortest */
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
-    assert_int_equal(last_frame()->header.payload_bytes, LIMIT_BYTES);
-    assert_int_equal(messages_in(last_frame()), 3);
-    finish();
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
-    unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 120, 3);
-    unit_assert_message(&net.node[1], COALESCE_FROM + 3, 4, 0, 4);
-}
-
-TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame)
-{
-    copy(1, 500);
-    copy(2, 400);
-    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + 1);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
-    assert_int_equal(messages_in(last_frame()), 2);
-    assert_non_null(end(0)->sendwin.held); /* which itself waits for more */
-    copy(4, 5);
-    flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 2);
-    assert_int_equal(messages_in(last_frame()), 2);
-    finish();
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
-    unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 121, 3);
+    for (unsigned more = 0; more < 2; more++) {
+        const size_t last_bytes =
+            LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + more; /* 8 + 500 + 4, 8 + 400 */
+        set_up_busy();
+        copy(1, 500);
+        copy(2, 400);
+        copy(3, last_bytes);
+        assert_int_equal(unit_wire_count(&net), COALESCE_FROM + more);
+        assert_non_null(end(0)->sendwin.held); /* the last frame waits for more */
+        assert_int_equal(more != 0 ? messages_in(last_frame()) : 2, 2);
+        copy(4, 0); /* nothing fits a full one any more, not even the shortest */
+        assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+        if (more == 0) {
+            assert_int_equal(last_frame()->header.payload_bytes, LIMIT_BYTES);
+            assert_int_equal(messages_in(last_frame()), 3);
+        } else {
+            flush(0);
+            assert_int_equal(messages_in(last_frame()), 2);
+        }
+        finish();
+        assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
+        unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, last_bytes, 3);
+        unit_assert_message(&net.node[1], COALESCE_FROM + 3, 4, 0, 4);
+    }
 }
 
 TEST_WITH(unconnected, rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)

@@ -251,18 +251,6 @@ TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
     assert_null(rawe_sendwin_next(&window));
 }
 
-TEST(rawe_sendwin_detect_losses__what_waits_is_not_lost)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = enter_batch(0, 6);
-    rawe_sendwin_sent(&window, batch, 0x30, NOW); /* as after a resumed transmission */
-    sack(5, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 1);
-    assert_int_equal(lost_indices[0], 4);
-    assert_counts(0, 5, 1);
-}
-
 TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
