@@ -197,10 +197,15 @@ def test_bcasts_of_han_between_hosts_are_multicast(make_lab, build, bcasts):
     assert multicasts(result) > 0
 
 
+def at_switch(lab, *words):
+    """Run a command where the lab's bridge is."""
+    command = ["ip", "netns", "exec", lab.namespaces[-1], *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True)
+
+
 def switch_port(lab, host, *words):
     """Change the port of the lab's bridge that a host is behind."""
-    command = ["ip", "netns", "exec", lab.namespaces[-1], "bridge", "link", "set", "dev"]
-    subprocess.run([*command, lab.nic(host).port, *words], check=True)
+    at_switch(lab, "bridge", "link", "set", "dev", lab.nic(host).port, *words)
 
 
 def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, build, bcasts):
@@ -209,6 +214,29 @@ def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, build, bc
     result = run(lab, build, bcasts, "sizes")
     assert multicasts(result) == 0
     assert result.errors.count("a member cannot receive what is sent to groups") == HOSTS
+
+
+@pytest.mark.parametrize("querier", [0, 1])
+def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, build, bcasts, querier):
+    lab = make_lab(hosts=HOSTS, topology="switch")
+    snoop = f"ip link set br0 type bridge mcast_snooping 1 mcast_querier {querier}"
+    # The querier's answers count after this time, in hundredths of a second.
+    at_switch(lab, *snoop.split(), "mcast_query_response_interval", "10")
+    assert multicasts(run(lab, build, bcasts, "sizes")) == HOSTS
+
+
+@pytest.mark.parametrize(
+    "limit, multicast", [("1000/second burst 100 packets", HOSTS), ("1/second burst 1 packets", 0)]
+)
+def test_every_byte_arrives_behind_a_storm_limit(make_lab, build, bcasts, limit, multicast):
+    lab = make_lab(hosts=HOSTS, topology="switch")
+    at_switch(lab, "nft", "add table bridge storm")
+    at_switch(lab, "nft", "add chain bridge storm port { type filter hook forward priority 0; }")
+    over = f"meta pkttype multicast limit rate over {limit}"
+    at_switch(lab, "nft", f"add rule bridge storm port {over} counter drop")
+    assert multicasts(run(lab, build, bcasts, "loop", 100)) == multicast
+    dropped = re.search(r"counter packets (\d+)", at_switch(lab, "nft", "list ruleset").stdout)
+    assert int(dropped.group(1)) > 0
 
 
 def start_endless(lab, build, bcasts, *arguments):

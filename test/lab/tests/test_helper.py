@@ -11,7 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_one_message, assert_success, show
+from conftest import (
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    show,
+)
 from jobs import Job
 from test_many_ranks import SOCKETS_A_RANK, await_grouped
 from unprivileged import (
@@ -62,9 +70,9 @@ def by_helper(place):
 # ---- jobs ----
 
 
-def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, place):
-    lab = make_lab(hosts=3)
-    # mpirun is root's on the first host; daemons and ranks of the two others are the user's.
+def run_between_hosts(lab, place, *words):
+    """Run a program on all hosts but the first as the user, to its good end, without a message."""
+    # mpirun is root's on the first host; daemons and ranks of the others are the user's.
     agent = place / "agent"
     agent.write_text(
         f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
@@ -72,9 +80,8 @@ def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, 
         encoding="utf-8",
     )
     agent.chmod(0o755)
-    words = ["--nolocal", "-np", 2, *RAWE, place / "rawe-verify", "--quick"]
     result = lab.mpirun(
-        [*words, "--only", "pt2pt,onesided"],
+        ["--nolocal", "-np", len(lab.hosts) - 1, *RAWE, *words],
         timeout=2 * HANG_SECONDS,
         build=place,
         variables=variables(
@@ -85,8 +92,25 @@ def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, 
         ),
     )
     assert_success(result)
+    assert help_messages(result) == [], show(result)
+    return result
+
+
+def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, place):
+    words = [place / "rawe-verify", "--quick", "--only", "pt2pt,onesided"]
+    result = run_between_hosts(make_lab(hosts=3), place, *words)
     assert "checks, OK" in result.output, show(result)
-    assert "rawe BTL" not in result.output + result.errors, show(result)
+
+
+def test_collectives_of_such_a_user_are_not_multicast(make_lab, place, bcasts):
+    """The helper opens no socket for groups."""
+    program = place / "bcasts"
+    program.write_bytes(bcasts.read_bytes())
+    program.chmod(0o755)
+    say = ("--mca", "coll_base_verbose", "10")
+    result = run_between_hosts(make_lab(hosts=5), place, *say, program, "sizes")
+    assert "multicasts what fits a frame" not in result.errors
+    assert result.errors.count("a member cannot receive what is sent to groups") == 4
 
 
 def start(lab, place, *words):

@@ -28,12 +28,13 @@ USER = as_user(NOBODY, NOBODY)
 
 @contextmanager
 def public_place(build, verify):
-    """A directory that every user can read, with component and program; temporary ones below."""
+    """A directory that every user can read, with components and program; temporary ones below."""
     directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
     try:
-        libs = directory / launch.COMPONENT
-        libs.mkdir(parents=True)
-        shutil.copy(build / launch.COMPONENT / "mca_btl_rawe.so", libs)
+        for libs in (launch.COMPONENT, launch.COLLECTIVES):
+            (directory / libs).mkdir(parents=True)
+            for component in (build / libs).glob("mca_*.so"):
+                shutil.copy(component, directory / libs)
         shutil.copy(verify, directory)
         for path in (directory, *directory.rglob("*")):
             path.chmod(0o755)
