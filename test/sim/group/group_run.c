@@ -13,6 +13,7 @@
 #include "base/rawe_crc32c.h"
 #include "group/rawe_group.h"
 #include "group_sim.h"
+#include "sim_event.h"
 #include "sim_random.h"
 
 #define KEY 0x600DCAFEu
@@ -22,7 +23,7 @@
 #define LONGEST_NS (300 * NS_PER_S)
 
 /** A frame on its way; each arrival holds a reference. */
-struct packet {
+struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
     bool data;
@@ -31,10 +32,9 @@ struct packet {
 
 struct event {
     uint64_t at_ns;
-    uint64_t number;       /**< decides among events of the same time */
-    uint32_t member;       /**< that it happens to */
-    bool sends;            /**< its next message; else, without a packet, it is woken */
-    struct packet *packet; /**< that arrives */
+    uint32_t member;           /**< that it happens to */
+    bool sends;                /**< its next message; else, without a packet, it is woken */
+    struct sim_packet *packet; /**< that arrives */
 };
 
 /** A message that is being sent. */
@@ -62,9 +62,7 @@ struct run {
     const struct plan *plan;
     struct outcome *outcome;
     struct sim_random random;
-    struct event *events; /**< a binary heap, the earliest first */
-    size_t count, room;
-    uint64_t number;
+    struct sim_events events; /**< of the kind `sends`, by member */
     uint64_t now_ns;
     struct host *host;
     bool trace;
@@ -92,47 +90,24 @@ static void *must(void *memory)
 
 /* Events. */
 
-static bool earlier(const struct event *a, const struct event *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
-}
-
-static void swap(struct event *a, struct event *b)
-{
-    const struct event former = *a;
-    *a = *b;
-    *b = former;
-}
-
 static void add_event(struct run *run, uint64_t at_ns, uint32_t member, bool sends,
-                      struct packet *packet)
+                      struct sim_packet *packet)
 {
-    if (run->count == run->room) {
-        run->room = run->room == 0 ? 1024 : run->room * 2;
-        run->events = must(realloc(run->events, run->room * sizeof *run->events));
-    }
-    size_t at = run->count++;
-    run->events[at] = (struct event){at_ns, run->number++, member, sends, packet};
-    for (; at != 0 && earlier(&run->events[at], &run->events[(at - 1) / 2]); at = (at - 1) / 2) {
-        swap(&run->events[at], &run->events[(at - 1) / 2]);
-    }
+    sim_events_push(
+        &run->events,
+        (struct sim_event){.at_ns = at_ns, .kind = sends, .node = member, .packet = packet});
 }
 
-static struct event take_event(struct run *run)
+/** False when there is none. */
+static bool take_event(struct run *run, struct event *event)
 {
-    const struct event taken = run->events[0];
+    struct sim_event taken;
 
-    run->events[0] = run->events[--run->count];
-    for (size_t at = 0, child; (child = 2 * at + 1) < run->count; at = child) {
-        if (child + 1 < run->count && earlier(&run->events[child + 1], &run->events[child])) {
-            child++;
-        }
-        if (!earlier(&run->events[child], &run->events[at])) {
-            break;
-        }
-        swap(&run->events[child], &run->events[at]);
+    if (!sim_events_pop(&run->events, &taken)) {
+        return false;
     }
-    return taken;
+    *event = (struct event){taken.at_ns, taken.node, taken.kind != 0, taken.packet};
+    return true;
 }
 
 static void wake_by(struct host *host, uint64_t at_ns)
@@ -150,7 +125,7 @@ static bool dead(const struct run *run, uint32_t member, uint64_t at_ns)
 
 /* The network. */
 
-static void release_packet(struct packet *packet)
+static void release_packet(struct sim_packet *packet)
 {
     if (--packet->references == 0) {
         free(packet);
@@ -158,7 +133,7 @@ static void release_packet(struct packet *packet)
 }
 
 /** One copy of a frame on its way to a member. */
-static void cross(struct run *run, struct packet *packet, uint32_t to)
+static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
 {
     const struct plan *plan = run->plan;
     struct host *host = &run->host[to];
@@ -201,9 +176,9 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
 {
     struct run *run = host->run;
     const uint32_t from = (uint32_t)(host - run->host);
-    struct packet *packet = must(malloc(sizeof *packet + frame->len_bytes));
+    struct sim_packet *packet = must(malloc(sizeof *packet + frame->len_bytes));
     struct rawe_group_header header;
-    *packet = (struct packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
+    *packet = (struct sim_packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
     memcpy(packet->bytes, frame->base, frame->len_bytes);
     if (rawe_group_header_decode(&header, packet->bytes, frame->len_bytes) != RAWE_DECODE_OK ||
         header.sender != from || header.payload_bytes > run->plan->payload_bytes) {
@@ -481,7 +456,7 @@ static void check_end(struct run *run)
 /* The run. */
 
 /** A frame that no member should believe: one field of a real one is wrong. */
-static void forge(struct run *run, const struct packet *packet, struct host *host)
+static void forge(struct run *run, const struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_header header;
     struct rawe_group_header before;
@@ -525,7 +500,7 @@ static void forge(struct run *run, const struct packet *packet, struct host *hos
     free(bytes);
 }
 
-static void arrive(struct run *run, struct packet *packet, struct host *host)
+static void arrive(struct run *run, struct sim_packet *packet, struct host *host)
 {
     if (sim_random_chance(&run->random, run->plan->forge_ppm)) {
         forge(run, packet, host);
@@ -623,13 +598,14 @@ static void begin(struct run *run)
 
 static void end(struct run *run)
 {
-    while (run->count != 0) {
-        const struct event event = take_event(run);
+    struct event event;
+
+    while (take_event(run, &event)) {
         if (event.packet != NULL) {
             release_packet(event.packet);
         }
     }
-    free(run->events);
+    sim_events_free(&run->events);
     for (uint32_t i = 0; i < run->plan->members; i++) {
         struct host *host = &run->host[i];
         struct rawe_group_send *send = host->started ? host->group.first : NULL;
@@ -654,11 +630,11 @@ void plan_run(const struct plan *plan, struct outcome *outcome, bool trace)
                       .outcome = outcome,
                       .random = sim_random_stream(plan->seed, 1),
                       .trace = trace};
+    struct event event;
 
     *outcome = (struct outcome){.end_ns = 0};
     begin(&run);
-    while (run.count != 0 && outcome->violation[0] == 0) {
-        const struct event event = take_event(&run);
+    while (outcome->violation[0] == 0 && take_event(&run, &event)) {
         run.now_ns = event.at_ns;
         if (run.now_ns > LONGEST_NS) {
             violate(&run, "the run does not end");

@@ -6,9 +6,9 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "path_sim.h"
+#include "sim_event.h"
 #include "sim_random.h"
 
 /** The responder takes 20000 frames a second, when it has not had a rest before. */
@@ -16,71 +16,13 @@
 
 #define PACE_NS (2 * NS_PER_MS)
 
-/** A frame that arrives at the searching process: a PONG, or a PING of a peer that searches too. */
-struct arrival {
-    uint64_t at_ns;
-    uint64_t number; /**< decides among arrivals of the same time */
-    unsigned path;
-    uint32_t mtu_bytes; /**< 0: not an answer of ours */
-};
-
-/** A binary heap, the earliest first. */
-struct queue {
-    struct arrival *items;
-    size_t count, room;
-    uint64_t number;
-};
-
-static bool earlier(const struct arrival *a, const struct arrival *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
-}
-
-static void swap(struct arrival *a, struct arrival *b)
-{
-    const struct arrival former = *a;
-    *a = *b;
-    *b = former;
-}
-
-static void queue_add(struct queue *queue, uint64_t at_ns, unsigned path, uint32_t mtu_bytes)
-{
-    if (queue->count == queue->room) {
-        queue->room = queue->room == 0 ? 256 : queue->room * 2;
-        queue->items = realloc(queue->items, queue->room * sizeof *queue->items);
-        if (queue->items == NULL) {
-            abort();
-        }
-    }
-    size_t at = queue->count++;
-    queue->items[at] = (struct arrival){at_ns, queue->number++, path, mtu_bytes};
-    for (; at != 0 && earlier(&queue->items[at], &queue->items[(at - 1) / 2]); at = (at - 1) / 2) {
-        swap(&queue->items[at], &queue->items[(at - 1) / 2]);
-    }
-}
-
-static struct arrival queue_take(struct queue *queue)
-{
-    const struct arrival taken = queue->items[0];
-
-    queue->items[0] = queue->items[--queue->count];
-    for (size_t at = 0, child; (child = 2 * at + 1) < queue->count; at = child) {
-        if (child + 1 < queue->count && earlier(&queue->items[child + 1], &queue->items[child])) {
-            child++;
-        }
-        if (!earlier(&queue->items[child], &queue->items[at])) {
-            break;
-        }
-        swap(&queue->items[child], &queue->items[at]);
-    }
-    return taken;
-}
-
 struct run {
     struct plan *plan;
     struct outcome *outcome;
     struct sim_random random;
-    struct queue queue;
+    /** Frames that arrive at the searching process, by path: a PONG of a ping of `value` bytes; 0: a
+     * PING of a peer that searches, too. */
+    struct sim_events arrivals;
     uint64_t served_ns;    /**< the responder is busy until then */
     uint64_t window_ns;    /**< begin of the present 2 ms */
     unsigned window_pings; /**< sent in them */
@@ -126,16 +68,17 @@ static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64
         return;
     }
     /* The peer searches for us at the same time. */
-    queue_add(&run->queue, there_ns, ping->path, 0);
+    sim_events_push(&run->arrivals, (struct sim_event){.at_ns = there_ns, .node = ping->path});
     const unsigned copies = 1 + sim_random_chance(&run->random, plan->duplicate_ppm);
     for (unsigned i = 0; i < copies; i++) {
         if (ping->mtu_bytes <= truth->there_bytes && ping->mtu_bytes <= truth->back_bytes &&
             !sim_random_chance(&run->random, plan->loss_ppm) &&
             !sim_random_chance(&run->random, plan->loss_ppm)) {
-            queue_add(&run->queue,
-                      answer_ns + truth->round_trip_ns / 2 +
-                          sim_random_below(&run->random, plan->jitter_ns),
-                      ping->path, ping->mtu_bytes);
+            const uint64_t back_ns = answer_ns + truth->round_trip_ns / 2 +
+                                     sim_random_below(&run->random, plan->jitter_ns);
+            sim_events_push(
+                &run->arrivals,
+                (struct sim_event){.at_ns = back_ns, .node = ping->path, .value = ping->mtu_bytes});
         }
     }
 }
@@ -154,12 +97,14 @@ static bool ring_takes(struct run *run, uint64_t now_ns)
 
 static void receive(struct run *run, struct rawe_path_search *search, uint64_t now_ns)
 {
-    while (run->queue.count != 0 && run->queue.items[0].at_ns <= now_ns) {
-        const struct arrival arrival = queue_take(&run->queue);
+    struct sim_event arrival;
+
+    while (run->arrivals.count != 0 && run->arrivals.heap[0].at_ns <= now_ns &&
+           sim_events_pop(&run->arrivals, &arrival)) {
         if (!ring_takes(run, now_ns)) {
             run->outcome->ring_drops++;
-        } else if (arrival.mtu_bytes != 0) {
-            rawe_path_search_answered(search, arrival.path, arrival.mtu_bytes);
+        } else if (arrival.value != 0) {
+            rawe_path_search_answered(search, arrival.node, (uint32_t)arrival.value);
         }
     }
 }
@@ -192,12 +137,12 @@ void plan_run(struct plan *plan, struct outcome *outcome, bool trace)
             outcome->spins = true;
             break;
         }
-        if (run.queue.count != 0 && run.queue.items[0].at_ns < next_ns) {
-            next_ns = run.queue.items[0].at_ns;
+        if (run.arrivals.count != 0 && run.arrivals.heap[0].at_ns < next_ns) {
+            next_ns = run.arrivals.heap[0].at_ns;
         }
         now_ns = next_ns > now_ns ? next_ns : now_ns;
         receive(&run, &search, now_ns);
     }
     outcome->end_ns = now_ns - begin_ns;
-    free(run.queue.items);
+    sim_events_free(&run.arrivals);
 }
