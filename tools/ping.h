@@ -79,7 +79,6 @@ const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
 extern volatile sig_atomic_t ping_stopped;
 void ping_catch_stop(void);
 
-uint64_t ping_now_ns(void);
 /** Random, not guessable. */
 void ping_random(void *out, size_t len_bytes);
 /** Open for this port and key, and a group or NULL; ends the program when it cannot. */

@@ -111,12 +111,12 @@ static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_
     };
 
     ping_random(&ping.token, sizeof ping.token);
-    const uint64_t sent_ns = ping_now_ns();
+    const uint64_t sent_ns = rawe_port_clock_ns();
     (void)ping_send(one, ask->to, &header, &ping); /* not taken is as good as lost */
     while (ping_receive(one, &frame, sent_ns + ANSWER_WAIT_NS, ask->options->poll)) {
         if (frame.header.type == RAWE_FRAME_PONG && frame.ping.token == ping.token &&
             frame.header.payload_bytes == payload_bytes && ping_padding_right(&frame)) {
-            const uint64_t now_ns = ping_now_ns();
+            const uint64_t now_ns = rawe_port_clock_ns();
             return now_ns > sent_ns ? now_ns - sent_ns : 1;
         }
     }

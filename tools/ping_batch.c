@@ -114,8 +114,8 @@ static bool exchange(const struct ping_socket *one, struct rawe_port *bulk, stru
         ping_random(&answer.number, sizeof answer.number);
         build_batch(batch, one, to, key, mtu_bytes, answer.number);
         (void)rawe_port_transmit_batch(bulk, &batch->packet, batch->segment_bytes);
-        const uint64_t until_ns = ping_now_ns() + ANSWER_WAIT_NS;
-        while (answer.missing != 0 && ping_now_ns() < until_ns && !ping_stopped) {
+        const uint64_t until_ns = rawe_port_clock_ns() + ANSWER_WAIT_NS;
+        while (answer.missing != 0 && rawe_port_clock_ns() < until_ns && !ping_stopped) {
             if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
                 usleep(LOOK_EVERY_US);
             }

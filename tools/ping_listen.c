@@ -68,8 +68,9 @@ static void answer(struct listener *listener, struct ping_socket *one,
 enum ping_status ping_listen(const struct ping_options *options)
 {
     const struct rawe_interface interface = ping_interface(options);
-    const uint64_t end_ns =
-        options->seconds == 0 ? UINT64_MAX : ping_now_ns() + options->seconds * 1000000000ull;
+    const uint64_t end_ns = options->seconds == 0
+                                ? UINT64_MAX
+                                : rawe_port_clock_ns() + options->seconds * 1000000000ull;
     struct listener listener = {.answered = 0};
     struct ping_socket one, group;
     struct ping_frame frame;
@@ -83,8 +84,8 @@ enum ping_status ping_listen(const struct ping_options *options)
     printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",
            interface.name, interface.mtu_bytes, options->ethertype,
            ping_mac_text(interface.mac, mac));
-    while (!ping_stopped && ping_now_ns() < end_ns) {
-        uint64_t look_ns = ping_now_ns() + LOOK_EVERY_NS;
+    while (!ping_stopped && rawe_port_clock_ns() < end_ns) {
+        uint64_t look_ns = rawe_port_clock_ns() + LOOK_EVERY_NS;
         if (ping_receive(&one, &frame, look_ns < end_ns ? look_ns : end_ns, options->poll)) {
             answer(&listener, &one, &frame);
         }

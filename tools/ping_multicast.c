@@ -42,13 +42,13 @@ static void send_ping(struct inquiry *inquiry, const uint8_t to[RAWE_MAC_BYTES],
 /** Ask all hosts for which the flag is not set, each or as a group, until all have answered. */
 static void ask_all(struct inquiry *inquiry, bool as_group)
 {
-    const uint64_t end_ns = ping_now_ns() + inquiry->options->timeout_ms * 1000000ull;
+    const uint64_t end_ns = rawe_port_clock_ns() + inquiry->options->timeout_ms * 1000000ull;
     unsigned missing = inquiry->count;
     struct ping_frame frame;
     uint64_t token;
 
     ping_random(&token, sizeof token);
-    while (missing != 0 && ping_now_ns() < end_ns && !ping_stopped) {
+    while (missing != 0 && rawe_port_clock_ns() < end_ns && !ping_stopped) {
         for (unsigned i = 0; i < inquiry->count && !as_group; i++) {
             if (!inquiry->hosts[i].answers) {
                 send_ping(inquiry, inquiry->hosts[i].mac, token);
@@ -57,7 +57,7 @@ static void ask_all(struct inquiry *inquiry, bool as_group)
         if (as_group) {
             send_ping(inquiry, ping_group, token);
         }
-        const uint64_t round_ns = ping_now_ns() + ROUND_NS;
+        const uint64_t round_ns = rawe_port_clock_ns() + ROUND_NS;
         while (missing != 0 && ping_receive(&inquiry->one, &frame, round_ns, false)) {
             for (unsigned i = 0; i < inquiry->count; i++) {
                 struct ping_host *host = &inquiry->hosts[i];

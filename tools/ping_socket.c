@@ -34,14 +34,6 @@ void ping_catch_stop(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-uint64_t ping_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void ping_random(void *out, size_t len_bytes)
 {
     if (getrandom(out, len_bytes, 0) != (ssize_t)len_bytes) {
@@ -136,7 +128,7 @@ static bool decode(const uint8_t *frame, size_t len_bytes, struct ping_frame *ou
 
 static void sleep_until(const struct ping_socket *one, uint64_t until_ns)
 {
-    const uint64_t now_ns = ping_now_ns();
+    const uint64_t now_ns = rawe_port_clock_ns();
     struct pollfd wait = {.fd = one->fd, .events = POLLIN};
     uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     /* A signal may come just before: look at it now and then. */
@@ -173,7 +165,7 @@ bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t unti
             rawe_ring_give_back(slot);
             continue;
         }
-        if (ping_stopped || ping_now_ns() >= until_ns) {
+        if (ping_stopped || rawe_port_clock_ns() >= until_ns) {
             return false;
         }
         if (!spin) {

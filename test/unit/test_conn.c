@@ -77,20 +77,10 @@ TEST(rawe_conn_close__what_is_left_completes_with_an_error)
     unit_assert_sent(sends, 4, RAWE_STATUS_FAILED);
 }
 
-static struct unit_send send_again;
-static uint8_t again_data[3000];
-
-/** Sends another message as soon as one is done, as an upper layer's pipeline does. */
-static void again(struct unit_send *send)
-{
-    struct rawe_conn *conn = send->context;
-    unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
-}
-
 TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
 {
     static uint8_t data[1400];
-    struct unit_send send = {.on_done = again};
+    struct unit_send send = {.on_done = unit_send_again};
     memset(&send_again, 0, sizeof(send_again));
     send.context = unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;

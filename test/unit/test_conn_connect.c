@@ -145,16 +145,6 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
                         payload, sizeof(payload));
 }
 
-static struct unit_send send_again;
-static uint8_t again_data[3000];
-
-/** Sends another message as soon as one is done, as an upper layer's pipeline does. */
-static void again(struct unit_send *send)
-{
-    struct rawe_conn *conn = send->context;
-    unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
-}
-
 /* rawe_conn_receive_connect */
 
 TEST(rawe_conn_receive_connect__both_ask_at_once)
@@ -380,7 +370,7 @@ TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
 TEST(rawe_conn_receive_connect__a_done_that_sends_again)
 {
     static uint8_t data[1400];
-    struct unit_send send = {.on_done = again};
+    struct unit_send send = {.on_done = unit_send_again};
     memset(&send_again, 0, sizeof(send_again));
     unit_fill(again_data, sizeof(again_data), 4);
     send.context = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -395,12 +385,6 @@ TEST(rawe_conn_receive_connect__a_done_that_sends_again)
     unit_assert_sent(&send_again, 1, RAWE_STATUS_DONE);
     unit_assert_message(&net.node[1], net.node[1].message_count - 1, 5, sizeof(again_data), 4);
     assert_works_both_ways();
-}
-
-static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
-           (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }
 
 TEST(rawe_conn_receive_connect__again_while_still_asking_but_data_came)

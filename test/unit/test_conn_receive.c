@@ -295,12 +295,6 @@ TEST_WITH(unconnected, rawe_conn_receive__on_a_connection_that_is_not_open)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
-           (frame->header.flags & RAWE_FLAG_REPLY) == 0;
-}
-
 TEST_WITH(unconnected, rawe_conn_receive__data_while_still_asking)
 {
     net.filter = drop_replies_to_node_0;

@@ -51,6 +51,16 @@ static inline struct rawe_conn *end(unsigned node)
 
 /** A filter: the path loses everything. */
 bool drop_all(struct unit_net *unused, const struct net_frame *frame);
+/** A filter: the path loses node 1's replies to CONNECT. */
+bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame);
+
+extern struct unit_send send_again;
+extern uint8_t again_data[3000];
+/**
+ * unit_send.on_done, whose context is the connection: sends another message, `send_again`, as soon
+ * as one is done, as an upper layer's pipeline does.
+ */
+void unit_send_again(struct unit_send *send);
 
 /** Let time pass until node 0 has had everything acknowledged. */
 void finish(void);
