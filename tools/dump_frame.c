@@ -295,7 +295,7 @@ static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured
     static const struct flag flags[FLAGS] = {
         {RAWE_GROUP_FLAG_ASK, "ASK"},           {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
         {RAWE_GROUP_FLAG_EXCLUDED, "EXCLUDED"}, {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-        {RAWE_FLAG_RESENT, "RESENT"},
+        {RAWE_FLAG_RESENT, "RESENT"},           {RAWE_GROUP_FLAG_SHARED, "SHARED"},
     };
     struct rawe_group_header header;
 
@@ -312,6 +312,13 @@ static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured
     }
     const uint8_t *payload = whole + RAWE_GROUP_HEADER_BYTES;
     const size_t bytes = at_most(header.payload_bytes, captured_bytes - RAWE_GROUP_HEADER_BYTES);
+    const bool shared =
+        header.type == RAWE_GROUP_DATA && (header.flags & RAWE_GROUP_FLAG_SHARED) != 0;
+    if (shared && bytes == header.payload_bytes &&
+        !rawe_group_shared_fits(payload, header.payload_bytes)) {
+        add(text, "MALFORMED: lengths that do not add up");
+        return 0;
+    }
     add(text, "%-9s id=%04" PRIx64 ".. key=%04x.. member=%u", names[header.type - RAWE_GROUP_DATA],
         header.id >> 48, header.key >> 16, header.sender);
     if (header.type <= RAWE_GROUP_HEARTBEAT) {
@@ -328,6 +335,13 @@ static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured
     }
     for (unsigned i = 0; i < bytes / 2 && header.type == RAWE_GROUP_HEARTBEAT; i++) {
         add(text, "%s%u", i == 0 ? " asks=" : ",", rawe_group_member_decode(payload, i));
+    }
+    const char *lead = " messages=";
+    for (uint32_t at_bytes = 0, message_bytes;
+         shared &&
+         rawe_group_shared_next(payload, (uint32_t)bytes, &at_bytes, &message_bytes) != NULL;
+         lead = ",") {
+        add(text, "%s%" PRIu32, lead, message_bytes);
     }
     add_flags(text, header.flags, flags);
     if ((header.flags & RAWE_FLAG_CHECKSUM) != 0) {

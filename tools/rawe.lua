@@ -16,7 +16,7 @@ local NO_ROOT = 0xFFFF
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 8
+local VERSION = 9
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
@@ -45,7 +45,7 @@ local fragment_bytes = {
 }
 local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true }
 local lanes = { [0] = "express", [1] = "bulk" }
-local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
+local CHECKSUM_FLAG, PROBE_ANSWER_FLAG, GROUP_SHARED_FLAG = 0x08, 0x02, 0x20
 
 local all_types = {}
 for _, names in ipairs({ types, group_types }) do
@@ -108,11 +108,13 @@ f.batch_here = ProtoField.uint32("rawe.batch.here", "Frames in this packet", bas
 f.group_ask = ProtoField.bool("rawe.group.ask", "Acknowledge by the tree", 8, nil, 0x01)
 f.group_subtree = ProtoField.bool("rawe.group.subtree", "For all below, too", 8, nil, 0x02)
 f.group_excluded = ProtoField.bool("rawe.group.excluded", "Receiver is given up", 8, nil, 0x04)
+f.group_shared = ProtoField.bool("rawe.group.shared", "Several messages", 8, nil, 0x20)
 f.group_member = ProtoField.uint16("rawe.group.member", "Sending member", base.DEC)
 f.group_key = ProtoField.uint32("rawe.group.key", "Key of the group", base.HEX)
 f.group_id = ProtoField.uint64("rawe.group.id", "Group id", base.HEX)
 f.group_root = ProtoField.uint16("rawe.group.root", "Root acknowledged", base.DEC)
 f.group_of = ProtoField.uint32("rawe.group.of", "Length of the message", base.DEC)
+f.group_message = ProtoField.uint16("rawe.group.message", "Length of a message", base.DEC)
 f.group_asks = ProtoField.uint16("rawe.group.asks", "Member that is to acknowledge", base.DEC)
 f.group_missing = ProtoField.bytes("rawe.group.missing", "Bitmap of missing frames")
 
@@ -232,8 +234,10 @@ local function add_payload(tvb, tree, kind)
     return ""
 end
 
-local function group_lengths_fit(kind, len, of)
-    if kind == GROUP_DATA then
+local function group_lengths_fit(kind, len, of, shared)
+    if shared then
+        return len == of
+    elseif kind == GROUP_DATA then
         return len <= of and (len ~= 0) == (of ~= 0)
     elseif kind == GROUP_HEARTBEAT then
         return len % 2 == 0
@@ -248,7 +252,7 @@ local function add_group_header(tvb, tree)
     tree:add(f.type, tvb(0, 1))
     local flags = tree:add(f.flags, tvb(1, 1))
     for _, flag in ipairs({ f.group_ask, f.group_subtree, f.group_excluded, f.has_checksum,
-                            f.resent }) do
+                            f.resent, f.group_shared }) do
         flags:add(flag, tvb(1, 1))
     end
     tree:add(f.group_member, tvb(2, 2))
@@ -259,6 +263,20 @@ local function add_group_header(tvb, tree)
     tree:add(f.group_root, tvb(22, 2))
     tree:add(f.ack, tvb(24, 4))
     tree:add(f.group_of, tvb(28, 4))
+end
+
+-- Messages that share a frame. Returns whether they fill it.
+local function add_shared(tvb, tree)
+    local at = 0
+    while at + 2 <= tvb:len() and at + 2 + tvb(at, 2):uint() <= tvb:len() do
+        local len = tvb(at, 2):uint()
+        tree:add(f.group_message, tvb(at, 2))
+        if len > 0 then
+            tree:add(f.data, tvb(at + 2, len))
+        end
+        at = at + 2 + len
+    end
+    return at == tvb:len()
 end
 
 local function add_group_payload(tvb, tree, kind)
@@ -290,12 +308,14 @@ local function dissect_group(tvb, tree, kind)
         words = words .. string.format(" root %d ack=%d", root, tvb(24, 4):uint())
     end
     local len = tvb(20, 2):uint()
+    local shared = kind == GROUP_DATA and bit.band(tvb(1, 1):uint(), GROUP_SHARED_FLAG) ~= 0
     if len > tvb:len() - GROUP_HEADER_BYTES
-        or not group_lengths_fit(kind, len, tvb(28, 4):uint()) then
+        or not group_lengths_fit(kind, len, tvb(28, 4):uint(), shared)
+        or shared and not add_shared(tvb(GROUP_HEADER_BYTES, len):tvb(), tree) then
         tree:add_proto_expert_info(malformed, "Lengths that do not add up")
         return 0, words .. " malformed"
     end
-    if len > 0 then
+    if len > 0 and not shared then
         add_group_payload(tvb(GROUP_HEADER_BYTES, len):tvb(), tree, kind)
     end
     return GROUP_HEADER_BYTES + len, words

@@ -119,6 +119,24 @@ static void check_checksum(const uint8_t *bytes, size_t len_bytes)
     FUZZ_CHECK(rawe_checksum_decode(written) == whole, "a checksum did not survive encoding");
 }
 
+/** Messages that share a group's frame, and fill it. */
+static void check_shared(const uint8_t *shared, uint32_t len_bytes)
+{
+    uint8_t *payload = fuzz_copy(shared, len_bytes), *again = fuzz_copy(shared, len_bytes);
+    uint32_t at_bytes = 0, end_bytes = 0, message_bytes;
+    const uint8_t *message;
+    memset(again, 0, len_bytes);
+    while ((message = rawe_group_shared_next(payload, len_bytes, &at_bytes, &message_bytes)) !=
+           NULL) {
+        end_bytes = rawe_group_shared_add(again, end_bytes, message, message_bytes);
+    }
+    FUZZ_CHECK((end_bytes == len_bytes) == rawe_group_shared_fits(payload, len_bytes) &&
+                   memcmp(payload, again, end_bytes) == 0,
+               "messages that share a frame did not survive decoding and encoding");
+    fuzz_delete(payload);
+    fuzz_delete(again);
+}
+
 /** A frame of a group: its type is none of those that check_frame goes on with. */
 static void check_group(const uint8_t *frame, size_t len_bytes)
 {
@@ -138,6 +156,9 @@ static void check_group(const uint8_t *frame, size_t len_bytes)
     rawe_group_header_encode(bytes, &header);
     FUZZ_CHECK(memcmp(bytes, frame, sizeof(bytes)) == 0,
                "a group's header did not survive decoding and encoding");
+    if (header.type == RAWE_GROUP_DATA && (header.flags & RAWE_GROUP_FLAG_SHARED) != 0) {
+        check_shared(frame + RAWE_GROUP_HEADER_BYTES, header.payload_bytes);
+    }
     if (header.type != RAWE_GROUP_HEARTBEAT) {
         return;
     }

@@ -88,6 +88,110 @@ TEST(rawe_group_send__longer_than_the_window)
     assert_in_range(net.sent[RAWE_GROUP_ACK][0] / (MEMBERS_MAX - 1), frames / 16, frames / 8);
 }
 
+TEST(rawe_group_send__short_messages_share_frames)
+{
+    static const struct {
+        unsigned messages;
+        unsigned at_once, after_progress; /* frames */
+    } cases[] = {{1, 1, 1}, {2, 2, 2}, {3, 2, 3}, {11, 2, 3}, {12, 3, 3}, {13, 3, 4}, {70, 8, 9}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up();
+        config.checksum = i % 2 != 0;
+        share(3);
+        send_many(cases[i].messages);
+        assert_int_equal(net.done_count, cases[i].messages);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], cases[i].at_once);
+        const bool held = cases[i].at_once != cases[i].after_progress;
+        assert_int_equal(rawe_group_next_ns(&group[0]) <= net.now_ns, held);
+        progress(0, net.now_ns);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], cases[i].after_progress);
+        pass(100 * MS);
+        assert_got(0, cases[i].messages);
+        assert_quiet();
+        tear_down();
+    }
+}
+
+/** Nothing is in flight again: the next message does not wait. */
+TEST(rawe_group_send__alone_in_flight)
+{
+    share(2);
+    for (unsigned i = 0; i < 10; i++) {
+        send_bytes(0, 10);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], i + 1);
+        pass(100 * MS);
+    }
+    config.share_from = 0; /* never */
+    rawe_group_free(&group[0]);
+    rawe_group_free(&group[1]);
+    start(2);
+    memset(&net.got_bytes, 0, sizeof(net.got_bytes));
+    net.sent_bytes[0] = 0;
+    send_many(10);
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 20);
+}
+
+TEST(rawe_group_send__behind_messages_that_share_a_frame)
+{
+    static const struct {
+        uint32_t len_bytes;
+        bool may_wait;
+        unsigned frames; /* with the two in flight */
+    } cases[] = {
+        {10, true, 2},   {10, false, 3}, {62, true, 3}, /* there is no room for another one */
+        {100, false, 4}, {100, true, 4}, {300, true, 6}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up();
+        share(2);
+        send_many(5);
+        net.may_wait = cases[i].may_wait;
+        send_bytes(0, cases[i].len_bytes);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], cases[i].frames);
+        pass(100 * MS);
+        assert_got(0, 6);
+        tear_down();
+    }
+}
+
+/** A frame is what comes in: it may ask for an answer, and the program has let the group run. */
+TEST(rawe_group_receive__sends_what_is_held_back)
+{
+    share(3);
+    send_many(5);
+    send_bytes(2, 10);
+    net.absent[1] = net.absent[2] = true; /* their answers do not count */
+    arrive();
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 3);
+    net.absent[1] = net.absent[2] = false;
+    send_bytes(1, 10);
+    arrive();
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 5);
+}
+
+TEST(rawe_group_send__the_link_is_full_and_a_frame_is_held_back)
+{
+    share(2);
+    net.link_room = 2;
+    send_many(5);
+    progress(0, net.now_ns);
+    send_many(1);
+    net.link_room = UINT32_MAX;
+    pass(100 * MS);
+    assert_got(0, 6);
+}
+
+/** There is no member left to send to. */
+TEST(rawe_group_dead__a_frame_is_held_back)
+{
+    share(2);
+    send_many(5);
+    rawe_group_dead(&group[0], 1, net.now_ns);
+    net.absent[1] = true;
+    send_many(1);
+    assert_int_equal(net.done_count, 6);
+    assert_quiet();
+}
+
 /** Each member's frames acknowledge the others': nothing else is needed to keep windows open. */
 TEST(rawe_group_send__all_members_at_once)
 {
@@ -218,6 +322,8 @@ TEST(rawe_group_receive__forged_frames)
         {{DATA, 0, 1, key, ID + 1, first, 8, NONE, 0, 16}, &counters->dropped_group},
         {{DATA, 0, 1, key, ID, first + 16, 8, NONE, 0, 16}, &counters->dropped_outside},
         {{DATA, 0, 1, key, ID, first - 1, 8, NONE, 0, 16}, &counters->duplicates},
+        {{DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first, 8, NONE, 0, 8},
+         &counters->dropped_decode}, /* the first message would be 256 bytes */
         /* We have sent nothing. */
         {{DATA, 0, 1, key, ID, first, 8, 0, first + 1, 16}, &counters->dropped_outside},
         {{NACK, 0, 1, key, ID, 0, 1, 0, first, 0}, &counters->dropped_outside},
@@ -239,6 +345,11 @@ TEST(rawe_group_receive__forged_frames)
     forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first, 8, NONE, 0, 16}, data);
     forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first + 1, 8, NONE, 0, 17}, data + 8);
     assert_int_equal(counters->dropped_fragment, 1);
+    forge(0,
+          (struct rawe_group_header){DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first + 1, 8, NONE,
+                                     0, 8},
+          (const uint8_t[8]){0, 6});
+    assert_int_equal(counters->dropped_fragment, 2);
     assert_int_equal(net.got_bytes[0][1], 8);
     assert_int_equal(group[0].stored, 0);
 }

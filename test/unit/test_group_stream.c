@@ -187,3 +187,25 @@ TEST(rawe_group_stream_progress__a_root_that_dies)
     assert_int_equal(group[1].stored, 0);
     assert_int_equal(rawe_group_next_ns(&group[1]), UINT64_MAX);
 }
+
+/** The rest of a frame waits with the program, and is not acknowledged; in memory, or at the root. */
+TEST(rawe_group_receive__part_of_a_shared_frame_is_refused)
+{
+    for (uint32_t stored_max = 1; stored_max <= 64; stored_max += 63) {
+        set_up();
+        config.stored_max = stored_max;
+        share(3);
+        net.refuses_after = 3;
+        send_many(2);
+        send_bytes(1, 10);
+        send_many(60);
+        for (unsigned i = 0; i < 100; i++) {
+            pass(100 * MS);
+            memset(net.refuses, 0, sizeof(net.refuses));
+        }
+        assert_got(0, 62);
+        assert_got(1, 1);
+        assert_quiet();
+        tear_down();
+    }
+}

@@ -71,10 +71,10 @@ static const struct structure {
     {encode_group_header, decode_group_header,
      &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
                                        0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
-                                       0x00010203},
+                                       0x00000203},
      "\x0A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
-     "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x01\x02\x03",
-     RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x1F},
+     "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x00\x02\x03",
+     RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x3F},
     {encode_request, decode_request,
      &(const struct rawe_request){.operation = 0x01020304,
                                   .key = 0x1112131415161718,
@@ -763,6 +763,47 @@ TEST(rawe_group_header_decode__lengths)
         assert_int_equal(
             decode(&structures[1], &header, bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes),
             cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
+    }
+}
+
+TEST(rawe_group_shared_next__messages_fill_the_payload)
+{
+    static const struct {
+        uint32_t payload_bytes, total_bytes;
+        const char *payload;
+        unsigned messages; /* 0: refused */
+    } cases[] = {
+        {2, 2, "\0\0", 1},    {5, 5, "\0\3abc", 1},   {10, 10, "\0\3abc\0\0\0\1d", 3},
+        {1, 1, "\0", 0},      {5, 6, "\0\3abc", 0},   {5, 5, "\0\4abc", 0},
+        {5, 5, "\1\3abc", 0}, {6, 6, "\0\3abc\0", 0}, {7, 7, "\0\3abc\0\1", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10];
+        const struct rawe_group_header header = {.type = RAWE_GROUP_DATA,
+                                                 .flags = RAWE_GROUP_FLAG_SHARED,
+                                                 .payload_bytes = (uint16_t)cases[i].payload_bytes,
+                                                 .total_bytes = cases[i].total_bytes};
+        struct rawe_group_header decoded;
+        uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
+        rawe_group_header_encode(bytes, &header);
+        memcpy(payload, cases[i].payload, cases[i].payload_bytes);
+        assert_int_equal(rawe_group_header_decode(
+                             &decoded, bytes, RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes) ==
+                                 RAWE_DECODE_OK &&
+                             rawe_group_shared_fits(payload, cases[i].payload_bytes),
+                         cases[i].messages != 0);
+        uint8_t again[10];
+        uint32_t at_bytes = 0, end_bytes = 0, len_bytes;
+        const uint8_t *message;
+        for (unsigned k = 0; k < cases[i].messages; k++) {
+            message =
+                rawe_group_shared_next(payload, cases[i].payload_bytes, &at_bytes, &len_bytes);
+            assert_non_null(message);
+            end_bytes = rawe_group_shared_add(again, end_bytes, message, len_bytes);
+            assert_int_equal(end_bytes, at_bytes);
+        }
+        assert_int_equal(end_bytes, cases[i].messages == 0 ? 0 : cases[i].payload_bytes);
+        assert_memory_equal(again, payload, end_bytes);
     }
 }
 

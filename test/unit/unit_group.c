@@ -71,6 +71,8 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     assert_true(part->len_bytes == 0 || memcmp(part->data, data + *bytes, part->len_bytes) == 0);
     *bytes += part->len_bytes;
     net.got_parts[self][part->root]++;
+    net.refuses[self] =
+        net.refuses_after != 0 && net.got_parts[self][part->root] % net.refuses_after == 0;
     net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
     return true;
 }
@@ -190,7 +192,11 @@ bool try_send(uint32_t root, uint32_t len_bytes)
 {
     struct rawe_group_send *send = &net.send[net.sends++];
     *send = (struct rawe_group_send){
-        .done = done, .data = data + net.sent_bytes[root], .len_bytes = len_bytes};
+        .done = done,
+        .data = data + net.sent_bytes[root],
+        .len_bytes = len_bytes,
+        .may_wait = net.may_wait,
+    };
     net.sent_bytes[root] += len_bytes;
     const bool taken = rawe_group_send(&group[root], send, net.now_ns);
     net.sent_bytes[root] -= taken ? 0 : len_bytes;
@@ -200,6 +206,20 @@ bool try_send(uint32_t root, uint32_t len_bytes)
 void send_bytes(uint32_t root, uint32_t len_bytes)
 {
     assert_true(try_send(root, len_bytes));
+}
+
+void share(uint32_t members)
+{
+    config.share_from = 2;
+    start(members);
+    net.may_wait = true;
+}
+
+void send_many(unsigned messages)
+{
+    for (unsigned i = 0; i < messages; i++) {
+        send_bytes(0, 10);
+    }
 }
 
 void assert_got(uint32_t root, uint32_t messages)

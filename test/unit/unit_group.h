@@ -45,6 +45,8 @@ struct group_net {
     bool (*loses)(struct in_flight *flight, uint32_t receiver);
     bool absent[MEMBERS_MAX];              /**< gets nothing, sends nothing */
     bool refuses[MEMBERS_MAX];             /**< delivers nothing for now */
+    unsigned refuses_after;                /**< each member, after each n parts; 0: never */
+    bool may_wait;                         /**< what is sent */
     unsigned sent[RAWE_GROUP_TYPE_END][2]; /**< frames by type, unicast and multicast */
     unsigned resent;
     uint32_t sent_bytes[MEMBERS_MAX];
@@ -86,6 +88,10 @@ void lose(uint32_t from, uint32_t count, uint32_t low, uint32_t high);
 bool try_send(uint32_t root, uint32_t len_bytes);
 /** The same; it has to be taken. */
 void send_bytes(uint32_t root, uint32_t len_bytes);
+/** Start members that share frames: with two in flight, ten messages of 10 bytes each. */
+void share(uint32_t members);
+/** Member 0 sends messages of 10 bytes. */
+void send_many(unsigned messages);
 /** All members have all messages of `root`. */
 void assert_got(uint32_t root, uint32_t messages);
 /** All have acknowledged all, and nobody has anything to do. */

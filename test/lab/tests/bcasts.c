@@ -13,6 +13,8 @@
  *   ten       ten communicators at once, in turns
  *   last      the last Bcast is followed by MPI_Finalize alone
  *   endless   until something ends it
+ *   away FILE many Bcasts, then the root is outside of MPI until the last member, which has them all,
+ *             has made the file
  *   truncates the root sends more than the others take: MPI_ERR_TRUNCATE
  */
 #include <complex.h>
@@ -402,6 +404,23 @@ static void ten(void)
     }
 }
 
+static void away(const char *file)
+{
+    warm_up(MPI_COMM_WORLD);
+    for (unsigned i = 0; i < 50; i++) {
+        bcast(MPI_COMM_WORLD, 0, 8, i);
+    }
+    if (rank == ranks - 1) {
+        FILE *made = fopen(file, "w");
+        if (made == NULL || fclose(made) != 0) {
+            fail("file", 0);
+        }
+    }
+    while (rank == 0 && access(file, F_OK) != 0) {
+        usleep(1000);
+    }
+}
+
 static void truncates(void)
 {
     char buffer[200] = {0};
@@ -444,6 +463,8 @@ int main(int argc, char **argv)
         dups(count);
     } else if (strcmp(what, "ten") == 0) {
         ten();
+    } else if (strcmp(what, "away") == 0) {
+        away(argv[2]);
     } else if (strcmp(what, "truncates") == 0) {
         truncates();
     } else if (strcmp(what, "last") == 0) {

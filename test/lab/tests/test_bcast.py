@@ -85,23 +85,32 @@ def test_communicators_come_and_go(make_lab, build, bcasts):
     assert multicasts(result) == HOSTS * 300
 
 
-def test_a_bcast_is_one_frame(make_lab, build, bcasts, tmp_path):
+@pytest.mark.parametrize("coalesce_from", [0, 4])
+def test_a_bcast_is_one_frame_or_shares_it(make_lab, build, bcasts, tmp_path, coalesce_from):
     rounds = 1000
     lab = make_lab(hosts=HOSTS)
     # DATA of groups, this host's and the others': there is no other in the segment.
     data = ["ether", "proto", hex(ETHERTYPE), "and", "ether[14] & 0xf = 10"]
     capture = lab.capture(0, tmp_path / "data.pcap", data)
-    result = run(lab, build, bcasts, "loop", rounds)
+    coalesce = ("--mca", "btl_rawe_coalesce_from", coalesce_from)
+    result = run(lab, build, *coalesce, bcasts, "loop", rounds)
     # Each member's try, what is left of the warm-up when the eighth Bcast has led to the agreement,
     # and the two loops.
     messages = HOSTS + 9 + 2 * rounds
     assert counted(result, "multicast_messages_sent") == messages
-    assert counted(result, "multicast_frames_sent") == messages
+    frames = counted(result, "multicast_frames_sent")
+    assert frames < messages if coalesce_from else frames == messages
     assert counted(result, "messages_sent") < rounds
-    assert messages <= capture.end() <= messages + counted(result, "multicast_repairs")
+    assert frames <= capture.end() <= frames + counted(result, "multicast_repairs")
     beneath = run(lab, build, "--mca", "coll", "^rawe", bcasts, "loop", rounds)
     assert_passes(beneath)
     assert counted(beneath, "messages_sent") >= 2 * rounds * (HOSTS - 1)
+
+
+@pytest.mark.parametrize("thread_ms", [0, 1])
+def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path, thread_ms):
+    thread = ("--mca", "btl_rawe_progress_thread_ms", thread_ms)
+    run(make_lab(hosts=HOSTS), build, *thread, bcasts, "away", tmp_path / "all")
 
 
 @pytest.mark.parametrize("hosts, what", [(4, "sums"), (8, "sums"), (8, "barriers")])

@@ -178,6 +178,7 @@ GROUP = [
     (group(10, b"content", of=5000), "DATA      id=1122.. key=abcd.. member=3 seq=7 len=7 of=5000"),
     (group(10, b"x", 1, 0x11, root=2), "seq=7 root=2 ack=100 len=1 of=1 flags=ASK,RESENT"),
     (group(10), "member=3 seq=7 len=0 of=0"),
+    (group(10, b"\0\3abc\0\0\0\1d", 10, 0x20), "len=10 of=10 messages=3,0,1 flags=SHARED"),
     (group(11, struct.pack(">HH", 5, 700)), "HEARTBEAT id=1122.. key=abcd.. member=3 seq=7 len=4"),
     (group(11, struct.pack(">HH", 5, 700)), "asks=5,700"),
     (group(11, flags=4), "flags=EXCLUDED"),
@@ -228,6 +229,8 @@ MALFORMED = [
     (group(13, flags=0x80), "unknown type or flags"),
     (group(10, of=1), "lengths that do not add up"),
     (group(10, bytes(20), of=10), "lengths that do not add up"),
+    (group(10, b"\0\3abc\0", of=6, flags=0x20), "lengths that do not add up"),
+    (group(10, b"\0\3abc", of=6, flags=0x20), "lengths that do not add up"),
     (group(11, bytes(3)), "lengths that do not add up"),
     (group(12), "lengths that do not add up"),
     (group(12, bytes(129)), "lengths that do not add up"),
@@ -419,31 +422,34 @@ def test_the_dissector_reads_frames_of_groups(tmp_path):
         group(11, struct.pack(">HH", 5, 700)),
         group(12, bytes([0x71, 1]), root=2),
         group(13, flags=10, root=2) + bytes(4),
+        group(10, b"\0\3abc\0\2de", of=9, flags=0x20),
     ]
     file = write_pcap(tmp_path / "group.pcap", [ethernet(one) for one in packets])
     assert tshark(file, "-Y", "rawe.malformed") == []
     expected = {
-        "type": ("10", "11", "12", "13"),
-        "group.member": ("3", "3", "3", "3"),
-        "group.key": ("0xabcdef01",) * 4,
-        "group.id": ("0x1122334455667788",) * 4,
-        "group.root": ("2", "65535", "2", "2"),
-        "ack": ("100",) * 4,
-        "len": ("7", "4", "2", "0"),
-        "group.of": ("5000", "0", "0", "0"),
-        "data": (b"content".hex(), "", "", ""),
-        "group.asks": ("", "5,700", "", ""),
-        "group.missing": ("", "", "7101", ""),
-        "checksum": ("", "", "", "0x00000000"),
+        "type": ("10", "11", "12", "13", "10"),
+        "group.member": ("3",) * 5,
+        "group.key": ("0xabcdef01",) * 5,
+        "group.id": ("0x1122334455667788",) * 5,
+        "group.root": ("2", "65535", "2", "2", "65535"),
+        "ack": ("100",) * 5,
+        "len": ("7", "4", "2", "0", "9"),
+        "group.of": ("5000", "0", "0", "0", "9"),
+        "data": (b"content".hex(), "", "", "", "616263,6465"),
+        "group.message": ("", "", "", "", "3,2"),
+        "group.asks": ("", "5,700", "", "", ""),
+        "group.missing": ("", "", "7101", "", ""),
+        "checksum": ("", "", "", "0x00000000", ""),
     }
     options = [word for name in expected for word in ("-e", f"rawe.{name}")]
     lines = tshark(file, "-T", "fields", *options)
     assert [line.split("\t") for line in lines] == [list(one) for one in zip(*expected.values())]
     flags = ("resent", "group.ask", "group.subtree", "group.excluded", "has_checksum")
+    flags += ("group.shared",)
     options = [word for name in flags for word in ("-e", f"rawe.{name}")]
     lines = tshark(file, "-T", "fields", *options)
     shown = [line.replace("True", "1").replace("False", "0").split("\t") for line in lines]
-    assert shown == [list("11000"), list("00000"), list("00000"), list("00101")]
+    assert shown == [list(one) for one in ("110000", "000000", "000000", "001010", "000001")]
 
 
 @needs_tshark

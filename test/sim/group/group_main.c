@@ -16,11 +16,12 @@ const char *const simulator_counted[2] = {"frames", "repairs"};
 
 static void describe(const struct plan *plan, const struct outcome *outcome)
 {
-    printf("  %u members, window %u, payload %u, stored %u, %u messages%s%s, delay %" PRIu64
-           " ns, jitter %" PRIu64 " ns\n",
-           plan->members, plan->window_frames, plan->payload_bytes, plan->stored_max, plan->orders,
-           plan->quiet ? ", quiet" : "", plan->checksum ? ", checksums" : "", plan->delay_ns,
-           plan->jitter_ns);
+    printf(
+        "  %u members, window %u, payload %u, shared from %u, stored %u, %u messages%s%s, delay %" PRIu64
+        " ns, jitter %" PRIu64 " ns\n",
+        plan->members, plan->window_frames, plan->payload_bytes, plan->share_from, plan->stored_max,
+        plan->orders, plan->quiet ? ", quiet" : "", plan->checksum ? ", checksums" : "",
+        plan->delay_ns, plan->jitter_ns);
     printf("  ppm: loss %u, shared %u, burst %u, duplicate %u, corrupt %u, full %u, refuse %u, "
            "forge %u\n",
            plan->loss_ppm, plan->shared_ppm, plan->burst_ppm, plan->duplicate_ppm,

@@ -8,7 +8,7 @@
 #include "group_sim.h"
 #include "sim_random.h"
 
-enum { ORDERS_MAX = 40 };
+enum { ORDERS_MAX = 40, BURST_MAX = 400 };
 
 static uint32_t some(struct sim_random *random, uint32_t one_in, uint32_t most_ppm)
 {
@@ -40,18 +40,24 @@ static void plan_orders(struct plan *plan, struct sim_random *random)
     const uint32_t roots =
         plan->members > 12 ? 1 + (uint32_t)sim_random_below(random, 3) : plan->members;
     const bool one_root = sim_random_below(random, 3) == 0;
+    const bool burst = plan->members <= 100 && sim_random_below(random, 3) == 0;
     const uint64_t pause_max_ns = sim_random_scaled(random, 1, 200 * NS_PER_MS);
     uint64_t at_ns = BEGIN_NS;
     /* Frames of all messages together. */
     uint64_t left_frames = plan->members > 100 ? 300 : 3000;
-    plan->orders = 1 + (uint32_t)sim_random_below(random, ORDERS_MAX);
+    plan->orders = 1 + (uint32_t)sim_random_below(random, burst ? BURST_MAX : ORDERS_MAX);
     for (uint32_t i = 0; i < plan->orders; i++) {
         struct order *order = &plan->order[i];
-        const uint64_t most_bytes =
+        const uint64_t long_bytes =
             (uint64_t)plan->payload_bytes *
             (sim_random_below(random, 4) == 0 ? 3ull * plan->window_frames : 2ull);
-        at_ns += sim_random_below(random, 2) == 0 ? sim_random_below(random, pause_max_ns) : 0;
+        const uint64_t most_bytes =
+            burst && sim_random_below(random, 10) != 0 ? plan->payload_bytes : long_bytes;
+        at_ns += sim_random_below(random, burst ? 40 : 2) == 0
+                     ? sim_random_below(random, pause_max_ns)
+                     : 0;
         order->at_ns = at_ns;
+        order->may_wait = sim_random_below(random, 10) != 0;
         order->root = one_root ? 0 : (uint32_t)sim_random_below(random, roots);
         order->len_bytes = sim_random_below(random, 10) == 0
                                ? 0
@@ -116,11 +122,12 @@ void plan_make(struct plan *plan, uint64_t seed)
     }
     plan->payload_bytes = (uint32_t)sim_random_scaled(&random, 128, 1500);
     plan->window_frames = 1u << sim_random_between(&random, 1, 8);
+    plan->share_from = (uint32_t)sim_random_below(&random, 6);
     plan->stored_max = (uint32_t)sim_random_scaled(&random, 1, 512);
     plan->fail_ns = sim_random_between(&random, 4, 10) * NS_PER_S;
     plan->checksum = sim_random_below(&random, 3) == 0;
     plan->fate = calloc(plan->members, sizeof *plan->fate);
-    plan->order = calloc(ORDERS_MAX, sizeof *plan->order);
+    plan->order = calloc(BURST_MAX, sizeof *plan->order);
     if (plan->fate == NULL || plan->order == NULL) {
         abort();
     }

@@ -236,15 +236,15 @@ static uint8_t content(uint32_t root, uint32_t message, uint32_t at_bytes)
     return (uint8_t)(mix >> 24 ^ at_bytes);
 }
 
-/** Length of a root's message by number; UINT32_MAX: there is none. */
-static uint32_t length_of(const struct plan *plan, uint32_t root, uint32_t message)
+/** A root's message by number; NULL: there is none. */
+static const struct order *order_of(const struct plan *plan, uint32_t root, uint32_t message)
 {
     for (uint32_t i = 0; i < plan->orders; i++) {
         if (plan->order[i].root == root && message-- == 0) {
-            return plan->order[i].len_bytes;
+            return &plan->order[i];
         }
     }
-    return UINT32_MAX;
+    return NULL;
 }
 
 static bool deliver(void *context, const struct rawe_group_part *part)
@@ -265,9 +265,9 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     if (host->failed[part->root]) {
         violate(run, "member %u gets data of %u, which it has given up", self, part->root);
     }
-    if (message >= run->host[part->root].sends ||
-        part->total_bytes != length_of(run->plan, part->root, message) ||
-        part->at_bytes != host->at_bytes[part->root]) {
+    const struct order *order = order_of(run->plan, part->root, message);
+    if (message >= run->host[part->root].sends || order == NULL ||
+        part->total_bytes != order->len_bytes || part->at_bytes != host->at_bytes[part->root]) {
         violate(run, "member %u gets the wrong part of message %u of %u", self, message,
                 part->root);
     }
@@ -314,10 +314,13 @@ static void done(struct rawe_group_send *send)
 static void send_next(struct run *run, struct host *host)
 {
     const uint32_t self = (uint32_t)(host - run->host);
-    const uint32_t len_bytes = length_of(run->plan, self, host->sends);
+    const struct order *order = order_of(run->plan, self, host->sends);
+    const uint32_t len_bytes = order->len_bytes;
     struct sending *sending = must(malloc(sizeof *sending + len_bytes));
-    *sending =
-        (struct sending){.send = {.done = done, .len_bytes = len_bytes}, .run = run, .root = self};
+    *sending = (struct sending){
+        .send = {.done = done, .len_bytes = len_bytes, .may_wait = order->may_wait},
+        .run = run,
+        .root = self};
     sending->send.data = sending->data;
     for (uint32_t i = 0; i < len_bytes; i++) {
         sending->data[i] = content(self, host->sends, i);
@@ -325,6 +328,10 @@ static void send_next(struct run *run, struct host *host)
     host->sends++;
     if (!rawe_group_send(&host->group, &sending->send, run->now_ns)) {
         violate(run, "member %u cannot send", self);
+    }
+    if (host->group.held_ns != 0 && (!order->may_wait || run->plan->share_from == 0 ||
+                                     host->group.sent - host->group.base < run->plan->share_from)) {
+        violate(run, "member %u holds a frame back", self);
     }
 }
 
@@ -339,6 +346,7 @@ static void start(struct run *run, uint32_t self)
         .self = self,
         .payload_bytes = plan->payload_bytes,
         .window_frames = plan->window_frames,
+        .share_from = plan->share_from,
         .stored_max = plan->stored_max,
         .fail_ns = plan->fail_ns,
         .checksum = plan->checksum,
@@ -359,8 +367,8 @@ static uint64_t dropped(const struct rawe_group_counters *counters)
            counters->dropped_member + counters->dropped_checksum + counters->dropped_outside;
 }
 
-/** After each call of a member. */
-static void check_member(struct run *run, struct host *host, bool progressed)
+/** After each call of a member; it holds a frame back only while it sends. */
+static void check_member(struct run *run, struct host *host, bool progressed, bool sends)
 {
     const struct rawe_group *group = &host->group;
     const uint32_t self = (uint32_t)(host - run->host);
@@ -368,6 +376,9 @@ static void check_member(struct run *run, struct host *host, bool progressed)
     if (group->next - group->base > run->plan->window_frames ||
         group->sent - group->base > group->next - group->base) {
         violate(run, "member %u: the window is %u frames", self, group->next - group->base);
+    }
+    if (group->held_ns != 0 && !sends) {
+        violate(run, "member %u makes progress, and holds a frame back", self);
     }
     if (group->stored > run->plan->stored_max) {
         violate(run, "member %u stores %u frames", self, group->stored);
@@ -575,7 +586,7 @@ static void happen(struct run *run, const struct event *event)
         rawe_group_progress(&host->group, run->now_ns);
         progressed = true;
     }
-    check_member(run, host, progressed);
+    check_member(run, host, progressed, event->sends);
 }
 
 static void begin(struct run *run)

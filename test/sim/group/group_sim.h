@@ -23,6 +23,7 @@ struct order {
     uint64_t at_ns;
     uint32_t root;
     uint32_t len_bytes;
+    bool may_wait; /**< to share a frame */
 };
 
 /** What happens to a member. */
@@ -40,6 +41,7 @@ struct plan {
     uint32_t members;
     uint32_t payload_bytes;
     uint32_t window_frames;
+    uint32_t share_from;
     uint32_t stored_max;
     uint64_t fail_ns;
     bool checksum;

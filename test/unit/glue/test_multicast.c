@@ -124,6 +124,8 @@ static void set_up(void)
     sent.count = waiting.count = opened = closed_full = 0;
     word = 0;
     refuses_port = false;
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    mca_btl_rawe_params.coalesce_from = 0;
     use(&net_module, false);
     use(&lo_module, true);
 }
@@ -246,6 +248,44 @@ TEST(mca_btl_rawe_multicast_send__is_one_frame_to_the_group)
     assert_memory_equal(sent.bytes[0] + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, "8 bytes",
                         8);
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
+}
+
+/** Of messages sent one after the other those behind the fourth wait; the next progress sends them. */
+TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
+{
+    static const struct {
+        bool thread;       /* sends what is held back when the program computes */
+        uint64_t pause_ns; /* before each message */
+        bool progress;     /* before each message */
+        bool deferring;    /* the thread's progress */
+        unsigned at_once, after_progress;
+    } cases[] = {
+        {true, 0, false, false, 4, 5},    {true, 0, false, true, 4, 5},
+        {true, 1000, false, false, 4, 5}, {true, 100000, false, false, 10, 10},
+        {true, 0, true, false, 10, 10},   {false, 0, false, false, 10, 10},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tear_down();
+        set_up();
+        mca_btl_rawe_params.progress_thread_ms = cases[i].thread;
+        mca_btl_rawe_params.coalesce_from = 4;
+        struct mca_btl_rawe_multicast *group = enter(ID);
+        for (unsigned k = 0; k < 10; k++) {
+            struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+            fake_ompi.now_ns += cases[i].pause_ns;
+            if (cases[i].progress) {
+                (void)mca_btl_rawe_multicast_progress(&net_module, false, false);
+            }
+            assert_true(mca_btl_rawe_multicast_send(group, &message));
+            assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+        }
+        assert_int_equal(sent.count, cases[i].at_once);
+        const bool held = cases[i].at_once != cases[i].after_progress;
+        assert_int_equal(mca_btl_rawe_multicast_holding(), held);
+        (void)mca_btl_rawe_multicast_progress(&net_module, false, cases[i].deferring);
+        assert_int_equal(sent.count, cases[i].after_progress);
+        assert_false(mca_btl_rawe_multicast_holding());
+    }
 }
 
 TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)

@@ -55,7 +55,8 @@ static void watch(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         if (mca_btl_rawe_multicast_busy(mca_btl_rawe_state.modules[i])) {
-            mca_btl_rawe_thread_watch(mca_btl_rawe_state.modules[i]);
+            mca_btl_rawe_thread_watch_for(mca_btl_rawe_state.modules[i],
+                                          mca_btl_rawe_multicast_holding());
         }
     }
 }

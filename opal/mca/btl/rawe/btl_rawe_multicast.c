@@ -31,6 +31,12 @@
 #define STORED_FRAMES (4u * WINDOW_FRAMES)
 
 /**
+ * A message that comes sooner than this after the last, without progress meanwhile, is one of many:
+ * it may wait for others to share its frame.
+ */
+#define STREAK_NS 5000u
+
+/**
  * A group that was closed is kept until all have what this member sent, and as long as frames come:
  * a root that misses our acknowledgement asks at least every 64 ms.
  */
@@ -55,8 +61,10 @@ static struct {
     struct mca_btl_rawe_multicast *busy;
     struct rawe_group_counters gone; /**< of groups that are freed */
     uint8_t address[RAWE_MAC_BYTES];
-    bool deferring; /**< nothing is delivered */
-    bool deferred;  /**< something expected has come meanwhile */
+    bool deferring;   /**< nothing is delivered */
+    bool deferred;    /**< something expected has come meanwhile */
+    bool holding;     /**< a frame waits for more messages, or for progress */
+    uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
 } groups;
 
 /** The one module that leads to other hosts; NULL: there is none, or several. */
@@ -267,6 +275,10 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
         .self = self,
         .payload_bytes = payload_bytes,
         .window_frames = WINDOW_FRAMES,
+        /* What is held back has to leave without MPI's help. */
+        .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
+                          ? (uint32_t)mca_btl_rawe_params.coalesce_from
+                          : 0,
         .stored_max = STORED_FRAMES + members,
         /* A process may compute for as long as it likes. Its death is noticed elsewhere. */
         .fail_ns = UINT64_MAX,
@@ -350,6 +362,7 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
     }
     OBJ_DESTRUCT(&groups.all);
     memset(&groups.gone, 0, sizeof(groups.gone));
+    groups.holding = false;
     groups.module = NULL;
 }
 
@@ -369,14 +382,21 @@ static void sent(struct rawe_group_send *send)
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
                                  struct mca_btl_rawe_transfer *message)
 {
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
     group->sending = message;
-    group->send = (struct rawe_group_send){
-        .done = sent, .data = message->data, .len_bytes = (uint32_t)message->len_bytes};
-    if (!rawe_group_send(&group->core, &group->send, mca_btl_rawe_now_ns())) {
+    group->send = (struct rawe_group_send){.done = sent,
+                                           .data = message->data,
+                                           .len_bytes = (uint32_t)message->len_bytes,
+                                           .may_wait = now_ns - groups.sent_ns < STREAK_NS};
+    if (!rawe_group_send(&group->core, &group->send, now_ns)) {
         group->sending = NULL;
         return false;
     }
+    const bool held = 0 != group->core.held_ns;
+    groups.holding = groups.holding || held;
+    groups.sent_ns = held ? now_ns : mca_btl_rawe_now_ns(); /* what the link takes does not count */
     touch(group);
     return true;
 }
@@ -471,8 +491,11 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     static const struct rawe_port_receiver receiver = {.frame = receive_frame};
     bool pending = rawe_port_pending(module->group_port);
 
-    if (module != groups.module ||
-        (!pending && !groups.deferred && !(poll_clock && NULL != groups.busy))) {
+    if (module != groups.module) {
+        return 0;
+    }
+    groups.sent_ns = 0;
+    if (!pending && !groups.deferred && !groups.holding && !(poll_clock && NULL != groups.busy)) {
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
@@ -482,9 +505,15 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
+    groups.holding = false;
     serve(now_ns);
     groups.deferring = false;
     return received;
+}
+
+bool mca_btl_rawe_multicast_holding(void)
+{
+    return groups.holding;
 }
 
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)

@@ -43,6 +43,9 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring);
 
+/** Does a frame wait for more messages? The next progress, of MPI's or the thread's, sends it. */
+bool mca_btl_rawe_multicast_holding(void);
+
 /** Have groups something under way through this module? */
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 

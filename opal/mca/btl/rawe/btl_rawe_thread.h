@@ -22,14 +22,19 @@ int mca_btl_rawe_thread_service(void *context, bool asked);
 /** Something is under way: have the thread serve the module in mode `how`. Lock held. */
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how);
 
-/** Frames are under way: have the progress thread serve them. Lock held. */
-static inline void mca_btl_rawe_thread_watch(mca_btl_rawe_module_t *module)
+/** Have the progress thread serve the module, soon if something is held back. Lock held. */
+static inline void mca_btl_rawe_thread_watch_for(mca_btl_rawe_module_t *module, bool held_back)
 {
-    unsigned how = rawe_engine_pending(&module->engine) ? MCA_BTL_RAWE_THREAD_POLLS_FAST
-                                                        : MCA_BTL_RAWE_THREAD_POLLS;
+    unsigned how = held_back ? MCA_BTL_RAWE_THREAD_POLLS_FAST : MCA_BTL_RAWE_THREAD_POLLS;
     if (OPAL_UNLIKELY(atomic_load_explicit(&module->thread_mode, memory_order_relaxed) < how)) {
         mca_btl_rawe_thread_wake(module, how);
     }
+}
+
+/** Frames are under way: have the progress thread serve them. Lock held. */
+static inline void mca_btl_rawe_thread_watch(mca_btl_rawe_module_t *module)
+{
+    mca_btl_rawe_thread_watch_for(module, rawe_engine_pending(&module->engine));
 }
 
 /**

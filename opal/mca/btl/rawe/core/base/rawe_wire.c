@@ -355,12 +355,45 @@ void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
     rawe_put32(out + 28, header->total_bytes);
 }
 
+uint32_t rawe_group_shared_add(uint8_t *payload, uint32_t end_bytes, const void *message,
+                               uint32_t len_bytes)
+{
+    rawe_put16(payload + end_bytes, (uint16_t)len_bytes);
+    if (len_bytes != 0) {
+        memcpy(payload + end_bytes + RAWE_GROUP_SHARED_BYTES, message, len_bytes);
+    }
+    return end_bytes + RAWE_GROUP_SHARED_BYTES + len_bytes;
+}
+
+const uint8_t *rawe_group_shared_next(const uint8_t *payload, uint32_t payload_bytes,
+                                      uint32_t *at_bytes, uint32_t *len_bytes)
+{
+    const uint32_t begin_bytes = *at_bytes + RAWE_GROUP_SHARED_BYTES;
+    if (begin_bytes > payload_bytes || get16(payload + *at_bytes) > payload_bytes - begin_bytes) {
+        return NULL;
+    }
+    *len_bytes = get16(payload + *at_bytes);
+    *at_bytes = begin_bytes + *len_bytes;
+    return payload + begin_bytes;
+}
+
+bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes)
+{
+    uint32_t at_bytes = 0, len_bytes;
+    while (rawe_group_shared_next(payload, payload_bytes, &at_bytes, &len_bytes) != NULL) {
+    }
+    return at_bytes == payload_bytes;
+}
+
 /** Is the payload's length, and what is said of the message, possible for the type? */
 static bool group_lengths_fit(const struct rawe_group_header *header)
 {
     const uint32_t payload_bytes = header->payload_bytes;
     switch (header->type) {
     case RAWE_GROUP_DATA:
+        if ((header->flags & RAWE_GROUP_FLAG_SHARED) != 0) {
+            return payload_bytes == header->total_bytes;
+        }
         /* Only an empty message has a frame without data. */
         return payload_bytes <= header->total_bytes &&
                (payload_bytes != 0) == (header->total_bytes != 0);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 8u
+#define RAWE_WIRE_VERSION 9u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -494,7 +494,8 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * 32 | payload ...
  *
  * A root numbers its frames consecutively. Each carries the next part of a message; the message
- * after it begins with the frame after its last.
+ * after it begins with the frame after its last. In a SHARED frame there are whole messages instead,
+ * each behind its length, 16 bits; the length of the message is that of the payload.
  *
  * Payloads: HEARTBEAT: members that are asked for an acknowledgement, 16 bits each. NACK: a bitmap
  * of the frames that are missing; bit 0 of byte 0 is frame `acknowledgement`.
@@ -515,8 +516,10 @@ enum rawe_group_type {
 #define RAWE_GROUP_FLAG_SUBTREE 0x02u
 /** On HEARTBEAT, unicast: the root has given the receiver up, and repairs nothing for it. */
 #define RAWE_GROUP_FLAG_EXCLUDED 0x04u
+/** On DATA: the payload is whole messages, each behind its length. */
+#define RAWE_GROUP_FLAG_SHARED 0x20u
 /* Besides these, RAWE_FLAG_CHECKSUM and, on DATA, RAWE_FLAG_RESENT. */
-#define RAWE_GROUP_FLAGS_KNOWN (0x07u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
+#define RAWE_GROUP_FLAGS_KNOWN (0x27u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
 
 /** As root acknowledged: none. */
 #define RAWE_GROUP_NO_ROOT UINT16_MAX
@@ -546,6 +549,20 @@ void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
  */
 enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
                                                  const uint8_t *in, size_t len_bytes);
+
+/** Bytes in front of each message of a SHARED frame. */
+#define RAWE_GROUP_SHARED_BYTES 2u
+
+/** Write one at the end of a payload. Returns the new end. */
+uint32_t rawe_group_shared_add(uint8_t *payload, uint32_t end_bytes, const void *message,
+                               uint32_t len_bytes);
+
+/** The next one, at `*at_bytes`, which moves behind it. NULL: the payload ends, or it does not fit. */
+const uint8_t *rawe_group_shared_next(const uint8_t *payload, uint32_t payload_bytes,
+                                      uint32_t *at_bytes, uint32_t *len_bytes);
+
+/** Do messages fill it exactly? */
+bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes);
 
 /** The list of a HEARTBEAT: write, or read, member number `index` of it. */
 void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member);

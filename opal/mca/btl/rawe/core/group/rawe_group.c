@@ -101,6 +101,7 @@ static void find_base(struct rawe_group *group)
     }
     if (group->alive == 1) {
         group->sent = group->next; /* there is no member to send to */
+        group->held_ns = 0;
     }
     release(group, base);
 }
@@ -135,46 +136,97 @@ static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32
     }
 }
 
-/** Put the next part of a message into the window. False without memory. */
-static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
+/** With `payload_bytes` of room, the frame `next` of the window. NULL without memory. */
+static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t payload_bytes)
 {
     const struct rawe_group_config *config = &group->config;
-    const uint32_t left_bytes = send->len_bytes - send->framed_bytes;
-    const uint32_t part_bytes =
-        left_bytes < config->payload_bytes ? left_bytes : config->payload_bytes;
     if (group->window == NULL) {
         group->window = calloc(config->window_frames, sizeof(*group->window));
     }
     uint8_t *bytes =
         group->window == NULL
             ? NULL
-            : malloc(RAWE_GROUP_HEADER_BYTES + part_bytes + (size_t)RAWE_CHECKSUM_BYTES);
+            : malloc(RAWE_GROUP_HEADER_BYTES + payload_bytes + (size_t)RAWE_CHECKSUM_BYTES);
     if (bytes == NULL) {
-        return false;
-    }
-    if (part_bytes != 0) {
-        memcpy(bytes + RAWE_GROUP_HEADER_BYTES, send->data + send->framed_bytes, part_bytes);
+        return NULL;
     }
     struct rawe_group_frame *frame = frame_at(group, group->next);
     *frame = (struct rawe_group_frame){.bytes = bytes,
                                        .header = {.type = RAWE_GROUP_DATA,
                                                   .sequence = group->next,
-                                                  .payload_bytes = (uint16_t)part_bytes,
-                                                  .acked_root = RAWE_GROUP_NO_ROOT,
-                                                  .total_bytes = send->len_bytes}};
+                                                  .acked_root = RAWE_GROUP_NO_ROOT}};
     group->next++;
+    group->held_ns = 0;
     const uint32_t asked =
         rawe_sequence_before(group->tree_asked, group->base) ? group->base : group->tree_asked;
     if (group->next - asked >= config->window_frames / 2 && group->alive == config->members) {
         frame->header.flags |= RAWE_GROUP_FLAG_ASK;
         group->tree_asked = group->next;
     }
+    return frame;
+}
+
+/** Let a message share the last frame. False: it does not wait, or the message does not fit. */
+static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
+{
+    struct rawe_group_frame *frame = group->held_ns == 0 ? NULL : frame_at(group, group->next - 1);
+    if (frame == NULL || frame->header.payload_bytes + RAWE_GROUP_SHARED_BYTES + send->len_bytes >
+                             group->config.payload_bytes) {
+        return false;
+    }
+    const uint32_t end_bytes =
+        rawe_group_shared_add(frame->bytes + RAWE_GROUP_HEADER_BYTES, frame->header.payload_bytes,
+                              send->data, send->len_bytes);
+    frame->header.payload_bytes = (uint16_t)end_bytes;
+    frame->header.total_bytes = end_bytes;
+    send->framed_bytes = send->len_bytes;
+    if (end_bytes + RAWE_GROUP_SHARED_BYTES + send->len_bytes > group->config.payload_bytes) {
+        group->held_ns = 0; /* it is full */
+    }
+    return true;
+}
+
+/** Begin a frame that waits for other messages. False without memory. */
+static bool hold_frame(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns)
+{
+    struct rawe_group_frame *frame = add_frame(group, group->config.payload_bytes);
+    if (frame == NULL) {
+        return false;
+    }
+    frame->header.flags |= RAWE_GROUP_FLAG_SHARED;
+    group->held_ns = now_ns;
+    return join_frame(group, send);
+}
+
+/** Put the next part of a message into the window. False without memory. */
+static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
+{
+    const uint32_t left_bytes = send->len_bytes - send->framed_bytes;
+    const uint32_t part_bytes =
+        left_bytes < group->config.payload_bytes ? left_bytes : group->config.payload_bytes;
+    struct rawe_group_frame *frame = add_frame(group, part_bytes);
+    if (frame == NULL) {
+        return false;
+    }
+    if (part_bytes != 0) {
+        memcpy(frame->bytes + RAWE_GROUP_HEADER_BYTES, send->data + send->framed_bytes, part_bytes);
+    }
+    frame->header.payload_bytes = (uint16_t)part_bytes;
+    frame->header.total_bytes = send->len_bytes;
     send->framed_bytes += part_bytes;
     return true;
 }
 
+/** May this message wait, if it has a frame of its own? Two of its length are to fit one. */
+static bool waits(const struct rawe_group *group, const struct rawe_group_send *send)
+{
+    return send->may_wait && group->config.share_from != 0 &&
+           group->sent - group->base >= group->config.share_from &&
+           send->len_bytes <= group->config.payload_bytes / 2 - RAWE_GROUP_SHARED_BYTES;
+}
+
 /** Messages become frames, as far as the window has room. */
-static void frame_messages(struct rawe_group *group)
+static void frame_messages(struct rawe_group *group, uint64_t now_ns)
 {
     if (group->framing) {
         return; /* `done` has sent another message: the call that is under way comes to it */
@@ -182,12 +234,14 @@ static void frame_messages(struct rawe_group *group)
     group->framing = true;
     while (group->first != NULL) {
         struct rawe_group_send *send = group->first;
-        const bool to_no_member = group->alive == 1;
-        if (!to_no_member && (group->next - group->base == group->config.window_frames ||
-                              !frame_part(group, send))) {
+        const bool placed = group->alive == 1 || join_frame(group, send);
+        if (!placed &&
+            (group->next - group->base == group->config.window_frames ||
+             !(waits(group, send) ? hold_frame(group, send, now_ns) : frame_part(group, send)))) {
             break;
         }
-        if (to_no_member || send->framed_bytes == send->len_bytes) {
+        group->held_ns = send->may_wait ? group->held_ns : 0;
+        if (placed || send->framed_bytes == send->len_bytes) {
             group->first = send->next;
             send->done(send);
         }
@@ -197,10 +251,11 @@ static void frame_messages(struct rawe_group *group)
 
 static void transmit(struct rawe_group *group)
 {
-    while (group->sent != group->next) {
+    const uint32_t end = group->next - (group->held_ns != 0);
+    while (group->sent != end) {
         struct rawe_bytes frames[TRANSMIT_FRAMES];
         unsigned count = 0;
-        for (; count < TRANSMIT_FRAMES && group->sent + count != group->next; count++) {
+        for (; count < TRANSMIT_FRAMES && group->sent + count != end; count++) {
             struct rawe_group_frame *frame = frame_at(group, group->sent + count);
             if (frame->header.acked_root == RAWE_GROUP_NO_ROOT) { /* else it has waited before */
                 piggyback(group, &frame->header);
@@ -217,11 +272,12 @@ static void transmit(struct rawe_group *group)
     }
 }
 
-/** The window may have room, or the link. */
-static void pump(struct rawe_group *group, uint64_t now_ns)
+/** The window may have room, or the link. The last frame may wait for more messages, or not. */
+static void pump(struct rawe_group *group, bool may_wait, uint64_t now_ns)
 {
     const uint32_t before = group->sent;
-    frame_messages(group);
+    frame_messages(group, now_ns);
+    group->held_ns = may_wait ? group->held_ns : 0;
     transmit(group);
     if (group->sent != before || (group->heartbeat_ns == 0 && !rawe_group_stable(group))) {
         group->heartbeats = 0;
@@ -243,7 +299,7 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     }
     group->last = send;
     group->counters.messages_sent++;
-    pump(group, now_ns);
+    pump(group, send->may_wait, now_ns);
     group->counters.window_stalls += group->first != NULL && group->last == send;
     return true;
 }
@@ -508,7 +564,7 @@ void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t l
         }
         break;
     }
-    pump(group, now_ns);
+    pump(group, false, now_ns);
 }
 
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
@@ -537,13 +593,14 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
     if (group->heartbeat_ns != 0 && group->heartbeat_ns <= now_ns) {
         heartbeat(group, now_ns);
     }
-    pump(group, now_ns);
+    pump(group, false, now_ns);
 }
 
 uint64_t rawe_group_next_ns(const struct rawe_group *group)
 {
     uint64_t next_ns =
         rawe_group_earlier(group->heartbeat_ns, rawe_group_earlier(group->repair_ns, UINT64_MAX));
+    next_ns = rawe_group_earlier(group->held_ns, next_ns);
     for (const struct rawe_group_member *member = group->waiting; member != NULL;
          member = member->next_waiting) {
         next_ns = rawe_group_earlier(member->stream == NULL ? 0 : member->stream->nack_ns, next_ns);
@@ -567,7 +624,7 @@ void rawe_group_dead(struct rawe_group *group, uint32_t member, uint64_t now_ns)
     /* Without memory for what is known of members, its silence tells. */
     if (have_members(group) && !group->members[member].failed) {
         fail(group, member);
-        pump(group, now_ns);
+        pump(group, false, now_ns);
     }
 }
 

@@ -18,6 +18,9 @@
  * the window is half full or the root has been silent, the root asks: first by a tree, in which each
  * member acknowledges for all below it, then those that lag one by one.
  *
+ * With some frames in flight a short message whose owner sends many may wait, so that others share its
+ * frame: until that is full, a message that must not wait is sent, or the owner makes progress.
+ *
  * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
  *
  * The end: rawe_group_stable says that all have what this member has sent. It still answers others,
@@ -29,13 +32,14 @@
 
 #include "rawe_group_config.h"
 
-/** A message to send. The caller owns it, and its data, until `done`. */
+/** A message to send. The caller owns it, and its data, until `done`, which may be before it leaves. */
 struct rawe_group_send {
     struct rawe_group_send *next;
     /** All of it is in frames: the memory is free. Called from send, receive or progress. */
     void (*done)(struct rawe_group_send *send);
     const uint8_t *data;
     uint32_t len_bytes;
+    bool may_wait;         /**< more are likely to follow, or progress */
     uint32_t framed_bytes; /**< the group's */
 };
 
@@ -69,6 +73,7 @@ struct rawe_group {
     uint32_t heartbeats;   /**< since data was sent last */
     uint64_t heartbeat_ns; /**< next one; 0: none, all is stable */
     uint64_t repair_ns;    /**< next repair; 0: none is due */
+    uint64_t held_ns;      /**< since when the last frame waits for more messages; 0: it does not */
     bool framing;          /**< a call of frame_messages is under way */
     /* as member of other roots' groups */
     struct rawe_group_member *waiting; /**< their streams have a timer, or are to be delivered */
@@ -82,7 +87,7 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
 void rawe_group_free(struct rawe_group *group);
 
 /**
- * Send a message to all other members; `data`, `len_bytes` and `done` are set. False without memory:
+ * Send a message to all other members; the fields but the group's are set. False without memory:
  * nothing was taken.
  */
 bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns);

@@ -47,6 +47,9 @@ bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_c
         reason = &counters->dropped_group;
     } else if (!checksum_right(config, header, bytes, len_bytes)) {
         reason = &counters->dropped_checksum;
+    } else if ((header->flags & RAWE_GROUP_FLAG_SHARED) != 0 &&
+               !rawe_group_shared_fits(bytes + RAWE_GROUP_HEADER_BYTES, header->payload_bytes)) {
+        reason = &counters->dropped_decode;
     } else if (header->sender >= config->members || header->sender == config->self) {
         reason = &counters->dropped_member;
     }

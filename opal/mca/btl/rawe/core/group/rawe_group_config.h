@@ -62,6 +62,7 @@ struct rawe_group_config {
     uint32_t self;          /**< this member, counted from 0 */
     uint32_t payload_bytes; /**< of a frame, at most; 128 to UINT16_MAX */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
+    uint32_t share_from;    /**< frames in flight: then messages may wait to share one; 0: never */
     uint32_t stored_max;    /**< frames that wait for earlier ones, of all roots together */
     uint64_t fail_ns;       /**< a silent member that is waited for is given up after this */
     bool checksum;          /**< send checksums, and require them */

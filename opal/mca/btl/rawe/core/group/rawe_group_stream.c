@@ -14,6 +14,7 @@ _Static_assert(RAWE_GROUP_ASKED_MAX * 2 <= RAWE_GROUP_NACK_BYTES_MAX, "the list 
 struct rawe_group_stored {
     uint32_t total_bytes; /**< of its message */
     uint16_t len_bytes;
+    bool shared; /**< by several messages */
     uint8_t data[];
 };
 
@@ -107,15 +108,10 @@ static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
     stream->gap = gap;
 }
 
-/** Deliver the frame that is next, or drop it. False: not delivered now. */
-static bool take(struct rawe_group_stream *stream, uint32_t total_bytes, const uint8_t *data,
-                 uint32_t len_bytes)
+/** Deliver a part of a message. False: not now. */
+static bool take_part(struct rawe_group_stream *stream, uint32_t total_bytes, const uint8_t *data,
+                      uint32_t len_bytes)
 {
-    if (stream->at_bytes != 0 &&
-        (total_bytes != stream->total_bytes || len_bytes > total_bytes - stream->at_bytes)) {
-        stream->counters->dropped_fragment++;
-        return true;
-    }
     const struct rawe_group_part part = {stream->root, total_bytes, stream->at_bytes, len_bytes,
                                          data};
     stream->refused = !stream->config->deliver(stream->config->context, &part);
@@ -128,7 +124,38 @@ static bool take(struct rawe_group_stream *stream, uint32_t total_bytes, const u
         stream->at_bytes = 0;
         stream->counters->messages_delivered++;
     }
+    return true;
+}
+
+/** Deliver the messages that share a frame, but those that were delivered before. */
+static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, uint32_t len_bytes)
+{
+    uint32_t at_bytes = stream->shared_bytes, message_bytes;
+    const uint8_t *message;
+    while ((message = rawe_group_shared_next(data, len_bytes, &at_bytes, &message_bytes)) != NULL) {
+        if (!take_part(stream, message_bytes, message, message_bytes)) {
+            return false;
+        }
+        stream->shared_bytes = at_bytes;
+    }
+    return true;
+}
+
+/** Deliver the frame that is next, or drop it. False: not delivered now, or not wholly. */
+static bool take(struct rawe_group_stream *stream, bool shared, uint32_t total_bytes,
+                 const uint8_t *data, uint32_t len_bytes)
+{
+    if (stream->at_bytes != 0 && (shared || total_bytes != stream->total_bytes ||
+                                  len_bytes > total_bytes - stream->at_bytes)) {
+        stream->counters->dropped_fragment++;
+        return true;
+    }
+    if (!(shared ? take_shared(stream, data, len_bytes)
+                 : take_part(stream, total_bytes, data, len_bytes))) {
+        return false;
+    }
     stream->counters->frames_received++;
+    stream->shared_bytes = 0;
     stream->next++;
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
     return true;
@@ -140,7 +167,7 @@ static void take_stored(struct rawe_group_stream *stream)
     while (stream->next != stream->end && !lacks(stream, stream->next)) {
         struct rawe_group_stored **slot = slot_of(stream, stream->next);
         const struct rawe_group_stored *frame = *slot;
-        if (!take(stream, frame->total_bytes, frame->data, frame->len_bytes)) {
+        if (!take(stream, frame->shared, frame->total_bytes, frame->data, frame->len_bytes)) {
             return;
         }
         drop_stored(stream, slot);
@@ -200,6 +227,11 @@ bool rawe_group_stream_piggyback(struct rawe_group_stream *stream, struct rawe_g
     return true;
 }
 
+static bool is_shared(const struct rawe_group_header *header)
+{
+    return (header->flags & RAWE_GROUP_FLAG_SHARED) != 0;
+}
+
 /** Keep a frame until those before it have come. False without room. */
 static bool store(struct rawe_group_stream *stream, const struct rawe_group_header *header,
                   const uint8_t *data)
@@ -217,6 +249,7 @@ static bool store(struct rawe_group_stream *stream, const struct rawe_group_head
     }
     frame->total_bytes = header->total_bytes;
     frame->len_bytes = header->payload_bytes;
+    frame->shared = is_shared(header);
     memcpy(frame->data, data, header->payload_bytes);
     *slot_of(stream, header->sequence) = frame;
     stream->stored_frames++;
@@ -236,7 +269,7 @@ static void receive_data(struct rawe_group_stream *stream, const struct rawe_gro
         stream->end = sequence + 1;
     }
     if (sequence == stream->next &&
-        take(stream, header->total_bytes, data, header->payload_bytes)) {
+        take(stream, is_shared(header), header->total_bytes, data, header->payload_bytes)) {
         take_stored(stream);
     } else if (!store(stream, header, data)) {
         stream->counters->no_buffer++;

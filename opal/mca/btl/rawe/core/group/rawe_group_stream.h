@@ -28,11 +28,12 @@ struct rawe_group_stream {
     uint32_t next;     /**< everything before it is delivered */
     uint32_t end;      /**< every frame before it is known to exist */
     uint32_t nack_end; /**< the NACK is for frames before this one: later ones may only be late */
-    uint32_t stored_frames;                 /**< that are in `stored`, all between next and end */
-    uint32_t acked;                         /**< what was acknowledged last */
-    uint32_t total_bytes;                   /**< of the message that is under way */
-    uint32_t at_bytes;                      /**< of it, delivered; 0: no message is under way */
-    uint32_t ask;                           /**< the tree was asked up to here */
+    uint32_t stored_frames; /**< that are in `stored`, all between next and end */
+    uint32_t acked;         /**< what was acknowledged last */
+    uint32_t total_bytes;   /**< of the message that is under way */
+    uint32_t at_bytes;      /**< of it, delivered; 0: no message is under way */
+    uint32_t shared_bytes;  /**< of messages that share the frame `next`, delivered */
+    uint32_t ask;           /**< the tree was asked up to here */
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
     uint8_t tries;                          /**< NACKs, or looks, since the root was heard */
     bool asked;                             /**< and has not been answered */
