@@ -81,61 +81,42 @@ static void expect(const char *include, const char *exclude, const char *names)
     assert_string_equal(chosen, names);
 }
 
-static void classify_one(struct rawe_interface *interface, const char *name, const char *kind,
-                         const char *slave_kind, bool host_has_physical)
-{
-    memset(interface, 0, sizeof *interface);
-    strcpy(interface->name, name);
-    strcpy(interface->kind, kind);
-    strcpy(interface->slave_kind, slave_kind);
-    interface->has_master = slave_kind[0] != '\0';
-    interface->ethernet = true;
-    rawe_interface_classify(interface, host_has_physical);
-}
-
 FIXTURE(set_up, NULL);
 
-TEST(rawe_interface_classify__virtual_kinds_are_excluded)
+TEST(rawe_interface_classify__by_kind_and_membership)
 {
-    static const char *const kinds[] = {"bridge", "tun",         "dummy", "ifb",
-                                        "vxlan",  "openvswitch", "ipvlan"};
-    struct rawe_interface interface;
-
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        classify_one(&interface, "x0", kinds[i], "", false);
-        assert_non_null(interface.excluded_why);
-        assert_false(interface.enslaved);
+    static const struct {
+        const char *name, *kind, *slave_kind;
+        bool host_has_physical, excluded, enslaved;
+    } cases[] = {
+        {"x0", "bridge", "", false, true, false},
+        {"x0", "tun", "", false, true, false},
+        {"x0", "dummy", "", false, true, false},
+        {"x0", "ifb", "", false, true, false},
+        {"x0", "vxlan", "", false, true, false},
+        {"x0", "openvswitch", "", false, true, false},
+        {"x0", "ipvlan", "", false, true, false},
+        {"docker0", "", "", false, true, false},
+        {"bond0", "bond", "", true, false, false},
+        {"eth0.7", "vlan", "", true, false, false},
+        /* In a container it is all there is. */
+        {"eth0", "veth", "", true, true, false},
+        {"eth0", "veth", "", false, false, false},
+        {"eth0", "macvlan", "", false, false, false},
+        /* A member has no traffic of its own, but that of a VRF. */
+        {"eth0", "", "bridge", true, true, true},
+        {"eth0", "", "vrf", true, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rawe_interface interface = {.ethernet = true};
+        strcpy(interface.name, cases[i].name);
+        strcpy(interface.kind, cases[i].kind);
+        strcpy(interface.slave_kind, cases[i].slave_kind);
+        interface.has_master = cases[i].slave_kind[0] != '\0';
+        rawe_interface_classify(&interface, cases[i].host_has_physical);
+        assert_int_equal(interface.excluded_why != NULL, cases[i].excluded);
+        assert_int_equal(interface.enslaved, cases[i].enslaved);
     }
-    classify_one(&interface, "docker0", "", "", false);
-    assert_non_null(interface.excluded_why);
-    classify_one(&interface, "bond0", "bond", "", true);
-    assert_null(interface.excluded_why);
-    classify_one(&interface, "eth0.7", "vlan", "", true);
-    assert_null(interface.excluded_why);
-}
-
-TEST(rawe_interface_classify__veth_depends_on_the_host)
-{
-    struct rawe_interface interface;
-
-    classify_one(&interface, "eth0", "veth", "", true);
-    assert_non_null(interface.excluded_why);
-    classify_one(&interface, "eth0", "veth", "", false);
-    assert_null(interface.excluded_why);
-    classify_one(&interface, "eth0", "macvlan", "", false);
-    assert_null(interface.excluded_why);
-}
-
-TEST(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf)
-{
-    struct rawe_interface interface;
-
-    classify_one(&interface, "eth0", "", "bridge", true);
-    assert_non_null(interface.excluded_why);
-    assert_true(interface.enslaved);
-    classify_one(&interface, "eth0", "", "vrf", true);
-    assert_null(interface.excluded_why);
-    assert_false(interface.enslaved);
 }
 
 TEST(rawe_interface_classify__loopback_and_other_media_are_excluded)

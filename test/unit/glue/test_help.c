@@ -164,39 +164,21 @@ static void show_what_ends_the_job(void)
 
 #define ENDS_THE_JOB 3u
 
-TEST(mca_btl_rawe_help__all_is_shown_if_asked_for)
+TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_and_the_rest_if_asked_for_or_verbose)
 {
-    begin("rawe,self", 0);
-    show_what_ends_nothing();
-    assert_int_equal(shown, ENDS_NOTHING);
-    begin("rawe,self", 0);
-    show_what_ends_the_job();
-    assert_int_equal(shown, ENDS_THE_JOB);
-}
-
-TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing)
-{
-    begin("rawe,self", 0);
-    show_what_ends_nothing();
-    shown = 0;
-    show_what_ends_the_job();
-    assert_int_equal(shown, ENDS_THE_JOB);
-}
-
-TEST(mca_btl_rawe_help__unasked_only_what_ends_the_job_is_shown)
-{
-    begin(NULL, 0);
-    show_what_ends_nothing();
-    assert_int_equal(shown, 0);
-    show_what_ends_the_job();
-    assert_int_equal(shown, ENDS_THE_JOB);
-}
-
-TEST(mca_btl_rawe_help__all_is_shown_if_verbose)
-{
-    begin("^tcp", 1);
-    show_what_ends_nothing();
-    assert_int_equal(shown, ENDS_NOTHING);
+    static char by_name[] = "rawe,self", by_exclusion[] = "^tcp";
+    static const struct {
+        char *selected;
+        int verbose;
+        unsigned ends_nothing;
+    } cases[] = {{by_name, 0, ENDS_NOTHING}, {NULL, 0, 0}, {by_exclusion, 1, ENDS_NOTHING}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        begin(cases[i].selected, cases[i].verbose);
+        show_what_ends_nothing();
+        assert_int_equal(shown, cases[i].ends_nothing);
+        show_what_ends_the_job();
+        assert_int_equal(shown, cases[i].ends_nothing + ENDS_THE_JOB);
+    }
     MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth3", "none", "why");
     assert_non_null(strstr(text, "eth3"));
     assert_non_null(strstr(text, "CAP_NET_RAW"));
