@@ -3,8 +3,6 @@
  *
  * Tests of rawe_balance_share: shares of data by speed and backlog.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

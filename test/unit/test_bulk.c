@@ -4,9 +4,6 @@
  * Tests of how rawe_packet receives batches: ring and queue are the test's own, and packets lie there as
  * the kernel leaves them.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

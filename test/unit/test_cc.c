@@ -3,9 +3,6 @@
  *
  * Tests of congestion control: CUBIC, and what all algorithms have in common.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "send/rawe_cc.h"
 #include "unit_test.h"
 

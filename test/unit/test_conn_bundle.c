@@ -5,9 +5,6 @@
  * complete. The connection is but its queue; what is sent and received of bundles is in
  * test_conn_send_coalesces.c.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include <string.h>
 
 #include "conn/rawe_conn_batch.h"

@@ -6,7 +6,6 @@
 #include "unit_pair.h"
 
 #include <string.h>
-#include <stdlib.h>
 
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn.h"

@@ -6,7 +6,6 @@
 #include "unit_pair.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"

@@ -3,9 +3,6 @@
  *
  * Tests of the connection table.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_conn_state.h"

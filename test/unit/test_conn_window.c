@@ -8,8 +8,6 @@
 
 #include "unit_pair.h"
 
-#include <string.h>
-
 #include "conn/rawe_conn.h"
 
 #define FIRST_FRAMES 21u /* of the bulk lane: 32 kB */

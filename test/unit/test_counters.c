@@ -3,7 +3,6 @@
  *
  * Tests of the counters' names and descriptions, and of the histogram.
  */
-#include <stdint.h>
 #include <string.h>
 
 #include "base/rawe_counters.h"

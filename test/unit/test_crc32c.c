@@ -3,8 +3,6 @@
  *
  * Tests of CRC32C: the vectors of RFC 3720 appendix B.4, and a slow bit by bit implementation.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 /* The file itself: a processor with the instruction never uses the table. */

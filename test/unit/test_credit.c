@@ -3,8 +3,6 @@
  *
  * Tests of core/receive/rawe_credit.c.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "receive/rawe_credit.h"

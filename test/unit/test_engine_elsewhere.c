@@ -5,8 +5,6 @@
  */
 #include "unit_rails.h"
 
-#include <string.h>
-
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 

@@ -7,7 +7,6 @@
 #include "unit_net.h"
 #include "net_engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"

@@ -4,9 +4,6 @@
  * Tests of rawe_fanout's program: which place it answers with. What the kernel makes of it:
  * test/lab/link/test_fanout.c.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "linux/packet/rawe_fanout.h"
 #include "base/rawe_wire.h"
 #include "unit_test.h"

@@ -5,9 +5,6 @@
  */
 #include "unit_test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <stdbool.h>
 #include <string.h>
 

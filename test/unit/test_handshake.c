@@ -3,11 +3,6 @@
  *
  * Tests of the handshake: each state with each kind of incarnation.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "conn/rawe_handshake.h"
 #include "unit_test.h"
 

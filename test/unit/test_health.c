@@ -3,9 +3,6 @@
  *
  * Tests of rawe_health: when a route is down, and when it is believed to be up again.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "routes/rawe_health.h"
 #include "unit_test.h"
 

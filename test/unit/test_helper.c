@@ -6,8 +6,6 @@
  * says. The real one: test_socket_helper.c, test/lab/tests/test_privilege.py.
  */
 #define _GNU_SOURCE
-#include <stddef.h>
-#include <stdint.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
  * cannot buffer.
  */
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "unit_test.h"
@@ -26,11 +25,7 @@ static void set_up(void)
     inflow.limits = true;
 }
 
-static void tear_down(void)
-{
-}
-
-FIXTURE(set_up, tear_down);
+FIXTURE(set_up, NULL);
 
 /** Ask for as much as the limit allows, from peers behind a port, for as many rounds. Returns the losses. */
 static unsigned ask(uint64_t port_bytes, unsigned rounds)

@@ -3,8 +3,6 @@
  *
  * Tests of choosing interfaces: classification and selection, on a made-up host.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,9 +3,6 @@
  *
  * Tests of a peer's liveness: when it is asked, and when it is given up.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_liveness.h"

@@ -3,9 +3,6 @@
  *
  * Tests of rawe_monitor: which client gets which answer, and when.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

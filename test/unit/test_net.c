@@ -4,8 +4,6 @@
  * Tests of the network in memory (test/net): it notices when an engine breaks a rule.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

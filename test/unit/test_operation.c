@@ -4,8 +4,6 @@
  * The table of operations under way.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "receive/rawe_credit.h"
 #include "rma/rawe_operation.h"

@@ -3,9 +3,6 @@
  *
  * Tests of path discovery, step by step. Whole networks: test/sim/path.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "linux/probe/rawe_path.h"
 #include "unit_test.h"
 

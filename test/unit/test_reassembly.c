@@ -3,8 +3,6 @@
  *
  * Tests of reassembly and of the buffer pool behind it.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "receive/rawe_reassembly.h"

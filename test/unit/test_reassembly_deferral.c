@@ -3,9 +3,6 @@
  *
  * Tests of deferral: what is kept while the owner of an engine cannot be called.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_conn_state.h"

@@ -4,8 +4,6 @@
  * Tests of the receive window: which frames have come, with most cases run at the start and across
  * the wrap of the sequence numbers; and what is owed for them.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,11 +4,7 @@
  * Tests of rawe_responder over a port in memory: a kind of its own, which needs no privilege. Over
  * packet sockets: test/lab/link/test_responder.c.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -4,9 +4,6 @@
  * Tests of rawe_ring_share: how large rings are by default. Dividing and using them needs a socket:
  * test/lab/link/test_link.c.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "linux/packet/rawe_ring.h"
 #include "unit_test.h"
 

@@ -3,9 +3,6 @@
  *
  * Tests of rawe_route: the ring of routes to a process.
  */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "conn/rawe_route.h"
 #include "unit_test.h"
 

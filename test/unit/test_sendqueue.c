@@ -3,9 +3,6 @@
  *
  * Tests of the send queue and of the numbers of fragmented messages.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "send/rawe_sendqueue.h"
@@ -22,10 +19,6 @@ static void set_up(void)
 {
     memset(sends, 0xEE, sizeof(sends));
     rawe_sendqueue_init(&queue, FIRST_NUMBER);
-}
-
-static void tear_down(void)
-{
 }
 
 /** Push sends[index], which has two pieces, the second at data + 100. */
@@ -64,7 +57,7 @@ static struct rawe_send *framed_message(unsigned index)
     return send;
 }
 
-FIXTURE(set_up, tear_down);
+FIXTURE(set_up, NULL);
 
 TEST(rawe_sendqueue_init__empty)
 {

@@ -3,9 +3,6 @@
  *
  * Tests of frames to send: their pool, and what batches know of their segments and data.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "send/rawe_sendwin.h"

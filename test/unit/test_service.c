@@ -4,13 +4,10 @@
  * Tests of rawe_service: what makes the thread serve a source, and what no longer does.
  */
 #define _GNU_SOURCE
-#include <stddef.h>
-#include <stdint.h>
 
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>

@@ -11,9 +11,6 @@ int helper_main(void);
 #include "rawe-socket-helper.c"
 #undef main
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <poll.h>
 #include <sys/wait.h>
 

@@ -4,8 +4,6 @@
  * Tests of the timer wheel: single cases, and random operations against a model that keeps a plain
  * list.
  */
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/rawe_timer.h"

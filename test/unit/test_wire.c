@@ -5,10 +5,8 @@
  */
 #include "unit_test.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stddef.h>
 
 #include "base/rawe_wire.h"
 

@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

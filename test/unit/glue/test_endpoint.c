@@ -7,7 +7,6 @@
 #include "btl_rawe_endpoint.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "btl_rawe_help.h"

@@ -4,10 +4,8 @@
  * Tests of sockets that cannot be opened: what is reported of them, and that the service thread, which
  * finds out, reports nothing. The sockets are the test's own.
  */
-
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "btl_rawe_group.h"

@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 #include <unistd.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "btl_rawe_help.h"

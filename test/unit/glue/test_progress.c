@@ -5,8 +5,6 @@
  */
 #include "unit_module.h"
 
-#include <string.h>
-
 #include "core/conn/rawe_conn_control.h"
 
 FIXTURE(fake_set_up, fake_tear_down);
