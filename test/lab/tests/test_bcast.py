@@ -14,6 +14,7 @@ from jobs import Job, assert_failure
 from rawelab import launch
 
 HOSTS = 4
+WITHIN_HOSTS = ("--mca", "btl", "rawe,vader,self")  # since 5.0 vader is another name of sm
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
 
 pytestmark = pytest.mark.skipif(
@@ -70,6 +71,24 @@ def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, varia
     assert multicasts(run(lab, build, "--mca", *variable, bcasts, "sizes")) == HOSTS
 
 
+@pytest.mark.parametrize("loss", [0, pytest.param(10, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "ranks, options",
+    [(6, WITHIN_HOSTS), (8, RAWE), (12, (*WITHIN_HOSTS, "--map-by", "ppr:3:node"))],
+    ids=["uneven", "rawe alone", "in order of hosts"],
+)
+@pytest.mark.parametrize("what", [("sizes",), ("types",), ("late",), ("dups", 3)], ids=str)
+def test_every_byte_arrives_where_hosts_have_several_ranks(
+    make_lab, build, bcasts, what, ranks, options, loss
+):
+    result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what, btls=options, ranks=ranks)
+    # Each dup, and each split that has all members; halves may have four hosts, too.
+    assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
+    # A frame goes to the leaders of the hosts.
+    sent = counted(result, "multicast_messages_sent")
+    assert counted(result, "multicast_messages_received") == sent * (HOSTS - 1)
+
+
 def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, build, bcasts):
     lab = make_lab(hosts=HOSTS, mtu=9000)
     lab.set_mtu(1, 1500)
@@ -113,15 +132,18 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
     run(make_lab(hosts=HOSTS), build, *thread, bcasts, "away", tmp_path / "all")
 
 
-@pytest.mark.parametrize("hosts, what", [(4, "sums"), (8, "sums"), (8, "barriers")])
-def test_a_result_is_one_frame(make_lab, build, bcasts, hosts, what):
+@pytest.mark.parametrize(
+    "hosts, ranks, what", [(4, 4, "sums"), (4, 8, "barriers"), (8, 8, "sums"), (8, 8, "barriers")]
+)
+def test_a_result_is_one_frame(make_lab, build, bcasts, hosts, ranks, what):
     rounds = 1000
-    result = run(make_lab(hosts=hosts), build, bcasts, what, rounds, ranks=hosts)
-    # Each member's try, and what is left when the eighth call has led to the agreement.
+    lab = make_lab(hosts=hosts)
+    result = run(lab, build, bcasts, what, rounds, btls=WITHIN_HOSTS, ranks=ranks)
+    # Each leader's try, and what is left when the eighth call has led to the agreement.
     assert counted(result, "multicast_messages_sent") == hosts + rounds - 7
-    # To rank 0 from each of the others, beside what Open MPI sends before.
+    # To rank 0 from each of the other leaders, beside what Open MPI sends before.
     contributions = (hosts - 1) * (rounds - 7)
-    assert contributions <= counted(result, "messages_sent") < contributions + 100 * hosts
+    assert contributions <= counted(result, "messages_sent") < contributions + 100 * ranks
 
 
 def test_eight_leave_a_barrier_when_all_have_entered(make_lab, build, bcasts):
@@ -134,9 +156,9 @@ def test_fewer_than_eight_use_the_barrier_beneath(make_lab, build, bcasts):
     assert_passes(result)
 
 
-def test_more_than_sixteen_use_the_allreduce_beneath(make_lab, build, bcasts):
+def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, build, bcasts):
     result = run(make_lab(hosts=17), build, bcasts, "sums", 100, ranks=17)
-    assert_passes(result)
+    assert counted(result, "multicast_messages_sent") == 17  # each member's try
 
 
 def assert_passes(result, *words):
@@ -188,22 +210,15 @@ def test_members_that_were_told_different_things_agree(
 @pytest.mark.parametrize(
     "options, ranks, words",
     [
-        ({"hosts": 1}, 4, "several members are on one host"),
-        ({"hosts": 4}, 8, "several members are on one host"),
+        ({"hosts": 1}, 4, "its members are on fewer than four hosts"),
+        ({"hosts": 3}, 6, "its members are on fewer than four hosts"),
         ({"hosts": 4, "nics": 2}, 4, "a member takes no part in groups"),
     ],
-    ids=["one host", "two ranks a host", "two NICs"],
+    ids=["one host", "three hosts", "two NICs"],
 )
 def test_it_steps_aside(make_lab, build, bcasts, options, ranks, words):
     lab = make_lab(**options)
     assert_passes(run(lab, build, "--mca", "coll", "^han", bcasts, "sizes", ranks=ranks), words)
-
-
-@pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="Open MPI uses han since 5.0")
-def test_bcasts_of_han_between_hosts_are_multicast(make_lab, build, bcasts):
-    result = run(make_lab(hosts=HOSTS), build, bcasts, "sizes", ranks=2 * HOSTS)
-    assert "several members are on one host" in result.errors
-    assert multicasts(result) > 0
 
 
 def at_switch(lab, *words):
@@ -248,22 +263,25 @@ def test_every_byte_arrives_behind_a_storm_limit(make_lab, build, bcasts, limit,
     assert int(dropped.group(1)) > 0
 
 
-def start_endless(lab, build, bcasts, *arguments):
-    job = Job(lab, build, ["-np", HOSTS, *RAWE, *arguments, bcasts, "endless"])
-    job.wait_for("works", HOSTS)
+def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS):
+    job = Job(lab, build, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless"])
+    job.wait_for("works", ranks)
     found = re.findall(r"rank (\d+) pid (\d+)", "".join(job.output))
     return job, {int(rank): int(pid) for rank, pid in found}
 
 
-def test_a_killed_member_ends_the_job(make_lab, build, bcasts):
-    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts)
-    os.kill(pids[2], signal.SIGKILL)
+@pytest.mark.parametrize("ranks, killed", [(4, 2), (8, 2), (8, 6)], ids=["", "leader", "other"])
+def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed):
+    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks)
+    os.kill(pids[killed], signal.SIGKILL)
     assert_failure(job.finish())
 
 
-def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts):
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks):
     lab = make_lab(hosts=HOSTS)
-    job, _ = start_endless(lab, build, bcasts, "--mca", "btl_rawe_peer_timeout", "3")
+    parameters = ("--mca", "btl_rawe_peer_timeout", "3")
+    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=ranks)
     for host in range(HOSTS):
         if host != 2:
             lab.blackhole(2, host)

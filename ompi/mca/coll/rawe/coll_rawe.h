@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame, and results of
- * MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a communicator, is
- * the component's beneath, of lower priority.
+ * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame to a process of
+ * each host, and results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot
+ * do for a communicator, is the component's beneath, of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -16,8 +16,8 @@
 
 #include "opal/mca/btl/rawe/btl_rawe_offer.h"
 
-/** Members of a communicator, at least: with fewer, frames to each are as fast. */
-#define MCA_COLL_RAWE_MEMBERS_MIN 4
+/** Hosts of a communicator, at least: with fewer, frames to each are as fast. */
+#define MCA_COLL_RAWE_HOSTS_MIN 4
 
 /** How a communicator's calls go. */
 enum mca_coll_rawe_stage {
@@ -25,6 +25,17 @@ enum mca_coll_rawe_stage {
     MCA_COLL_RAWE_MULTICASTS, /**< by multicast, if they fit */
     MCA_COLL_RAWE_PASSES,     /**< by the component beneath, for good */
 };
+
+/** The hosts of a communicator's members, numbered in the order of their lowest ranks. */
+typedef struct mca_coll_rawe_hosts {
+    int count;
+    int *of;       /**< the host of each rank */
+    int *leaders;  /**< the lowest rank of each host: as many, and so numbered, are the group */
+    int *ranks;    /**< those of this host, ascending */
+    int here;      /**< how many they are */
+    int position;  /**< of this process among them; 0: it is the leader */
+    bool in_order; /**< the ranks of each host follow one another */
+} mca_coll_rawe_hosts_t;
 
 typedef struct mca_coll_rawe_module {
     mca_coll_base_module_t super;
@@ -41,7 +52,8 @@ typedef struct mca_coll_rawe_module {
     enum mca_coll_rawe_stage stage;
     unsigned counted;                     /**< calls while it counts */
     uint32_t payload_bytes;               /**< of a frame, for all members */
-    struct mca_btl_rawe_multicast *group; /**< NULL: none */
+    mca_coll_rawe_hosts_t *hosts;         /**< once the members have agreed */
+    struct mca_btl_rawe_multicast *group; /**< NULL: none, or another rank is the host's leader */
     uint8_t *packed;                      /**< a message with a datatype that has gaps */
 } mca_coll_rawe_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
@@ -52,10 +64,29 @@ const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 /** A call that could go by multicast: in the one that makes a group worth it the members agree. */
 int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
 
-/** Send what fits a frame from the root to all others. */
+/** Send what fits a frame from a leader to all others; leaders call it. */
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
                             struct ompi_datatype_t *datatype, int root,
                             struct ompi_communicator_t *comm);
+
+/** Memory for as many members, to free(); NULL without. The caller fills in `of`. */
+mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
+
+/** Fill in the rest from `of`. */
+void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self);
+
+/** Send what fits a frame from a rank to all others: to its leader, to all leaders, to their hosts. */
+int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
+                              struct ompi_datatype_t *datatype, int rank,
+                              struct ompi_communicator_t *comm);
+
+/**
+ * Reduce what the ranks of this host contribute, in their order. `*mine` is what this one does; in the
+ * leader it becomes the result, in one of the slots, or stays, if there is no other rank.
+ */
+int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **mine,
+                               void *const slots[2], int count, struct ompi_datatype_t *datatype,
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm);
 
 /** coll_barrier */
 int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);

@@ -8,10 +8,10 @@
  *      says to member 0 whether it knows that this one takes part; if so, it waits for the verdict.
  *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
  *      all others. What a member does not wait for, Open MPI drops with the communicator
- *   2. member 0 draws the group's id                                        Bcast beneath
- *   3. each opens its port, and says where it is                            Allgather beneath
- *   4. each sends a message to all, and receives theirs: some networks pass no multicast, or no
- *      frame of this length. It is the first message of each stream
+ *   2. member 0 says who is on which host, and draws the group's id         Bcasts beneath
+ *   3. each leader opens its port, and says where it is                     Allgather beneath
+ *   4. each leader sends a message to all, and receives theirs: some networks pass no multicast, or
+ *      no frame of this length. It is the first message of each stream
  *   5. has everyone got all of them?                                        Allreduce beneath
  */
 #include "coll_rawe.h"
@@ -39,15 +39,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /** What a vote decides. */
-enum verdict { GROUP, NO_PART, ONE_HOST };
+enum verdict { GROUP, NO_PART, FEW_HOSTS };
 
 static int send_int(int value, int to, struct ompi_communicator_t *comm)
 {
@@ -65,23 +58,36 @@ static bool takes_part(const mca_coll_rawe_module_t *module, struct ompi_communi
     return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
 }
 
+/** The number of a host, which may be a new one. Ranks of a host often follow one another. */
+static int number_of(uint64_t name, uint64_t *names, int *hosts)
+{
+    for (int i = *hosts; i-- > 0;) {
+        if (names[i] == name) {
+            return i;
+        }
+    }
+    names[*hosts] = name;
+    return (*hosts)++;
+}
+
 /** Member 0's part of the vote. The first one that is missing decides: lookups may take seconds. */
 static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                uint64_t *hosts, int *verdict)
+                uint64_t *names, int *verdict)
 {
-    int members = ompi_comm_size(comm), status = MPI_SUCCESS;
+    int members = ompi_comm_size(comm), status = MPI_SUCCESS, hosts = 0;
 
-    *verdict = takes_part(module, comm, 0, &hosts[0]) ? GROUP : NO_PART;
-    for (int i = 1; i < members && GROUP == *verdict && MPI_SUCCESS == status; ++i) {
-        int knows = 0;
-        if (takes_part(module, comm, i, &hosts[i])) {
+    *verdict = GROUP;
+    for (int i = 0; i < members && GROUP == *verdict && MPI_SUCCESS == status; ++i) {
+        uint64_t name = 0;
+        int knows = takes_part(module, comm, i, &name);
+        if (0 != i && 0 != knows) {
             status = receive_int(&knows, i, comm);
         }
+        module->hosts->of[i] = number_of(name, names, &hosts);
         *verdict = 0 != knows ? GROUP : NO_PART;
     }
-    qsort(hosts, (size_t)members, sizeof(*hosts), by_value);
-    for (int i = 1; i < members && GROUP == *verdict; ++i) {
-        *verdict = hosts[i] == hosts[i - 1] ? ONE_HOST : GROUP;
+    if (GROUP == *verdict && hosts < MCA_COLL_RAWE_HOSTS_MIN) {
+        *verdict = FEW_HOSTS;
     }
     for (int i = 1; i < members && MPI_SUCCESS == status; ++i) {
         status = send_int(*verdict, i, comm);
@@ -137,12 +143,11 @@ static bool try_network(mca_coll_rawe_module_t *module, int members, int self)
     return true;
 }
 
-/** Fill in the module what all members have in common. Returns false when some cannot take part. */
-static bool find_payload(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *places,
-                         int members)
+/** Fill in the module what all leaders have in common. Returns false when some cannot take part. */
+static bool find_payload(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *places)
 {
     module->payload_bytes = places[0].payload_bytes;
-    for (int i = 1; i < members; ++i) {
+    for (int i = 1; i < module->hosts->count; ++i) {
         if (places[i].payload_bytes < module->payload_bytes) {
             module->payload_bytes = places[i].payload_bytes;
         }
@@ -150,47 +155,61 @@ static bool find_payload(mca_coll_rawe_module_t *module, const struct mca_btl_ra
     return 0 != module->payload_bytes;
 }
 
-/** Step 2 to 4. `*entered`: all messages of the try have come. */
-static int enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                 struct mca_btl_rawe_place *places, int *entered)
+/** Step 4, of a leader. Returns whether all messages of the try have come. */
+static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
+                  const struct mca_btl_rawe_place *places, int self)
 {
-    const struct mca_btl_rawe_offer *offer = module->offer;
-    int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
-    uint64_t id = 0;
-    struct mca_btl_rawe_place place = offer->place();
+    int members = module->hosts->count;
 
-    if (0 == self && sizeof(id) != getrandom(&id, sizeof(id), 0)) {
-        place.payload_bytes = 0;
+    module->packed = malloc(module->payload_bytes);
+    module->group = NULL == module->packed
+                        ? NULL
+                        : module->offer->open(id, (uint32_t)members, (uint32_t)self,
+                                              module->payload_bytes, places);
+    network_failed = NULL == module->group || !try_network(module, members, self);
+    return !network_failed;
+}
+
+/** Step 2 and 3. */
+static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t *id,
+                    struct mca_btl_rawe_place *places)
+{
+    mca_coll_rawe_hosts_t *hosts = module->hosts;
+    int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
+    struct mca_btl_rawe_place place = {.payload_bytes = 0};
+    bool random = 0 != self || sizeof(*id) == getrandom(id, sizeof(*id), 0);
+
+    int status = module->bcast(hosts->of, members, MPI_INT, 0, comm, module->bcast_module);
+    if (MPI_SUCCESS == status) {
+        status = module->bcast(id, (int)sizeof(*id), MPI_BYTE, 0, comm, module->bcast_module);
     }
-    if (network_failed) {
-        place.payload_bytes = 0;
-    }
-    int status = module->bcast(&id, (int)sizeof(id), MPI_BYTE, 0, comm, module->bcast_module);
     if (MPI_SUCCESS != status) {
         return status;
     }
+    mca_coll_rawe_hosts_arrange(hosts, members, self);
+    if (0 == hosts->position && random && !network_failed) {
+        place = module->offer->place();
+    }
     status = module->allgather(&place, (int)sizeof(place), MPI_BYTE, places, (int)sizeof(place),
                                MPI_BYTE, comm, module->allgather_module);
-    if (MPI_SUCCESS != status || !find_payload(module, places, members)) {
-        return status;
+    for (int i = 0; i < hosts->count; ++i) {
+        places[i] = places[hosts->leaders[i]];
     }
-    module->packed = malloc(module->payload_bytes);
-    module->group = NULL == module->packed ? NULL
-                                           : offer->open(id, (uint32_t)members, (uint32_t)self,
-                                                         module->payload_bytes, places);
-    *entered = NULL != module->group && try_network(module, members, self);
-    network_failed = !*entered;
-    return MPI_SUCCESS;
+    return status;
 }
 
 /** Steps 2 to 5. */
 static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                  struct mca_btl_rawe_place *places)
 {
-    int entered = 0, all = 0;
+    int entered = 1, all = 0;
+    uint64_t id = 0;
 
-    int status = enter(module, comm, places, &entered);
-    if (MPI_SUCCESS == status && 0 != module->payload_bytes) {
+    int status = exchange(module, comm, &id, places);
+    if (MPI_SUCCESS == status && find_payload(module, places)) {
+        if (0 == module->hosts->position) {
+            entered = enter(module, id, places, module->hosts->of[ompi_comm_rank(comm)]);
+        }
         status =
             module->allreduce(&entered, &all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
     }
@@ -209,25 +228,30 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
 
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
-    size_t members = (size_t)ompi_comm_size(comm);
-    struct mca_btl_rawe_place *places = calloc(members, sizeof(*places));
-    uint64_t *hosts = calloc(members, sizeof(*hosts));
+    int members = ompi_comm_size(comm);
+    struct mca_btl_rawe_place *places = calloc((size_t)members, sizeof(*places));
+    uint64_t *names = calloc((size_t)members, sizeof(*names));
     int status = OMPI_ERR_OUT_OF_RESOURCE; /* ends the job: the others are in the same call */
     int verdict = NO_PART;
 
     module->stage = MCA_COLL_RAWE_PASSES;
-    if (NULL != places && NULL != hosts) {
-        status = 0 == ompi_comm_rank(comm) ? lead(module, comm, hosts, &verdict)
+    module->hosts = mca_coll_rawe_hosts_new(members);
+    if (NULL != places && NULL != names && NULL != module->hosts) {
+        status = 0 == ompi_comm_rank(comm) ? lead(module, comm, names, &verdict)
                                            : follow(module, comm, &verdict);
         if (MPI_SUCCESS == status && GROUP == verdict) {
             status = agree(module, comm, places);
         } else {
-            MCA_COLL_RAWE_COMPAT_SAY(comm, ONE_HOST == verdict
-                                               ? "several members are on one host"
+            MCA_COLL_RAWE_COMPAT_SAY(comm, FEW_HOSTS == verdict
+                                               ? "its members are on fewer than four hosts"
                                                : "a member takes no part in groups");
         }
     }
+    if (MCA_COLL_RAWE_MULTICASTS != module->stage) {
+        free(module->hosts);
+        module->hosts = NULL;
+    }
     free(places);
-    free(hosts);
+    free(names);
     return status;
 }

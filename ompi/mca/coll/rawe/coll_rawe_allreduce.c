@@ -1,39 +1,40 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Barrier and MPI_Allreduce of little data: each member sends a message to member 0, which sends
- * the result to all by one multicast frame. It reduces in the order of ranks: so the result has the
- * same bits in all ranks and in each run, and the operation need not be commutative.
+ * MPI_Barrier and MPI_Allreduce of little data: the ranks of a host reduce what they contribute, each
+ * leader sends a message to rank 0, and this the result to all by one multicast frame. The order is
+ * fixed, so the result has the same bits in all ranks and in each run. It is that of ranks where those
+ * of each host follow one another: then the operation need not be commutative.
  */
 #include "coll_rawe.h"
 
-/** Members at most: member 0 receives a frame of each. More have not been measured. */
-#define MEMBERS_MAX 16
+/** Hosts at most: rank 0 receives a frame of each. More have not been measured. */
+#define HOSTS_MAX 16
 
-/** Of a Barrier at least: with fewer, Open MPI's goes to member 0 and back as well, as fast. */
+/** Members of a Barrier: with fewer, Open MPI's goes to rank 0 and back as well, as fast. */
 #define BARRIER_MEMBERS_MIN 8
 
-/** What a member contributes at most: a line of 1 Gb/s brings member 0 sixteen of them in 40 us. */
+/** What a member contributes at most: a line of 1 Gb/s brings rank 0 sixteen of them in 40 us. */
 #define CONTRIBUTED_BYTES_MAX 256
 
 #define ROOT 0
 
-/** Send what this member contributes; as root, receive that of others: of the last one to `last`. */
-static int gather(const void *send, char *slots, size_t slot_bytes, void *last, int count,
-                  struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
+/** Send what this host contributes; as root, receive that of others: of the last one to `last`. */
+static int gather(const mca_coll_rawe_hosts_t *hosts, const void *send, char *slots,
+                  size_t slot_bytes, void *last, int count, struct ompi_datatype_t *datatype,
+                  struct ompi_communicator_t *comm)
 {
-    const int members = ompi_comm_size(comm);
-    ompi_request_t *requests[MEMBERS_MAX];
+    ompi_request_t *requests[HOSTS_MAX];
     int status = MPI_SUCCESS, begun = 0;
 
     if (ROOT != ompi_comm_rank(comm)) {
         return MCA_PML_CALL(send(send, (size_t)count, datatype, ROOT, MCA_COLL_BASE_TAG_ALLREDUCE,
                                  MCA_PML_BASE_SEND_STANDARD, comm));
     }
-    for (int i = 1; i < members && MPI_SUCCESS == status; ++i) {
-        void *slot = i == members - 1 ? last : slots + slot_bytes * (size_t)i;
-        status = MCA_PML_CALL(irecv(slot, (size_t)count, datatype, i, MCA_COLL_BASE_TAG_ALLREDUCE,
-                                    comm, &requests[begun]));
+    for (int i = 1; i < hosts->count && MPI_SUCCESS == status; ++i) {
+        void *slot = i == hosts->count - 1 ? last : slots + slot_bytes * (size_t)i;
+        status = MCA_PML_CALL(irecv(slot, (size_t)count, datatype, hosts->leaders[i],
+                                    MCA_COLL_BASE_TAG_ALLREDUCE, comm, &requests[begun]));
         begun += MPI_SUCCESS == status;
     }
     int waited = ompi_request_wait_all((size_t)begun, requests, MPI_STATUSES_IGNORE);
@@ -41,23 +42,26 @@ static int gather(const void *send, char *slots, size_t slot_bytes, void *last, 
 }
 
 /** As root, have the result in `receive`. */
-static int reduce(const void *send, void *receive, size_t slot_bytes, int count,
-                  struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                  struct ompi_communicator_t *comm)
+static int reduce(const mca_coll_rawe_hosts_t *hosts, const void *send, void *receive,
+                  size_t slot_bytes, int count, struct ompi_datatype_t *datatype,
+                  struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    _Alignas(16) char slots[MEMBERS_MAX * CONTRIBUTED_BYTES_MAX];
+    _Alignas(16) char slots[HOSTS_MAX * CONTRIBUTED_BYTES_MAX];
+    void *const two[] = {slots, slots + slot_bytes};
     const bool is_root = ROOT == ompi_comm_rank(comm);
+    const void *mine = MPI_IN_PLACE == send ? receive : send;
 
-    if (MPI_IN_PLACE == send) {
-        send = receive;
-        if (is_root) {
-            send = slots;
-            ompi_datatype_copy_content_same_ddt(datatype, count, slots, receive);
-        }
+    int status = mca_coll_rawe_hosts_reduce(hosts, &mine, two, count, datatype, op, comm);
+    if (MPI_SUCCESS != status || 0 != hosts->position) {
+        return status;
     }
-    int status = gather(send, slots, slot_bytes, receive, count, datatype, comm);
-    for (int i = ompi_comm_size(comm) - 2; is_root && i >= 0 && MPI_SUCCESS == status; --i) {
-        status = comm->c_coll->coll_reduce_local(0 == i ? send : slots + slot_bytes * (size_t)i,
+    if (is_root && 0 != count && send != mine && slots != mine) {
+        ompi_datatype_copy_content_same_ddt(datatype, count, slots, (char *)mine);
+        mine = slots;
+    }
+    status = gather(hosts, mine, slots, slot_bytes, receive, count, datatype, comm);
+    for (int i = hosts->count - 2; is_root && 0 != count && i >= 0 && MPI_SUCCESS == status; --i) {
+        status = comm->c_coll->coll_reduce_local(0 == i ? mine : slots + slot_bytes * (size_t)i,
                                                  receive, count, datatype, op,
                                                  comm->c_coll->coll_reduce_local_module);
     }
@@ -65,31 +69,30 @@ static int reduce(const void *send, void *receive, size_t slot_bytes, int count,
 }
 
 /** Does this call go by multicast? It counts, and may be the one in which the members agree. */
-static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, int members_min,
+static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                   bool *multicasts)
 {
-    const int members = ompi_comm_size(comm);
-    const bool fits = members_min <= members && members <= MEMBERS_MAX;
-    int status = fits ? mca_coll_rawe_count(module, comm) : MPI_SUCCESS;
+    int status = mca_coll_rawe_count(module, comm);
 
-    *multicasts = fits && MCA_COLL_RAWE_MULTICASTS == module->stage;
+    *multicasts = MCA_COLL_RAWE_MULTICASTS == module->stage && module->hosts->count <= HOSTS_MAX;
     return status;
 }
 
 int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
-    bool multicasts;
+    bool multicasts = false;
 
-    int status = choose(module, comm, BARRIER_MEMBERS_MIN, &multicasts);
+    int status = ompi_comm_size(comm) >= BARRIER_MEMBERS_MIN ? choose(module, comm, &multicasts)
+                                                             : MPI_SUCCESS;
     if (MPI_SUCCESS != status) {
         return status;
     }
     if (!multicasts) {
         return module->barrier(comm, module->barrier_module);
     }
-    status = gather(NULL, NULL, 0, NULL, 0, MPI_BYTE, comm);
-    return MPI_SUCCESS == status ? mca_coll_rawe_multicast(module, NULL, 0, MPI_BYTE, ROOT, comm)
+    status = reduce(module->hosts, NULL, NULL, 0, 0, MPI_BYTE, MPI_OP_NULL, comm);
+    return MPI_SUCCESS == status ? mca_coll_rawe_hosts_bcast(module, NULL, 0, MPI_BYTE, ROOT, comm)
                                  : status;
 }
 
@@ -105,6 +108,13 @@ static size_t contributed_bytes(int count, const struct ompi_datatype_t *datatyp
                : 0;
 }
 
+static bool commutes(struct ompi_op_t *op)
+{
+    int answer = 0;
+
+    return MPI_SUCCESS == PMPI_Op_commutative(op, &answer) && 0 != answer;
+}
+
 int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
                             struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                             struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
@@ -113,17 +123,17 @@ int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
     const size_t bytes = contributed_bytes(count, datatype);
     bool multicasts = false;
 
-    int status =
-        0 != bytes ? choose(module, comm, MCA_COLL_RAWE_MEMBERS_MIN, &multicasts) : MPI_SUCCESS;
+    int status = 0 != bytes ? choose(module, comm, &multicasts) : MPI_SUCCESS;
     if (MPI_SUCCESS != status) {
         return status;
     }
-    if (!multicasts || bytes > module->payload_bytes) {
+    if (!multicasts || bytes > module->payload_bytes ||
+        (!module->hosts->in_order && !commutes(op))) {
         return module->allreduce(send, receive, count, datatype, op, comm,
                                  module->allreduce_module);
     }
-    status = reduce(send, receive, bytes, count, datatype, op, comm);
+    status = reduce(module->hosts, send, receive, bytes, count, datatype, op, comm);
     return MPI_SUCCESS == status
-               ? mca_coll_rawe_multicast(module, receive, count, datatype, ROOT, comm)
+               ? mca_coll_rawe_hosts_bcast(module, receive, count, datatype, ROOT, comm)
                : status;
 }

@@ -37,7 +37,7 @@ static void ask(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm
     unsigned count = module->offer->awaited(module->group, members, ASKED_MOST);
 
     for (unsigned i = 0; i < count; ++i) {
-        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, (int)members[i]);
+        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, module->hosts->leaders[members[i]]);
         if (NULL != proc && NULL != mca_bml_base_get_endpoint(proc)) {
             module->offer->ask(&proc->super);
         }
@@ -99,7 +99,7 @@ static int transfer(mca_coll_rawe_module_t *module, opal_convertor_t *convertor,
         }
     }
     if (!is_root) {
-        offer->expect(module->group, (uint32_t)root, &message);
+        offer->expect(module->group, (uint32_t)module->hosts->of[root], &message);
     } else if (!offer->send(module->group, &message)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -151,7 +151,7 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
     }
     if (MCA_COLL_RAWE_MULTICASTS == module->stage && 0 != len_bytes &&
         len_bytes <= module->payload_bytes) {
-        return mca_coll_rawe_multicast(module, buffer, count, datatype, root, comm);
+        return mca_coll_rawe_hosts_bcast(module, buffer, count, datatype, root, comm);
     }
     return module->bcast(buffer, count, datatype, root, comm, module->bcast_module);
 }

@@ -127,7 +127,7 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
     const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
 
     if (priority < 0 || OMPI_COMM_IS_INTER(comm) ||
-        ompi_comm_size(comm) < MCA_COLL_RAWE_MEMBERS_MIN || NULL == offer) {
+        ompi_comm_size(comm) < MCA_COLL_RAWE_HOSTS_MIN || NULL == offer) {
         return NULL;
     }
     mca_coll_rawe_module_t *module = OBJ_NEW(mca_coll_rawe_module_t);
@@ -162,6 +162,7 @@ static void module_destruct(mca_coll_rawe_module_t *module)
         module->offer->close(module->group, true);
     }
     free(module->packed);
+    free(module->hosts);
     release(module->bcast_module);
     release(module->allgather_module);
     release(module->allreduce_module);
