@@ -145,6 +145,7 @@ void sim_nic_start(struct sim_nic *nic)
         .liveness.probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
         .inflow_bytes = plan->inflow_bytes,
+        .congestion = plan->yields ? &rawe_cc_delay : &rawe_cc_cubic,
         .liveness.peer_timeout_ns = plan->peer_timeout_ns,
         .liveness.idle_ns = plan->idle_ns,
         .handles = &node->handles,

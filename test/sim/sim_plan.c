@@ -318,6 +318,14 @@ static void plan_rest(struct sim_plan *plan, uint64_t seed)
     plan->rests = sim_random_below(&random, 2) == 0;
 }
 
+/** The same. */
+static void plan_congestion(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 42);
+
+    plan->yields = sim_random_below(&random, 2) == 0;
+}
+
 /** The same: a job is suspended as a whole, for much longer than peers wait for each other. */
 static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 {
@@ -432,6 +440,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_long_transfers(plan, options->seed);
     plan_idle(plan, options->seed);
     plan_rest(plan, options->seed);
+    plan_congestion(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);

@@ -125,6 +125,7 @@ struct sim_plan {
     uint64_t inflow_bytes;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
     uint64_t idle_ns; /**< peers that owe nothing are asked this often; 0: they are not */
+    bool yields;      /**< the window yields to delay */
     bool rests;       /**< idle connections give their memory back, at any time */
 
     /* network */

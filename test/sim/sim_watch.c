@@ -66,7 +66,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint32_t least = before;
 
     for (uint64_t left = reductions_most(sim, channel); left != 0 && least > cc->least; left--) {
-        least = least * 7 / 10;
+        least = sim->plan.yields ? least / 2 : least * 7 / 10;
     }
     uint64_t persistent = sim_conn(channel)->engine->counters.congestion_persistent;
     least = least < cc->least || persistent != watch->cc_persistent ? cc->least : least;

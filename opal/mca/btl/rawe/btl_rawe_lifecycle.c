@@ -243,6 +243,13 @@ static struct rawe_inflow_host *share_inflow(const mca_btl_rawe_module_t *module
     return rawe_shared_map(path, sizeof(struct rawe_inflow_host)); /* NULL: each has its limit */
 }
 
+/** rawe_engine_config.arrival_clock_ns */
+static uint64_t arrival_clock_ns(void *context)
+{
+    (void)context;
+    return rawe_port_arrival_clock_ns();
+}
+
 static bool open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
@@ -273,11 +280,13 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .inflow_host = module->inflow,
         .inflow_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
+        .link_mbps = module->address.speed_mbps,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
         .rest_ns = REST_NS,
         .streak_ns = 1000 * params->streak_us,
         .clock_ns = mca_btl_rawe_peer_now_ns,
+        .arrival_clock_ns = arrival_clock_ns,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,

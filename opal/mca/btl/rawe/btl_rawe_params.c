@@ -161,7 +161,8 @@ static const struct text texts[] = {
      "The program that opens the sockets where the process may not (rawe-socket-helper); empty: "
      "none"},
     {"congestion", &mca_btl_rawe_params.congestion, "cubic", OPAL_INFO_LVL_6,
-     "The congestion control: how many frames the network may hold; cubic"},
+     "The congestion control: how many frames the network may hold; cubic, "
+     "or delay, which yields to queues before anything is lost"},
 };
 
 /** For ompi_info alone: which releases this component understands. Nothing else reads it. */

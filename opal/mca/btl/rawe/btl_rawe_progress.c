@@ -21,6 +21,11 @@ static void deliver_earlier(struct rawe_engine *engine)
     }
 }
 
+static void note_arrival(void *context, uint64_t arrived_ns)
+{
+    rawe_engine_arriving(context, arrived_ns);
+}
+
 /** A frame out of the ring, straight to the engine. */
 static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
@@ -47,6 +52,7 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
 }
 
 static const struct rawe_port_receiver to_engine = {
+    .arrived = note_arrival,
     .frame = receive_frame,
     .place = place_batch,
     .packet = receive_batch,

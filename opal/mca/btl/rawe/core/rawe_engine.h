@@ -28,6 +28,12 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
  * without memory. */
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
 
+/** The frame that is received next arrived at this host then, by config.arrival_clock_ns. */
+static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arrived_ns)
+{
+    engine->arrived_ns = arrived_ns;
+}
+
 /**
  * Where the data of a packet with frames of a batch belongs, so that it may be received there.
  * `head` is its batch header; `data_bytes` are behind it. NULL: receive it anywhere. Untrusted:

@@ -61,7 +61,7 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
  *    |  type4   |        |                         |
  *  4 |             key of the receiver             |
  *  8 |       connection id of the receiver         |   index 20 bits | generation 12 bits
- * 12 |                sequence                     |
+ * 12 |                sequence                     |   ACK: see protocol.md, section 3
  * 16 |          cumulative acknowledgement         |   next sequence expected
  * 20 |  payload bytes     |    credit (frames)     |
  * 24 | payload ...

@@ -244,8 +244,8 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 }
 
 /** Transmit `frames` frames of a batch, from the one with index `first` on. */
-static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *frame,
-                            uint32_t first, uint32_t frames)
+static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t first,
+                            uint32_t frames)
 {
     const struct rawe_batch_output *output = &conn->via->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -269,7 +269,14 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
     };
     packet.piece_count += rawe_bytes_range(frame->external, frame->external_count, batch.at_bytes,
                                            bytes, &packet.pieces[packet.piece_count]);
-    return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
+    uint64_t now_ns = rawe_engine_clock_ns(conn->engine);
+    if (!output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0)) {
+        return false;
+    }
+    uint64_t begin_ns = rawe_engine_use_link(conn->via, frames, frame->segment_bytes, now_ns);
+    rawe_cc_queued(&conn->cc, (uint32_t)(begin_ns - now_ns));
+    frame->ahead_ns = (uint32_t)(begin_ns - conn->engine->now_ns);
+    return true;
 }
 
 /** Lost more often than that, a batch was not refused for lack of memory: it is the path. */

@@ -372,6 +372,24 @@ static void go_on(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
+/**
+ * What the network took of a round trip that an ACK frame has ended. That says for how long what it
+ * acknowledges has waited at the peer. 0: not known.
+ */
+static uint32_t path_ns(const struct rawe_conn *conn, const struct rawe_ack *ack,
+                        uint32_t waited_ns)
+{
+    if (ack->rtt_ns == 0 || waited_ns == 0) {
+        return 0;
+    }
+    uint64_t ahead_ns =
+        ack->ahead_ns +
+        (uint64_t)ack->ahead * rawe_engine_frame_ns(conn->via, rawe_conn_segment_bytes(conn));
+    uint64_t round_trip_ns = rawe_engine_arrival_ns(conn->engine) - ack->now_ns + ack->rtt_ns;
+    int64_t took_ns = (int64_t)(round_trip_ns - waited_ns - ahead_ns);
+    return took_ns > 0 && took_ns < RAWE_CC_UNKNOWN_NS ? (uint32_t)took_ns : 0;
+}
+
 /** The acknowledgement fields of a frame, not beyond `next`; `sack` may be empty. */
 static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                          const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
@@ -441,6 +459,9 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
         rawe_sendwin_probe_answered(window, probe_ns, now_ns);
         engine->counters.probes_answered++;
+    }
+    if (is_ack && !answers) {
+        ack.path_ns = path_ns(conn, &ack, header->sequence);
     }
     ack.in_flight = window->in_flight;
     rawe_cc_acknowledged(&conn->cc, &ack);
@@ -593,6 +614,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
     if (!plausible(conn, header) || !carried_acknowledgement(conn, header, now_ns)) {
         return;
     }
+    rawe_recvwin_note_arrival(&conn->recvwin, rawe_engine_arrival_ns(conn->engine));
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
     for (uint32_t at = 0; at < batch->frames;) {
         uint32_t sequence = header->sequence + at;

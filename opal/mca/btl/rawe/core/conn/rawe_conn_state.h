@@ -102,6 +102,7 @@ struct rawe_engine_config {
     struct rawe_inflow_host *inflow_host;  /**< shared on this host; NULL: with no process */
     unsigned inflow_index;                 /**< of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */
+    uint32_t link_mbps;                    /**< rate of the interface's link; 0: not known */
     /** Memory that peers may access, by any interface: shared by the process's engines. */
     struct rawe_handle_table *handles;
     /** Connections by id, of all engines of the process (rawe_route.h). NULL: an own table. */
@@ -110,7 +111,9 @@ struct rawe_engine_config {
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
     /** The current time. Read for a copied message when its frame is on its way already. */
     uint64_t (*clock_ns)(void *context);
-    void *clock_context;     /**< of clock_ns */
+    /** The clock of rawe_engine_arriving. NULL: when frames arrive is not known. */
+    uint64_t (*arrival_clock_ns)(void *context);
+    void *clock_context;     /**< of both */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
     bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
@@ -150,8 +153,10 @@ struct rawe_engine {
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */
     struct rawe_credit credit;
-    uint64_t now_ns;      /**< newest time given */
-    uint64_t incarnation; /**< of the connection opened last */
+    uint64_t now_ns;       /**< newest time given */
+    uint64_t link_free_ns; /**< when our link will have sent all batches, by its rate */
+    uint64_t arrived_ns;   /**< when what is received arrived, by arrival_clock_ns; 0: not known */
+    uint64_t incarnation;  /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_conn *pending, **pending_tail;
     /** The rest of the list that rawe_engine_flush works on. */
@@ -190,6 +195,40 @@ static inline uint64_t rawe_engine_time(struct rawe_engine *engine, uint64_t now
 static inline bool rawe_engine_turn_is_long(const struct rawe_engine *engine)
 {
     return rawe_engine_clock_ns(engine) - engine->now_ns > RAWE_TURN_NS;
+}
+
+/** What a frame of a batch takes of the link beside its data: headers, check sequence, gap. */
+#define RAWE_BATCH_WIRE_BYTES 118u
+
+/** The time that our link takes for a frame of a batch; 0: its rate is not known. */
+static inline uint32_t rawe_engine_frame_ns(const struct rawe_engine *engine, uint32_t data_bytes)
+{
+    uint32_t mbps = engine->config.link_mbps;
+    return mbps == 0 ? 0 : (data_bytes + RAWE_BATCH_WIRE_BYTES) * 8000u / mbps;
+}
+
+/** Batches do not wait as long for a link (rawe_txqueue.h): it is faster than it is said to be. */
+#define RAWE_LINK_BUSY_MOST_NS 10000000u
+
+/** A batch is transmitted at `now_ns`. Returns when our link, by its rate, is free for it. */
+static inline uint64_t rawe_engine_use_link(struct rawe_engine *engine, uint32_t frames,
+                                            uint32_t data_bytes, uint64_t now_ns)
+{
+    uint64_t begin_ns = now_ns > engine->link_free_ns ? now_ns : engine->link_free_ns;
+    begin_ns = begin_ns - now_ns < RAWE_LINK_BUSY_MOST_NS ? begin_ns : now_ns;
+    engine->link_free_ns = begin_ns + (uint64_t)frames * rawe_engine_frame_ns(engine, data_bytes);
+    return begin_ns;
+}
+
+/** When the frame being received arrived at this host. */
+static inline uint64_t rawe_engine_arrival_ns(const struct rawe_engine *engine)
+{
+    if (engine->config.arrival_clock_ns == NULL || engine->arrived_ns == 0) {
+        return engine->now_ns;
+    }
+    uint64_t now_ns = engine->config.arrival_clock_ns(engine->config.clock_context);
+    uint64_t waited_ns = now_ns > engine->arrived_ns ? now_ns - engine->arrived_ns : 0;
+    return rawe_engine_clock_ns(engine) - waited_ns;
 }
 
 /** Does this connection send batches? */

@@ -83,7 +83,7 @@ size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out)
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence)
 {
     rawe_acktr_reset(&window->acktr, first_sequence);
-    window->ack_deadline_ns = 0;
+    window->ack_deadline_ns = window->arrived_ns = 0;
     window->unacked_frames = 0;
     window->ack_now = window->answer_probe = window->duplicate_seen = false;
 }

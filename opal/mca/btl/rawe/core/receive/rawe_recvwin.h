@@ -55,6 +55,7 @@ size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
 struct rawe_recvwin {
     struct rawe_acktr acktr;
     uint64_t ack_deadline_ns; /**< acknowledge then at the latest; 0: no delayed one is owed */
+    uint64_t arrived_ns;      /**< when the newest batch arrived at this host; 0: none has */
     uint32_t unacked_frames;  /**< taken since we last acknowledged */
     uint32_t answer_number;   /**< of the probe to be answered */
     bool ack_now;             /**< acknowledge at the end of this round of reception */
@@ -89,6 +90,19 @@ static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t seque
 {
     rawe_acktr_take(&window->acktr, sequence);
     window->unacked_frames++;
+}
+
+/** A batch has come, and arrived at this host then. */
+static inline void rawe_recvwin_note_arrival(struct rawe_recvwin *window, uint64_t arrived_ns)
+{
+    window->arrived_ns = arrived_ns;
+}
+
+/** For how long the newest batch has waited, at most UINT32_MAX. */
+static inline uint32_t rawe_recvwin_waited_ns(const struct rawe_recvwin *window, uint64_t now_ns)
+{
+    uint64_t waited_ns = now_ns - window->arrived_ns;
+    return waited_ns == 0 ? 1 : waited_ns < UINT32_MAX ? (uint32_t)waited_ns : UINT32_MAX;
 }
 
 /** Owe an acknowledgement: at once, after a quarter of the credit, or later. True: now. */

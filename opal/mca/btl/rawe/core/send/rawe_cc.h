@@ -42,12 +42,29 @@ struct rawe_cubic {
     uint32_t rounds;         /**< round trips since */
 };
 
+/** No delay is known. */
+#define RAWE_CC_UNKNOWN_NS UINT32_MAX
+
+/** State of rawe_delay.c, which uses CUBIC's, too. */
+struct rawe_delay {
+    struct rawe_cubic cubic;
+    uint32_t draining;      /**< frames to be acknowledged that left before the window shrank */
+    uint32_t round_left;    /**< frames to be acknowledged until the round trip is over */
+    uint32_t round_ns;      /**< shortest delay in it */
+    uint32_t queue_most_ns; /**< for how long queues may last in it */
+    uint32_t shortest_ns;   /**< shortest delay of this period... */
+    uint32_t before_ns;     /**< ... and of the one before */
+    uint64_t period_end_ns; /**< when the next period begins */
+};
+
 struct rawe_cc {
     const struct rawe_cc_type *type;
     uint32_t window;       /**< frames that may be in flight */
     uint32_t least;        /**< the window is never smaller... */
     uint32_t most;         /**< ... nor larger: the connection's window */
     uint32_t first;        /**< to start with, and again after idleness */
+    uint32_t link_mbps;    /**< rate of our interface's link; 0: not known */
+    uint32_t ahead_ns;     /**< least time that our link was busy in advance; see rawe_cc_queued */
     uint32_t rate_mbps;    /**< delivery rate, a mean of the latest measurements; 0: none yet */
     uint32_t refill;       /**< frames that may be in flight for now, after losses */
     uint64_t used_ns;      /**< when half of the window was last in flight */
@@ -57,20 +74,25 @@ struct rawe_cc {
     uint64_t rate_bytes;   /**< acknowledged since */
     union {
         struct rawe_cubic cubic;
+        struct rawe_delay delay;
         uint64_t other[2]; /**< of algorithms that are not listed here */
     } state;
 };
 
-extern const struct rawe_cc_type rawe_cc_cubic;
+extern const struct rawe_cc_type rawe_cc_cubic, rawe_cc_delay;
+
+/** The window is about right: go on from here as CUBIC does near its plateau. */
+void rawe_cubic_resume(struct rawe_cc *cc);
 
 /** All algorithms, the default first, up to NULL. */
 extern const struct rawe_cc_type *const rawe_cc_types[];
 
 /**
  * Begin on a new path, with a window of `most` frames and frames of `frame_bytes`; 0: they are short.
+ * `link_mbps` is the rate of our link; 0: not known.
  */
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
-                   uint32_t frame_bytes, uint64_t now_ns);
+                   uint32_t frame_bytes, uint32_t link_mbps, uint64_t now_ns);
 
 /** Go on with a rate measured before, after rawe_cc_start. */
 static inline void rawe_cc_resume(struct rawe_cc *cc, uint32_t rate_mbps)
@@ -101,6 +123,20 @@ static inline void rawe_cc_set_window(struct rawe_cc *cc, uint32_t frames)
 static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
 {
     return 2 * in_flight >= cc->window;
+}
+
+/** A batch leaves when our link, by its rate, is free: after `ahead_ns`. */
+static inline void rawe_cc_queued(struct rawe_cc *cc, uint32_t ahead_ns)
+{
+    cc->ahead_ns = ahead_ns < cc->ahead_ns ? ahead_ns : cc->ahead_ns;
+}
+
+/** The least of that since it was asked for last. */
+static inline uint32_t rawe_cc_take_queued(struct rawe_cc *cc)
+{
+    uint32_t ahead_ns = cc->ahead_ns;
+    cc->ahead_ns = RAWE_CC_UNKNOWN_NS;
+    return ahead_ns;
 }
 
 /** Frames have been transmitted. */

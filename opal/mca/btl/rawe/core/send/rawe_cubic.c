@@ -67,6 +67,15 @@ static void lost(struct rawe_cc *cc)
     cubic->threshold = cc->window;
 }
 
+void rawe_cubic_resume(struct rawe_cc *cc)
+{
+    cc->state.cubic = (struct rawe_cubic){
+        .plateau = cc->window,
+        .rounds = ROUNDS_BACK,
+        .threshold = cc->window,
+    };
+}
+
 /** From the least window, slow start leads back to where the last reduction left it. */
 static void timed_out(struct rawe_cc *cc)
 {

@@ -59,6 +59,9 @@ struct rawe_ack {
     uint32_t arrived;   /**< frames newly known to have arrived; 0: only a probe was answered */
     uint32_t in_flight; /**< frames still in flight */
     uint64_t rtt_ns;    /**< round trip of the newest frame acknowledged in order; 0: none */
+    uint32_t ahead_ns;  /**< of that, until our link was free for its batch... */
+    uint32_t ahead;     /**< ... and frames of the batch ahead of it */
+    uint32_t path_ns;   /**< what the network took of it; 0: not known */
 };
 
 /** Silence after which an acknowledgement is overdue, within bounds; `most_ns`: no sample. */

@@ -271,7 +271,11 @@ struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
     segments &= ~frame->arrived;
     if (segments != 0) {
         uint64_t rtt_ns = arrive(window, frame, segments, ack);
-        ack->rtt_ns = rtt_ns != 0 ? rtt_ns : ack->rtt_ns;
+        if (rtt_ns != 0) {
+            ack->rtt_ns = rtt_ns;
+            ack->ahead_ns = frame->ahead_ns;
+            ack->ahead = 63 - (uint32_t)__builtin_clzll(segments);
+        }
     }
     if (whole) {
         return take_oldest(window);

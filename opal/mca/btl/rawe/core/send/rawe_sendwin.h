@@ -57,13 +57,14 @@ struct rawe_txframe {
     struct rawe_txframe_times first; /**< of segments that were sent once */
     struct rawe_txframe_times again; /**< of those that were sent more often: the newest sending */
     uint32_t sequence;               /**< of the first segment */
-    uint32_t buffer_bytes;           /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes;          /**< fragments, here and in `external` */
-    uint16_t segment_bytes;          /**< 0: it is no batch */
-    uint8_t segments;                /**< numbers it takes in the window */
-    uint8_t sendings;                /**< how often something of it was sent, saturating */
-    uint8_t flags;                   /**< RAWE_FLAG_* for the header */
-    uint8_t large;                   /**< which pool it belongs to */
+    uint32_t ahead_ns;      /**< batches: from their newest time until our link was free for them */
+    uint32_t buffer_bytes;  /**< used in `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes; /**< fragments, here and in `external` */
+    uint16_t segment_bytes; /**< 0: it is no batch */
+    uint8_t segments;       /**< numbers it takes in the window */
+    uint8_t sendings;       /**< how often something of it was sent, saturating */
+    uint8_t flags;          /**< RAWE_FLAG_* for the header */
+    uint8_t large;          /**< which pool it belongs to */
     uint32_t external_count;
     struct rawe_bytes external[2];
     uint8_t checksum[RAWE_CHECKSUM_BYTES]; /**< behind the payload, if the engine says so */

@@ -535,8 +535,11 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
         if (slot == NULL) {
             break;
         }
-        /* Before the callback, which may come back here. */
+        /* Before the callbacks, which may come back here. */
         point_at_next(from);
+        if (receiver->arrived != NULL) {
+            receiver->arrived(context, (uint64_t)slot->tp_sec * 1000000000u + slot->tp_nsec);
+        }
         if (bulk) {
             frames += receive_packet(from, slot, receiver, context);
         } else {

@@ -70,6 +70,15 @@ static inline uint64_t rawe_port_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/** CLOCK_REALTIME in nanoseconds: the clock of rawe_port_receiver.arrived. */
+static inline uint64_t rawe_port_arrival_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 struct rawe_port_kind;
 
 /** The strings stay the caller's, and are used for as long as the port is open. */
@@ -112,6 +121,8 @@ struct rawe_port_receiver {
     /** Of a bulk port: a packet, its data where `place` said, or anywhere. */
     void (*packet)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
                    const uint8_t *data, size_t data_bytes);
+    /** When what is handed up next arrived at this host, by CLOCK_REALTIME. NULL: no matter. */
+    void (*arrived)(void *context, uint64_t arrived_ns);
 };
 
 /** First member of every kind's own struct. */

@@ -1,0 +1,169 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A window that yields to delay, as Swift's does (Kumar et al., SIGCOMM 2020): queues stay short, and
+ * it shrinks before anything is lost. The delay of the network is the time from the sending of a
+ * frame to its acknowledgement, less what our link took for batches in front of it, and what both
+ * wait in the hosts. The shortest one of late is the path's own, the rest is queues. Of a round trip
+ * the shortest delay counts, as NICs that wait before they interrupt lengthen some. While queues are
+ * short, and after losses, the window is CUBIC's.
+ */
+#include "rawe_cc.h"
+
+/** Queues are too long from half of what the port of a small switch holds... */
+#define QUEUE_BYTES 48000u
+
+/** ... but no sooner than what hosts and NICs add at times. */
+#define QUEUE_LEAST_NS 20000u
+
+/** The same where the rate of our link is not known. */
+#define QUEUE_UNKNOWN_NS 50000u
+
+/**
+ * A small window bears longer queues, by this part over the square root of its frames, as otherwise
+ * the largest of several takes all (Swift section 3.6).
+ */
+#define SMALL_WINDOW_PART 3u
+
+/** As much of its own a connection may have in the queues whatever the delay: some links are slow. */
+#define OWN_FRAMES 2u
+
+/** Our link need not be kept busy with more than that in advance: two batches. */
+#define AHEAD_BYTES 128000u
+
+/** Swift's multiplicative decrease: 0.8 of the part that is too long, half of the window at most. */
+#define DECREASE_TENTHS 8u
+#define DECREASE_DIVISOR 2u
+
+/** A path may become longer: the shortest delay is that of the last two periods. */
+#define PERIOD_NS 10000000000ull
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/** For how long queues may last, for a window of that size. */
+static uint32_t queue_most_ns(const struct rawe_cc *cc)
+{
+    uint32_t ns = QUEUE_UNKNOWN_NS, root = 1;
+    if (cc->link_mbps != 0) {
+        ns = QUEUE_BYTES * 8000u / cc->link_mbps;
+        ns = ns > QUEUE_LEAST_NS ? ns : QUEUE_LEAST_NS;
+    }
+    while ((root + 1) * (root + 1) <= cc->window) {
+        root++;
+    }
+    return ns + ns * SMALL_WINDOW_PART / root;
+}
+
+static void begin_round(struct rawe_cc *cc)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    delay->round_left = cc->window;
+    delay->round_ns = RAWE_CC_UNKNOWN_NS;
+    delay->queue_most_ns = queue_most_ns(cc);
+}
+
+static void started(struct rawe_cc *cc)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    rawe_cc_cubic.started(cc);
+    delay->shortest_ns = delay->before_ns = RAWE_CC_UNKNOWN_NS;
+    delay->period_end_ns = delay->draining = 0;
+    begin_round(cc);
+}
+
+static void note(struct rawe_delay *delay, const struct rawe_ack *ack)
+{
+    if (ack->now_ns >= delay->period_end_ns) {
+        delay->before_ns = delay->shortest_ns;
+        delay->shortest_ns = RAWE_CC_UNKNOWN_NS;
+        delay->period_end_ns = ack->now_ns + PERIOD_NS;
+    }
+    delay->shortest_ns = least(delay->shortest_ns, ack->path_ns);
+    delay->round_ns = least(delay->round_ns, ack->path_ns);
+}
+
+/** What the shortest delay of this round trip has in excess of the path's own. */
+static uint32_t queue_ns(const struct rawe_delay *delay)
+{
+    return delay->round_ns == RAWE_CC_UNKNOWN_NS
+               ? 0
+               : delay->round_ns - least(delay->shortest_ns, delay->before_ns);
+}
+
+/**
+ * Queues last for `queue_ns` of a delay of `delay_ns`, and may for `most_ns`. What is in flight tells
+ * nothing of a smaller window yet.
+ */
+static void yield(struct rawe_cc *cc, uint64_t queue_ns, uint64_t most_ns, uint64_t delay_ns,
+                  const struct rawe_ack *ack)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    if (queue_ns <= most_ns || cc->window * queue_ns <= OWN_FRAMES * delay_ns) {
+        return;
+    }
+    uint64_t less = cc->window * (queue_ns - most_ns) * DECREASE_TENTHS / (10 * delay_ns) + 1;
+    uint32_t most = cc->window / DECREASE_DIVISOR;
+    rawe_cc_set_window(cc, cc->window - (less < most ? (uint32_t)less : most));
+    rawe_cubic_resume(cc);
+    delay->draining = ack->in_flight;
+    rawe_cc_excuse(cc, ack->now_ns); /* losses until now are of the same queues */
+}
+
+static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    if (delay->draining != 0) {
+        delay->draining -= least(delay->draining, ack->arrived);
+        return;
+    }
+    if (ack->path_ns != 0) {
+        note(delay, ack);
+    }
+    const uint32_t queued_ns = queue_ns(delay), most_ns = delay->queue_most_ns;
+    if (queued_ns <= most_ns) {
+        rawe_cc_cubic.acknowledged(cc, ack);
+    }
+    if (ack->arrived < delay->round_left) {
+        delay->round_left -= ack->arrived;
+        return;
+    }
+    const uint32_t ahead_ns = rawe_cc_take_queued(cc);
+    const uint32_t ahead_most_ns = cc->link_mbps == 0 ? 0 : AHEAD_BYTES * 8000u / cc->link_mbps;
+    if (ahead_ns != RAWE_CC_UNKNOWN_NS && ahead_ns > ahead_most_ns) {
+        yield(cc, ahead_ns, ahead_most_ns, (uint64_t)ahead_ns + delay->shortest_ns, ack);
+    } else {
+        yield(cc, queued_ns, most_ns, delay->round_ns, ack);
+    }
+    begin_round(cc);
+}
+
+static void lost(struct rawe_cc *cc)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    delay->draining = cc->window;
+    rawe_cc_cubic.lost(cc);
+}
+
+static void timed_out(struct rawe_cc *cc)
+{
+    struct rawe_delay *delay = &cc->state.delay;
+    delay->draining = 0; /* nothing of that will come */
+    rawe_cc_cubic.timed_out(cc);
+}
+
+static void idle(struct rawe_cc *cc, uint64_t periods)
+{
+    rawe_cc_cubic.idle(cc, periods);
+}
+
+const struct rawe_cc_type rawe_cc_delay = {
+    .name = "delay",
+    .started = started,
+    .acknowledged = acknowledged,
+    .lost = lost,
+    .timed_out = timed_out,
+    .idle = idle,
+};
