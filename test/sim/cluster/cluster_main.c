@@ -62,6 +62,9 @@ static void usage(FILE *out)
         "                        half of it to one and a half, by the seed (default 5000)\n"
         "  --mtu BYTES           576 to 9000 (default 1500)\n"
         "  --inflow BYTES        btl_rawe_inflow_bytes (default 0)\n"
+        "  --congestion NAME     btl_rawe_congestion (default cubic)\n"
+        "  --express-first       hosts send short frames before batches, as with fq_codel; the NIC\n"
+        "                        has 64 kB that nothing overtakes\n"
         "  --no-merge            receivers do not merge frames of batches\n"
         "  --idle                all pairs have exchanged a message before, and rest\n"
         "  --pings               without end: all that the last host does is to exchange\n"
@@ -168,6 +171,8 @@ static const struct option options_known[] = {
     {"host-delay", required_argument, NULL, 'd'},
     {"mtu", required_argument, NULL, 'm'},
     {"inflow", required_argument, NULL, 'I'},
+    {"congestion", required_argument, NULL, 'C'},
+    {"express-first", no_argument, NULL, 'E'},
     {"no-merge", no_argument, NULL, 'M'},
     {"idle", no_argument, NULL, 'i'},
     {"pings", no_argument, NULL, 'p'},
@@ -177,6 +182,17 @@ static const struct option options_known[] = {
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
+
+static const struct rawe_cc_type *parse_congestion(const char *name)
+{
+    for (const struct rawe_cc_type *const *type = rawe_cc_types; *type != NULL; type++) {
+        if (strcmp((*type)->name, name) == 0) {
+            return *type;
+        }
+    }
+    fprintf(stderr, "rawe-cluster: no congestion control is named '%s'\n", name);
+    exit(2);
+}
 
 static void parse_option(struct command *command, int option)
 {
@@ -230,6 +246,12 @@ static void parse_option(struct command *command, int option)
         break;
     case 'I':
         plan->inflow_bytes = parse_one("inflow", optarg, 0, 1 << 30);
+        break;
+    case 'C':
+        plan->congestion = parse_congestion(optarg);
+        break;
+    case 'E':
+        plan->express_first = true;
         break;
     case 'M':
         plan->merges = false;

@@ -207,6 +207,37 @@ static void link_put(struct cluster_net *net, uint32_t link, struct cluster_fram
     }
 }
 
+/** What a NIC has taken from the queueing discipline in advance (byte queue limits). */
+#define NIC_BYTES 64000u
+
+/**
+ * Put a short frame before the batches' frames in a host's queueing discipline. False: none is there.
+ */
+static bool link_put_first(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
+                           uint64_t now_ns)
+{
+    const struct cluster_plan *plan = net->plan;
+    uint64_t taken_ns = now_ns + plan->wire_ns + cluster_plan_transmit_ps(plan, NIC_BYTES) / 1000;
+    struct cluster_frame **at = &net->waiting[link].first, *behind;
+
+    while ((behind = *at) != NULL && (behind->at_ns <= taken_ns || !behind->batch)) {
+        at = &behind->next;
+    }
+    if (behind == NULL) {
+        return false;
+    }
+    uint64_t own_ps = cluster_plan_transmit_ps(plan, wire_bytes(frame));
+    uint64_t behind_ps = cluster_plan_transmit_ps(plan, wire_bytes(behind));
+    frame->at_ns = behind->at_ns - behind_ps / 1000 + own_ps / 1000;
+    frame->next = behind;
+    *at = frame;
+    net->free_ps[link] += own_ps;
+    for (; behind != NULL; behind = behind->next) {
+        behind->at_ns += own_ps / 1000;
+    }
+    return true;
+}
+
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns)
 {
     const struct cluster_plan *plan = net->plan;
@@ -216,7 +247,10 @@ void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint
         frame->spine = plan->sprays ? (uint32_t)sim_random_below(&net->random, plan->spines)
                                     : hash_spine(plan, frame->from, frame->to, frame->batch);
     }
-    link_put(net, frame->from / plan->ranks, frame, now_ns);
+    uint32_t link = frame->from / plan->ranks;
+    if (!plan->express_first || frame->batch || !link_put_first(net, link, frame, now_ns)) {
+        link_put(net, link, frame, now_ns);
+    }
 }
 
 /** A frame comes to a port: the length of its queue, in bytes. */

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "send/rawe_cc.h"
+
 #define CLUSTER_HOSTS_MAX 1000u
 #define CLUSTER_RANKS_MAX 16u
 /** Longest message: as that of the workloads, more or less. */
@@ -55,6 +57,8 @@ struct cluster_plan {
     bool merges;           /**< the receiver merges frames of a batch */
     bool idle;             /**< all pairs have exchanged a message before, and rest */
     uint64_t inflow_bytes; /**< btl_rawe_inflow_bytes */
+    const struct rawe_cc_type *congestion; /**< btl_rawe_congestion; NULL: the default */
+    bool express_first; /**< the hosts' queueing disciplines send short frames first */
     bool pings; /**< without end: all that the last host does is to exchange short messages */
 };
 

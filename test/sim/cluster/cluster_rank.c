@@ -152,6 +152,8 @@ static void receive_packet(struct cluster_rank *rank, struct cluster_frame *firs
     struct rawe_engine *engine = &rank->engine;
     uint64_t before_bytes = engine->counters.bytes_received;
 
+    rawe_engine_arriving(engine, first->at_ns);
+
     if (first->batch) {
         receive_batch(engine, first, len_bytes);
     } else {
@@ -422,6 +424,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
 
     config.clock_ns = now_ns;
     config.clock_context = cluster;
+    config.arrival_clock_ns = now_ns;
+    config.link_mbps = (uint32_t)cluster->plan.rate_mbps;
     *rank = (struct cluster_rank){
         .cluster = cluster,
         .index = index,
@@ -437,6 +441,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     net_identify(&config, index);
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
     config.inflow_bytes = cluster->plan.inflow_bytes;
+    config.congestion = cluster->plan.congestion;
     config.inflow_host = &cluster->inflows[index / cluster->plan.ranks];
     config.inflow_index = index % cluster->plan.ranks;
     net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
