@@ -250,7 +250,7 @@ TEST(mca_btl_rawe_multicast_send__is_one_frame_to_the_group)
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
 }
 
-/** Of messages sent one after the other those behind the fourth wait; the next progress sends them. */
+/** Of messages sent one after the other those behind the eighth wait; the next progress sends them. */
 TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
 {
     static const struct {
@@ -258,11 +258,13 @@ TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
         uint64_t pause_ns; /* before each message */
         bool progress;     /* before each message */
         bool deferring;    /* the thread's progress */
+        bool by_turns;     /* to another group each time */
         unsigned at_once, after_progress;
     } cases[] = {
-        {true, 0, false, false, 4, 5},    {true, 0, false, true, 4, 5},
-        {true, 1000, false, false, 4, 5}, {true, 100000, false, false, 10, 10},
-        {true, 0, true, false, 10, 10},   {false, 0, false, false, 10, 10},
+        {true, 0, false, false, false, 8, 9},    {true, 0, false, true, false, 8, 9},
+        {true, 1000, false, false, false, 8, 9}, {true, 100000, false, false, false, 10, 10},
+        {true, 0, true, false, false, 10, 10},   {true, 0, false, false, true, 10, 10},
+        {false, 0, false, false, false, 10, 10},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tear_down();
@@ -270,13 +272,14 @@ TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
         mca_btl_rawe_params.progress_thread_ms = cases[i].thread;
         mca_btl_rawe_params.coalesce_from = 4;
         struct mca_btl_rawe_multicast *group = enter(ID);
+        struct mca_btl_rawe_multicast *other = cases[i].by_turns ? enter(ID + 1) : group;
         for (unsigned k = 0; k < 10; k++) {
             struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
             fake_ompi.now_ns += cases[i].pause_ns;
             if (cases[i].progress) {
                 (void)mca_btl_rawe_multicast_progress(&net_module, false, false);
             }
-            assert_true(mca_btl_rawe_multicast_send(group, &message));
+            assert_true(mca_btl_rawe_multicast_send(k % 2 == 0 ? group : other, &message));
             assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
         }
         assert_int_equal(sent.count, cases[i].at_once);

@@ -65,6 +65,8 @@ static struct {
     bool deferred;    /**< something expected has come meanwhile */
     bool holding;     /**< a frame waits for more messages, or for progress */
     uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
+    const struct mca_btl_rawe_multicast *last; /**< which group that was */
+    unsigned streak;                           /**< messages of it, one right after the other */
 } groups;
 
 /** The one module that leads to other hosts; NULL: there is none, or several. */
@@ -384,12 +386,15 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
 {
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
+    groups.streak =
+        group == groups.last && now_ns - groups.sent_ns < STREAK_NS ? groups.streak + 1 : 0;
+    groups.last = group;
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
     group->sending = message;
     group->send = (struct rawe_group_send){.done = sent,
                                            .data = message->data,
                                            .len_bytes = (uint32_t)message->len_bytes,
-                                           .may_wait = now_ns - groups.sent_ns < STREAK_NS};
+                                           .may_wait = groups.streak >= RAWE_PEER_STREAK_MESSAGES};
     if (!rawe_group_send(&group->core, &group->send, now_ns)) {
         group->sending = NULL;
         return false;

@@ -55,7 +55,7 @@ static const struct number numbers[] = {
      "them some; more than its switch port buffers is lost, so losses make it less, else it grows"},
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
-     "With this many frames in flight to a peer, short messages gather in frames that are held "
+     "With this many frames in flight to a peer, or a group, short messages gather in frames that are held "
      "back until they are full or MPI makes progress; never without the progress thread"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
      OPAL_INFO_LVL_5, "Number of fragments allocated at start"},

@@ -222,9 +222,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     bool idle = !module->open ||
                 (!useful && rawe_engine_idle(&module->engine) &&
                  !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_multicast_busy(module));
-    if (idle) {
-        atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
-    }
+    /* Nothing is held back any more: what is held back next wakes the thread again. */
+    atomic_store_explicit(&module->thread_mode,
+                          idle ? MCA_BTL_RAWE_THREAD_IDLE : MCA_BTL_RAWE_THREAD_POLLS,
+                          memory_order_release);
     /* If a frame woke it that cannot be read, or room that is none, it is not woken by that again. */
     listen_for(module,
                module->open && 0 != mca_btl_rawe_state.handles.readable &&

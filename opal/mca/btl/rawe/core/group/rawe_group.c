@@ -170,8 +170,10 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
 static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
 {
     struct rawe_group_frame *frame = group->held_ns == 0 ? NULL : frame_at(group, group->next - 1);
-    if (frame == NULL || frame->header.payload_bytes + RAWE_GROUP_SHARED_BYTES + send->len_bytes >
-                             group->config.payload_bytes) {
+    const uint32_t room_bytes =
+        frame == NULL ? 0 : group->config.payload_bytes - frame->header.payload_bytes;
+    if (room_bytes < RAWE_GROUP_SHARED_BYTES ||
+        send->len_bytes > room_bytes - RAWE_GROUP_SHARED_BYTES) {
         return false;
     }
     const uint32_t end_bytes =
