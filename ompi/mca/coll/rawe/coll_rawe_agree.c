@@ -12,7 +12,7 @@
  *   3. each leader opens its port, and says where it is                     Allgather beneath
  *   4. each leader sends a message to all, and receives theirs: some networks pass no multicast, or
  *      no frame of this length. It is the first message of each stream
- *   5. has everyone got all of them?                                        Allreduce beneath
+ *   5. have all leaders received all of them?                               Allreduce beneath
  */
 #include "coll_rawe.h"
 
@@ -166,8 +166,7 @@ static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
                         ? NULL
                         : module->offer->open(id, (uint32_t)members, (uint32_t)self,
                                               module->payload_bytes, places);
-    network_failed = NULL == module->group || !try_network(module, members, self);
-    return !network_failed;
+    return NULL != module->group && try_network(module, members, self);
 }
 
 /** Step 2 and 3. */
@@ -212,6 +211,7 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
         }
         status =
             module->allreduce(&entered, &all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
+        network_failed = network_failed || (MPI_SUCCESS == status && 0 == all);
     }
     if (MPI_SUCCESS == status && 0 != all) {
         module->stage = MCA_COLL_RAWE_MULTICASTS;

@@ -19,7 +19,7 @@
 /** Of the tree: one more message to send costs less than one more rank to wait for. */
 #define RADIX 8
 
-/** The place of a number's last digit that is not 0; of 0 one that no number has. */
+/** The place of a number's last digit that is not 0; for 0 a place beyond all numbers. */
 static int place_of(int number, int numbers)
 {
     int place = 1;
