@@ -105,6 +105,12 @@ static void remove_region(unsigned i)
     fuzz_guarded_delete(world.regions[i], region_bytes[i]);
 }
 
+static uint64_t clock_of(void *context)
+{
+    (void)context;
+    return world.now_ns;
+}
+
 static void start(struct fuzz_input *head)
 {
     unsigned bits = (unsigned)fuzz_take(head, 1);
@@ -124,6 +130,7 @@ static void start(struct fuzz_input *head)
         .liveness.probe_least_ns = 500000,
         .liveness.probe_most_ns = 100000000,
         .reorder_ns = 100000,
+        .clock_ns = clock_of,
         .checksum = (bits & 8) != 0,
     };
     const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_peer};

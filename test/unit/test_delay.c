@@ -112,7 +112,7 @@ TEST(rawe_cc_delay__yields_where_the_link_is_busy_in_advance)
         uint32_t first_ns, second_ns, left;
     } cases[] = {
         {200 * US, 40 * US, 101}, /* it has waited for only two batches once */
-        {200 * US, 50 * US, 88},  /* 0.8 x 9.04 us of that and the path's own, 60 us */
+        {200 * US, 50 * US, 86},  /* 0.8 x 9.04 of 50 us */
         {50 * US, 0, 101},        /* it was free once */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

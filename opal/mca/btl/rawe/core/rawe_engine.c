@@ -428,6 +428,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     }
     bool defers_too = engine->deferral.active && !owner->deferral.active;
     now_ns = rawe_engine_time(owner, now_ns);
+    rawe_engine_arriving(owner, engine->arrived_ns);
     if (defers_too) {
         rawe_engine_defer_begin(owner);
     }

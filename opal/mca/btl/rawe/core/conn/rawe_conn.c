@@ -413,12 +413,14 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm_idle(conn);
 }
 
-/** For how long what an ACK tells of has waited here when it leaves: behind our batches, perhaps. */
+/** For how long what an ACK tells of has waited here. 0: not known, our batches may be before it. */
 static uint32_t waited_ns(const struct rawe_conn *conn)
 {
+    if (conn->recvwin.arrived_ns == 0) {
+        return 0;
+    }
     uint64_t now_ns = rawe_engine_clock_ns(conn->engine);
-    uint64_t free_ns = conn->via->link_free_ns;
-    return rawe_recvwin_waited_ns(&conn->recvwin, now_ns > free_ns ? now_ns : free_ns);
+    return now_ns < conn->via->link_free_ns ? 0 : rawe_recvwin_waited_ns(&conn->recvwin, now_ns);
 }
 
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
@@ -437,9 +439,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         size_t sack_bytes = rawe_acktr_sack(&window->acktr, sack);
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
                                   (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0));
-        uint32_t number = window->answer_probe      ? window->answer_number
-                          : window->arrived_ns == 0 ? 0
-                                                    : waited_ns(conn);
+        uint32_t number = window->answer_probe ? window->answer_number : waited_ns(conn);
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
             conn->via->link_full = true;

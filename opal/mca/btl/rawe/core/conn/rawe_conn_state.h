@@ -109,7 +109,7 @@ struct rawe_engine_config {
     struct rawe_conn_table *table;
     uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
-    /** The current time. Read for a copied message when its frame is on its way already. */
+    /** The current time: read for batches, and for a copied message when its frame is on its way. */
     uint64_t (*clock_ns)(void *context);
     /** The clock of rawe_engine_arriving. NULL: when frames arrive is not known. */
     uint64_t (*arrival_clock_ns)(void *context);
@@ -207,7 +207,7 @@ static inline uint32_t rawe_engine_frame_ns(const struct rawe_engine *engine, ui
     return mbps == 0 ? 0 : (data_bytes + RAWE_BATCH_WIRE_BYTES) * 8000u / mbps;
 }
 
-/** Batches do not wait as long for a link (rawe_txqueue.h): it is faster than it is said to be. */
+/** Batches do not wait as long (rawe_txqueue.h): if they seem to, the link is faster than it reports. */
 #define RAWE_LINK_BUSY_MOST_NS 10000000u
 
 /** A batch is transmitted at `now_ns`. Returns when our link, by its rate, is free for it. */

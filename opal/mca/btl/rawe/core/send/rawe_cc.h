@@ -47,14 +47,14 @@ struct rawe_cubic {
 
 /** State of rawe_delay.c, which uses CUBIC's, too. */
 struct rawe_delay {
-    struct rawe_cubic cubic;
-    uint32_t draining;      /**< frames to be acknowledged that left before the window shrank */
-    uint32_t round_left;    /**< frames to be acknowledged until the round trip is over */
-    uint32_t round_ns;      /**< shortest delay in it */
-    uint32_t queue_most_ns; /**< for how long queues may last in it */
-    uint32_t shortest_ns;   /**< shortest delay of this period... */
-    uint32_t before_ns;     /**< ... and of the one before */
-    uint64_t period_end_ns; /**< when the next period begins */
+    struct rawe_cubic cubic; /**< first: CUBIC's functions find it as cc->state.cubic */
+    uint32_t draining;       /**< frames to be acknowledged that left before the window shrank */
+    uint32_t round_left;     /**< frames to be acknowledged until the round trip is over */
+    uint32_t round_ns;       /**< shortest delay in it */
+    uint32_t queue_most_ns;  /**< for how long queues may last in it */
+    uint32_t shortest_ns;    /**< shortest delay of this period... */
+    uint32_t before_ns;      /**< ... and of the one before */
+    uint64_t period_end_ns;  /**< when the next period begins */
 };
 
 struct rawe_cc {

@@ -4,16 +4,16 @@
  * A window that yields to delay, as Swift's does (Kumar et al., SIGCOMM 2020): queues stay short, and
  * it shrinks before anything is lost. The delay of the network is the time from the sending of a
  * frame to its acknowledgement, less what our link took for batches in front of it, and what both
- * wait in the hosts. The shortest one of late is the path's own, the rest is queues. Of a round trip
+ * wait in the hosts. The shortest recent delay is the path's own, the rest is queues. Of a round trip
  * the shortest delay counts, as NICs that wait before they interrupt lengthen some. While queues are
  * short, and after losses, the window is CUBIC's.
  */
 #include "rawe_cc.h"
 
-/** Queues are too long from half of what the port of a small switch holds... */
+/** A queue is too long when it exceeds half of the buffer of a small switch's port. */
 #define QUEUE_BYTES 48000u
 
-/** ... but no sooner than what hosts and NICs add at times. */
+/** Shorter delays may come from hosts and NICs. */
 #define QUEUE_LEAST_NS 20000u
 
 /** The same where the rate of our link is not known. */
@@ -28,7 +28,7 @@
 /** As much of its own a connection may have in the queues whatever the delay: some links are slow. */
 #define OWN_FRAMES 2u
 
-/** Our link need not be kept busy with more than that in advance: two batches. */
+/** No more than two batches need to wait for our link. */
 #define AHEAD_BYTES 128000u
 
 /** Swift's multiplicative decrease: 0.8 of the part that is too long, half of the window at most. */
@@ -133,7 +133,7 @@ static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
     const uint32_t ahead_ns = rawe_cc_take_queued(cc);
     const uint32_t ahead_most_ns = cc->link_mbps == 0 ? 0 : AHEAD_BYTES * 8000u / cc->link_mbps;
     if (ahead_ns != RAWE_CC_UNKNOWN_NS && ahead_ns > ahead_most_ns) {
-        yield(cc, ahead_ns, ahead_most_ns, (uint64_t)ahead_ns + delay->shortest_ns, ack);
+        yield(cc, ahead_ns, ahead_most_ns, ahead_ns, ack);
     } else {
         yield(cc, queued_ns, most_ns, delay->round_ns, ack);
     }

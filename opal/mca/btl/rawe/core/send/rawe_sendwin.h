@@ -141,6 +141,7 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     frame->external_count = 0;
     frame->segments = 1;
     frame->segment_bytes = 0;
+    frame->ahead_ns = 0;
     frame->sendings = 0;
     frame->flags = 0;
     return frame;
