@@ -47,9 +47,10 @@ bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
 
 /* mca_btl_rawe_thread_service */
 
+/** Something was held back: afterwards nothing is, so that what is held back next wakes it again. */
 static void take_over(void)
 {
-    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
     mca_btl_rawe_state.thread_rounds = mca_btl_rawe_state.rounds;
     (void)mca_btl_rawe_thread_service(&module, false);
 }
