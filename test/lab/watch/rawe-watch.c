@@ -8,11 +8,8 @@
  * rawe-watch dump N FILE    rank 1 stays outside of MPI while N messages of rank 0 are on the way;
  *                           rank 0 has the PML dump its state, then both do after all has been
  *                           received
- * rawe-watch flood N FILE   each of the others, one after the other, gets to know rank 0, which then
- *                           stays outside of MPI until all of them have sent it N messages at once
  *
- * By files that begin with FILE, which all ranks have to see, processes outside of MPI are called
- * back.
+ * Rank 0 makes FILE, which both have to see, to call rank 1 back.
  */
 #include <mpi.h>
 
@@ -28,7 +25,6 @@
 #define MESSAGE_BYTES 1000
 #define VARIABLES_MAX 512
 #define ELEMENTS_MAX 64
-#define PROGRESS_CALLS 1000
 
 static int rank, size;
 static const char *path;
@@ -39,27 +35,18 @@ static void fail(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/** The file by which a rank calls back who waits outside of MPI. */
-static const char *file_of(int one)
-{
-    static char name[4096];
-
-    snprintf(name, sizeof name, "%s.%d", path, one);
-    return name;
-}
-
 static void call_back(void)
 {
-    FILE *file = fopen(file_of(rank), "w");
+    FILE *file = fopen(path, "w");
 
     if (file == NULL || fclose(file) != 0) {
         fail("making the file");
     }
 }
 
-static void stay_away(int until)
+static void stay_away(void)
 {
-    while (access(file_of(until), F_OK) != 0) {
+    while (access(path, F_OK) != 0) {
         usleep(1000);
     }
 }
@@ -203,7 +190,7 @@ static void watch_dump(int count)
         receive_all(1, 1);
     } else if (rank == 1) {
         static char block[MESSAGE_BYTES];
-        stay_away(0);
+        stay_away();
         receive_all(0, count);
         MPI_Send(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
     }
@@ -214,50 +201,6 @@ static void watch_dump(int count)
             dump("dump after all");
         }
     }
-}
-
-static void flood(int count)
-{
-    static char block[MESSAGE_BYTES];
-    MPI_Request *requests = malloc((size_t)count * sizeof *requests);
-
-    if (requests == NULL) {
-        fail("malloc");
-    }
-    for (int sender = 1; sender < size; sender++) {
-        /* Alone, so that it is granted all of the ring; then long enough for that to pass. */
-        if (rank == sender) {
-            for (int i = 0; i < count; i++) {
-                MPI_Send(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
-            }
-        } else if (rank == 0) {
-            receive_all(sender, count);
-        }
-        MPI_Barrier(MPI_COMM_WORLD);
-        usleep(100000);
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
-    if (rank == 0) {
-        for (int sender = 1; sender < size; sender++) {
-            stay_away(sender);
-        }
-        for (int sender = 1; sender < size; sender++) {
-            receive_all(sender, count);
-        }
-    } else {
-        int done;
-        for (int i = 0; i < count; i++) {
-            MPI_Isend(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &requests[i]);
-        }
-        /* What rank 0 grants is on its way after that. */
-        for (int i = 0; i < PROGRESS_CALLS; i++) {
-            MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
-        }
-        call_back();
-        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-    }
-    free(requests);
-    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)
@@ -272,16 +215,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (count <= 0 || size < 2) {
-        fail("reading the arguments (two ranks and: pvars|dump|flood NUMBER FILE)");
+        fail("reading the arguments (two ranks and: pvars|dump NUMBER FILE)");
     }
     if (strcmp(what, "pvars") == 0) {
         watch_pvars(count);
     } else if (strcmp(what, "dump") == 0) {
         watch_dump(count);
-    } else if (strcmp(what, "flood") == 0) {
-        flood(count);
     } else {
-        fail("reading the arguments (pvars, dump or flood)");
+        fail("reading the arguments (pvars or dump)");
     }
     MPI_T_finalize(); /* Open MPI 4.1.4 crashes when this comes last, whatever the BTL */
     MPI_Finalize();
