@@ -44,6 +44,7 @@ static const size_t region_bytes[REGIONS] = {100, 5000, 70000};
 static struct world {
     struct rawe_engine engine;
     struct rawe_handle_table handles;
+    struct rawe_route route; /**< to the peer */
     struct rawe_conn *conn;
     uint64_t now_ns;
     uint8_t *regions[REGIONS];
@@ -134,13 +135,6 @@ static void start(struct fuzz_input *head)
         .checksum = (bits & 8) != 0,
     };
     const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_peer};
-    const struct rawe_conn_config peer = {
-        .peer_mac = {2, 0, 0, 0, 0, 2},
-        .peer_port = PORT,
-        .peer_key = KEY + 1,
-        .payload_max_bytes = config.payload_max_bytes,
-        .lane = RAWE_LANE_BULK,
-    };
     memset(&world, 0, sizeof(world));
     world.now_ns = 1000000000;
     net_engine_start(&world.engine, &world.handles, &config, &callbacks, transmit, &world,
@@ -152,7 +146,15 @@ static void start(struct fuzz_input *head)
     if ((bits & 32) != 0) {
         world.engine.reassembly_buffers.limit = 2;
     }
-    world.conn = rawe_conn_open(&world.engine, &peer);
+    world.route = (struct rawe_route){
+        .engine = &world.engine,
+        .mac = {2, 0, 0, 0, 0, 2},
+        .port = PORT,
+        .key = KEY + 1,
+        .payload_max_bytes = config.payload_max_bytes,
+    };
+    rawe_route_init(&world.route);
+    world.conn = rawe_conn_open(&world.route, RAWE_LANE_BULK, NULL, NULL);
     FUZZ_CHECK(world.conn != NULL, "no memory for a connection");
     for (unsigned i = 0; i < REGIONS; i++) {
         add_region(i);

@@ -86,20 +86,20 @@ bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
     return rawe_engine_use_batches(engine, &batches);
 }
 
-struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, unsigned lane,
-                                  uint32_t payload_max_bytes, void *owner)
+struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
+                                  uint32_t index, unsigned lane, void *owner)
 {
     struct rawe_peer_config who = net_peer_config(index);
-    struct rawe_conn_config config = {
-        .peer_port = who.port,
-        .peer_key = who.key,
-        .payload_max_bytes = payload_max_bytes,
-        .lane = (uint8_t)lane,
-        .owner = owner,
-    };
 
-    memcpy(config.peer_mac, who.mac, RAWE_MAC_BYTES);
-    return rawe_conn_open(engine, &config);
+    *route = (struct rawe_route){
+        .engine = engine,
+        .port = who.port,
+        .key = who.key,
+        .payload_max_bytes = engine->config.payload_max_bytes,
+    };
+    memcpy(route->mac, who.mac, RAWE_MAC_BYTES);
+    rawe_route_init(route);
+    return rawe_conn_open(route, lane, NULL, owner);
 }
 
 static void check_given_back(const struct rawe_engine *engine)

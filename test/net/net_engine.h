@@ -31,9 +31,9 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
 /** Give it a link that moves batches with that much data at most. False without memory. */
 bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit);
-/** A connection to process `index`, IDLE. NULL without memory. */
-struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, unsigned lane,
-                                  uint32_t payload_max_bytes, void *owner);
+/** A connection to process `index`, IDLE, by this route, which is set. NULL without memory. */
+struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
+                                  uint32_t index, unsigned lane, void *owner);
 /** All connections are closed: everything went back to where it came from. Free the rest. */
 void net_engine_stop(struct rawe_engine *engine);
 

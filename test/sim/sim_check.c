@@ -160,7 +160,7 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     /* The timer may wait for an answer that has come meanwhile. */
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
-    uint64_t asked_ns = conn->preferred != NULL ? rawe_route_asked_ns(conn->preferred) : 0;
+    uint64_t asked_ns = rawe_route_asked_ns(conn->preferred);
     asked_ns = conn->liveness.asked_ns > asked_ns ? conn->liveness.asked_ns : asked_ns;
     if (up_to_date && long_back && sim->plan.idle_ns != 0 && sim->plan.jump_ppm == 0 &&
         conn->handshake.state == RAWE_CONN_OPEN && conn->liveness.probe_deadline_ns == 0 &&

@@ -26,13 +26,14 @@ TEST(rawe_conn_open__is_idle_and_allocates_no_window)
 
 TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
 {
-    struct rawe_conn_config config = {.payload_max_bytes = 700};
-    struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
+    struct rawe_route route = {.engine = &net.node[0].engine, .payload_max_bytes = 700};
+    rawe_route_init(&route);
+    struct rawe_conn *conn = rawe_conn_open(&route, RAWE_LANE_EXPRESS, NULL, NULL);
     assert_non_null(conn);
     assert_int_equal(conn->payload_max_bytes, 700);
     rawe_conn_close(conn, net.now_ns);
-    config.payload_max_bytes = 60000;
-    conn = rawe_conn_open(&net.node[0].engine, &config);
+    route.payload_max_bytes = 60000;
+    conn = rawe_conn_open(&route, RAWE_LANE_EXPRESS, NULL, NULL);
     assert_non_null(conn);
     assert_int_equal(conn->payload_max_bytes, net.config.payload_max_bytes);
     rawe_conn_close(conn, net.now_ns);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 
 /** Drops the first `filter_count` CONNECT frames. */
@@ -297,7 +298,7 @@ TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
     unit_open(&net, 0, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
     struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
-    net.node[1].conn[RAWE_LANE_BULK]->payload_max_bytes = RAWE_PAYLOAD_LEAST_BYTES;
+    rawe_conn_limit_payload(net.node[1].conn[RAWE_LANE_BULK], RAWE_PAYLOAD_LEAST_BYTES);
     unit_fill(data, sizeof(data), 4);
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
                                      RAWE_ACCESS_WRITE));

@@ -204,22 +204,11 @@ TEST(rawe_conn_note_finalizing__not_of_an_earlier_process)
     }
 }
 
-/** Both lanes of a node lead to the same process, by one route. */
+/** Both lanes of a node lead to the same process. */
 static void join_lanes(unsigned node)
 {
-    static struct rawe_route routes[UNIT_NODES];
-    struct rawe_route *route = &routes[node];
-    *route = (struct rawe_route){
-        .engine = engine(node),
-        .port = end(node)->peer_port,
-        .key = end(node)->peer_key,
-        .payload_max_bytes = end(node)->payload_max_bytes,
-    };
-    memcpy(route->mac, end(node)->eth_header, RAWE_MAC_BYTES);
-    rawe_route_init(route);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        rawe_conn_attach(net.node[node].conn[lane], route);
-    }
+    struct rawe_route *route = net.node[node].route;
+    rawe_route_join(&route[RAWE_LANE_BULK], &route[RAWE_LANE_EXPRESS]);
 }
 
 static void hear_finalizing(struct rawe_conn *conn)

@@ -90,9 +90,9 @@ TEST_WITH(with_idle_peers, timer_expired__notices_that_an_idle_process_has_died)
     assert_true(rails.host[0].silent_calls > 0);
 }
 
-/* rawe_conn_attach */
+/* rawe_conn_open */
 
-TEST(rawe_conn_attach__uses_another_route_while_the_preferred_one_is_down)
+TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
 {
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);

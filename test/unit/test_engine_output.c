@@ -42,6 +42,7 @@ struct star {
     struct star_node node[STAR_SPOKES_MAX + 1];
     struct rawe_conn *up[STAR_SPOKES_MAX];   /**< from the spoke to the hub */
     struct rawe_conn *down[STAR_SPOKES_MAX]; /**< from the hub to the spoke */
+    struct rawe_route up_route[STAR_SPOKES_MAX], down_route[STAR_SPOKES_MAX];
 };
 
 static struct star_node *star_hub(struct star *star)
@@ -87,10 +88,9 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
     node->messages++;
 }
 
-static struct rawe_conn *open_conn(struct star_node *from, unsigned to)
+static struct rawe_conn *open_conn(struct star_node *from, struct rawe_route *route, unsigned to)
 {
-    struct rawe_conn *conn = net_engine_open(&from->engine, to, from->star->lane,
-                                             from->star->config.payload_max_bytes, NULL);
+    struct rawe_conn *conn = net_engine_open(&from->engine, route, to, from->star->lane, NULL);
     assert_non_null(conn);
     return conn;
 }
@@ -130,8 +130,8 @@ static void star_start(struct star *star)
                          star->now_ns);
     }
     for (unsigned i = 0; i < star->spokes; i++) {
-        star->up[i] = open_conn(&star->node[i], star->spokes);
-        star->down[i] = open_conn(star_hub(star), i);
+        star->up[i] = open_conn(&star->node[i], &star->up_route[i], star->spokes);
+        star->down[i] = open_conn(star_hub(star), &star->down_route[i], i);
     }
 }
 

@@ -92,7 +92,7 @@ TEST(rawe_peer_send_copy__only_what_may_be_copied)
 
 TEST_WITH(unconnected, rawe_peer_send_copy__not_longer_than_a_frame_of_this_path)
 {
-    peer.config.payload_max_bytes = 512;
+    peer.route.payload_max_bytes = 512;
     unit_peer_connect();
     uint32_t most = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
     assert_true(most < net.node[0].engine.config.copy_max_bytes);

@@ -220,8 +220,9 @@ void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane)
 {
     assert_null(net->node[node].conn[lane]);
-    struct rawe_conn *conn = net_engine_open(&net->node[node].engine, 1 - node, lane,
-                                             net->config.payload_max_bytes, &net->node[node]);
+    struct unit_node *from = &net->node[node];
+    struct rawe_conn *conn =
+        net_engine_open(&from->engine, &from->route[lane], 1 - node, lane, from);
     assert_non_null(conn);
     net->node[node].conn[lane] = conn;
     return conn;

@@ -46,6 +46,7 @@ struct unit_node {
     bool refuses;       /**< accepts no connection */
     unsigned link_room; /**< frames the link takes before it is full */
     struct rawe_conn *conn[RAWE_LANES];
+    struct rawe_route route[RAWE_LANES]; /**< of each of them */
     struct unit_message *messages;
     unsigned message_count;
     unsigned silent_calls, failed_calls, lost_calls;

@@ -204,21 +204,14 @@ static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t 
     return rest == NULL ? NULL : rawe_peer_awake(rest->peer, rest->lane);
 }
 
-/** The route by which a frame for a connection has come; NULL: none that is known. */
-static struct rawe_route *route_from(const struct rawe_engine *engine, const struct rawe_conn *conn,
-                                     const uint8_t *source_mac)
-{
-    return conn->preferred == NULL ? NULL : rawe_route_from(conn->preferred, engine, source_mac);
-}
-
-/** The same, of CONNECT or PROBE: the peer may have found a route that we have not. */
+/** rawe_route_from, of CONNECT or PROBE: the peer may have found a route that we have not. */
 static struct rawe_route *route_asked(const struct rawe_engine *engine,
                                       const struct rawe_conn *conn, const uint8_t *source_mac)
 {
-    struct rawe_route *route = route_from(engine, conn, source_mac);
+    struct rawe_route *route = rawe_route_from(conn->preferred, engine, source_mac);
     if (route == NULL && engine->callbacks.unknown_source != NULL) {
         engine->callbacks.unknown_source(engine->context, conn, source_mac);
-        route = route_from(engine, conn, source_mac);
+        route = rawe_route_from(conn->preferred, engine, source_mac);
     }
     return route;
 }
@@ -226,9 +219,7 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
 /** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
 static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
-    return conn->preferred == NULL
-               ? from->key == conn->peer_key && from->port == conn->peer_port
-               : from->key == conn->preferred->key && from->port == conn->preferred->port;
+    return from->key == conn->preferred->key && from->port == conn->preferred->port;
 }
 
 /** Has it come by the preferred route? Several routes may end at one address of the peer. */
@@ -252,7 +243,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
         if (conn == NULL || conn->handshake.peer_id != from->connection_id) {
             continue;
         }
-        const struct rawe_route *route = route_from(engine, conn, source_mac);
+        const struct rawe_route *route = rawe_route_from(conn->preferred, engine, source_mac);
         if (route != NULL ? route->key == from->key && route->port == from->port
                           : conn->peer_key == from->key && conn->peer_port == from->port &&
                                 memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
@@ -315,8 +306,8 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         }
     }
     if (!is_predicted(engine, conn, source_mac)) {
-        struct rawe_route *route =
-            reply ? route_from(engine, conn, source_mac) : route_asked(engine, conn, source_mac);
+        struct rawe_route *route = reply ? rawe_route_from(conn->preferred, engine, source_mac)
+                                         : route_asked(engine, conn, source_mac);
         if (route == NULL) {
             engine->counters.dropped_source++;
             return;
@@ -413,7 +404,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     struct rawe_engine *owner = conn->engine;
     struct rawe_route *route = header->type == RAWE_FRAME_PROBE
                                    ? route_asked(engine, conn, source_mac)
-                                   : route_from(engine, conn, source_mac);
+                                   : rawe_route_from(conn->preferred, engine, source_mac);
     if (route == NULL) {
         engine->counters.dropped_source++;
         return;
@@ -497,7 +488,8 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
     if (conn == NULL) {
         return NULL;
     }
-    return is_predicted(engine, conn, source_mac) || route_from(engine, conn, source_mac) != NULL
+    return is_predicted(engine, conn, source_mac) ||
+                   rawe_route_from(conn->preferred, engine, source_mac) != NULL
                ? rawe_conn_place(conn, &batch)
                : NULL;
 }

@@ -46,18 +46,19 @@ static void unlink_awake(struct rawe_conn *conn)
 }
 
 /** A connection in its first state, but for its id. */
-static struct rawe_conn *create(struct rawe_engine *engine, const struct rawe_conn_config *config)
+static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, struct rawe_peer *peer,
+                                void *owner)
 {
+    struct rawe_engine *engine = preferred->engine;
     struct rawe_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
         return NULL;
     }
     conn->engine = engine;
-    conn->owner = config->owner;
-    conn->peer = config->peer;
-    conn->lane = config->lane;
-    rawe_conn_path_open(conn, engine, config->peer_mac, config->peer_port, config->peer_key,
-                        config->peer_interface, config->payload_max_bytes);
+    conn->owner = owner;
+    conn->peer = peer;
+    conn->lane = (uint8_t)lane;
+    rawe_conn_path_open(conn, preferred);
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
@@ -65,9 +66,12 @@ static struct rawe_conn *create(struct rawe_engine *engine, const struct rawe_co
     return conn;
 }
 
-struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config)
+struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
+                                 struct rawe_peer *peer, void *owner)
 {
-    struct rawe_conn *conn = create(engine, config);
+    struct rawe_engine *engine = preferred->engine;
+    struct rawe_route *best = rawe_route_best(preferred);
+    struct rawe_conn *conn = create(preferred, lane, peer, owner);
     uint32_t local_id = conn != NULL ? rawe_conn_table_add(engine->table, conn) : 0;
     if (local_id == 0) {
         free(conn);
@@ -77,21 +81,8 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     engine->connections++;
     rawe_credit_open(&engine->credit, conn->lane);
     append_awake(conn, engine->now_ns);
+    rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
-}
-
-/** From now on frames are addressed to the far end of this route. */
-static void use(struct rawe_conn *conn, struct rawe_route *route)
-{
-    rawe_conn_path_use(conn, route);
-    rawe_conn_batch_move(conn);
-}
-
-void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred)
-{
-    struct rawe_route *best = rawe_route_best(preferred);
-    rawe_conn_path_begin(conn, preferred);
-    use(conn, best != NULL ? best : preferred);
 }
 
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
@@ -99,7 +90,8 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     struct rawe_engine *engine = conn->engine;
     uint8_t state = conn->handshake.state;
     bool was_dead = conn->via->no_carrier;
-    use(conn, route);
+    rawe_conn_path_use(conn, route);
+    rawe_conn_batch_move(conn);
     engine->counters.migrations++;
     rawe_liveness_migrate(&conn->liveness, &conn->rtt, &engine->config.liveness,
                           engine->deferral.active, now_ns);
@@ -180,7 +172,7 @@ bool rawe_conn_may_rest(const struct rawe_conn *conn)
 {
     enum rawe_conn_state state = conn->handshake.state;
     return !prevents_rest(conn->engine) &&
-           (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->preferred != NULL &&
+           (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->peer != NULL &&
            conn->predicted != NULL && conn->disowned_since_ns == 0 && !conn->data_lost &&
            !conn->finalize.lost && !rawe_conn_peer_finalizing(conn) && owes_nothing(conn) &&
            awaits_nothing(conn);
@@ -232,16 +224,13 @@ bool rawe_conn_rest(struct rawe_conn *conn)
     return true;
 }
 
-struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,
-                                 struct rawe_rest *rest, struct rawe_route *preferred)
+struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *preferred)
 {
-    struct rawe_conn *conn = create(engine, config);
+    struct rawe_engine *engine = preferred->engine;
+    struct rawe_conn *conn = create(preferred, rest->lane, rest->peer, rest->owner);
     if (conn == NULL) {
         return NULL;
     }
-    conn->owner = rest->owner;
-    rawe_conn_path_begin(conn, preferred);
-    rawe_conn_path_use(conn, preferred);
     rawe_conn_limit_payload(conn, rest->payload_max_bytes);
     rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
     rawe_sendqueue_renumber(&conn->queue, rest->next_message);
@@ -370,9 +359,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     } else if (rawe_conn_send_probe(conn)) {
         rawe_liveness_probe_sent(liveness, now_ns);
         engine->counters.probes_sent++;
-        if (conn->preferred != NULL) {
-            rawe_route_note_asked(conn->preferred, now_ns);
-        }
+        rawe_route_note_asked(conn->preferred, now_ns);
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {

@@ -9,23 +9,12 @@
 
 #include "rawe_conn_state.h"
 
-/** The address and identity of a peer. */
-struct rawe_conn_config {
-    uint8_t peer_mac[RAWE_MAC_BYTES];
-    uint16_t peer_port;
-    uint32_t peer_key;
-    uint32_t payload_max_bytes; /**< what the path to it carries */
-    uint8_t peer_interface;     /**< in the peer's list, counted from 1; 0: not known */
-    uint8_t lane;
-    void *owner;
-    struct rawe_peer *peer;
-};
-
-/** A new connection, IDLE; nothing is sent. NULL without memory. */
-struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config);
-
-/** A new connection prefers this route, which outlives it, and uses it unless it is down. */
-void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *preferred);
+/**
+ * A new connection, IDLE; nothing is sent. It prefers this route, which outlives it, and uses it
+ * unless it is down. `peer` NULL: it never rests. NULL without memory.
+ */
+struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
+                                 struct rawe_peer *peer, void *owner);
 
 /**
  * Migration (after RFC 9000 section 9): send by another route. Ids and windows stay; unacknowledged
@@ -45,9 +34,8 @@ bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns);
 /** Free a connection that may rest; its id stays, and finds what is kept. False without memory. */
 bool rawe_conn_rest(struct rawe_conn *conn);
 
-/** Wake a connection, opened with `config`; NULL without memory: it stays at rest. */
-struct rawe_conn *rawe_conn_wake(struct rawe_engine *engine, const struct rawe_conn_config *config,
-                                 struct rawe_rest *rest, struct rawe_route *preferred);
+/** Wake a connection, opened with this route; NULL without memory: it stays at rest. */
+struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *preferred);
 
 /** Close a connection at rest that there is no memory to wake: the peer is not told. */
 void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest);

@@ -79,8 +79,7 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
         .port = config->port,
         .lane = conn->lane,
         .choice = choice,
-        .payload_max_bytes = conn->route == conn->preferred ? conn->payload_max_bytes
-                                                            : conn->preferred_payload_max_bytes,
+        .payload_max_bytes = conn->preferred_payload_max_bytes,
         .incarnation = conn->handshake.local_incarnation,
     };
     rawe_connect_encode(payload, &connect);
@@ -103,8 +102,8 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, conn->engine, conn->route == conn->preferred ? 0 : conn->peer_interface,
-                   payload);
+    write_identity(conn, conn->engine,
+                   conn->route == conn->preferred ? 0 : conn->preferred->interface, payload);
     rawe_conn_transmit_to(conn, to_id, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
                           sizeof(payload));
     conn->engine->counters.connects_sent++;

@@ -110,8 +110,8 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return 0;
     }
     if (conn->lane == RAWE_LANE_EXPRESS) {
-        progress_ns = rawe_operation_progress_ns(&engine->operations, rawe_conn_preferred_key(conn),
-                                                 rawe_conn_preferred_port(conn), &began);
+        progress_ns = rawe_operation_progress_ns(&engine->operations, conn->preferred->key,
+                                                 conn->preferred->port, &began);
     }
     if (progress_ns > asked_ns && began) {
         /* Also while the request is not acknowledged: that question would come later. */
@@ -135,7 +135,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return 0;
     }
     /* One question a process is enough: its death is noticed by the connection that asked. */
-    uint64_t newest_ns = conn->preferred != NULL ? rawe_route_asked_ns(conn->preferred) : 0;
+    uint64_t newest_ns = rawe_route_asked_ns(conn->preferred);
     return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }
 
@@ -560,16 +560,13 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
             tail = &(*tail)->next;
         }
     }
-    tail = rawe_operation_abandon(&conn->engine->operations, rawe_conn_preferred_key(conn),
-                                  rawe_conn_preferred_port(conn), conn->lane, tail);
     /* Long replies come by any bulk lane from the process. */
-    bool others = conn->preferred != NULL && conn->lane == RAWE_LANE_BULK;
-    for (const struct rawe_route *route =
-             others ? rawe_route_after(conn->preferred, conn->preferred) : NULL;
-         route != NULL; route = rawe_route_after(route, conn->preferred)) {
+    const struct rawe_route *route = conn->preferred;
+    do {
         tail = rawe_operation_abandon(&route->engine->operations, route->key, route->port,
                                       conn->lane, tail);
-    }
+        route = rawe_route_after(route, conn->preferred);
+    } while (route != NULL && conn->lane == RAWE_LANE_BULK);
     *tail = NULL;
     return complete;
 }

@@ -22,7 +22,7 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
 
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
 {
-    if (conn->finalize.peer && conn->preferred != NULL) {
+    if (conn->finalize.peer) {
         rawe_route_note_finalizing(conn->preferred, false);
     }
     conn->finalize.peer = false;
@@ -33,9 +33,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     struct rawe_conn_finalize *finalize = &conn->finalize;
     if ((header->flags & RAWE_FLAG_FINALIZING) != 0 && !finalize->peer) {
         finalize->peer = true;
-        if (conn->preferred != NULL) {
-            rawe_route_note_finalizing(conn->preferred, true);
-        }
+        rawe_route_note_finalizing(conn->preferred, true);
     }
     finalize->heard = true;
     bool answers = header->type == RAWE_FRAME_ACK &&
@@ -49,8 +47,7 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
 {
-    return conn->finalize.peer ||
-           (conn->preferred != NULL && rawe_route_finalizing(conn->preferred));
+    return conn->finalize.peer || rawe_route_finalizing(conn->preferred);
 }
 
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)

@@ -4,25 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
-                         const uint8_t peer_mac[RAWE_MAC_BYTES], uint16_t peer_port,
-                         uint32_t peer_key, uint8_t peer_interface, uint32_t payload_max_bytes)
-{
-    const struct rawe_engine_config *config = &engine->config;
-    if (config->checksum) {
-        payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
-    conn->via = conn->into = conn->predicted = engine;
-    rawe_eth_header_encode(conn->eth_header, peer_mac, config->mac, config->ethertype);
-    conn->peer_port = peer_port;
-    conn->peer_key = peer_key;
-    conn->peer_interface = peer_interface;
-    conn->payload_max_bytes = payload_max_bytes < config->payload_max_bytes
-                                  ? payload_max_bytes
-                                  : config->payload_max_bytes;
-    conn->preferred_payload_max_bytes = conn->payload_max_bytes;
-}
-
 /** Do frames come and go by the preferred route? */
 static void predict(struct rawe_conn *conn)
 {
@@ -31,24 +12,33 @@ static void predict(struct rawe_conn *conn)
     conn->predicted = preferred ? conn->engine : NULL;
 }
 
-void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred)
+/** Frame payload of a route, without the room for a checksum. */
+static uint32_t payload_bytes(const struct rawe_route *route)
 {
-    conn->preferred = conn->route = conn->back = preferred;
+    return route->payload_max_bytes -
+           (route->engine->config.checksum ? RAWE_CHECKSUM_ROOM_BYTES : 0);
+}
+
+void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred)
+{
+    uint32_t bytes = payload_bytes(preferred);
+    uint32_t link_bytes = preferred->engine->config.payload_max_bytes;
+    conn->preferred = conn->back = preferred;
+    conn->into = conn->predicted = preferred->engine;
+    conn->preferred_payload_max_bytes = bytes < link_bytes ? bytes : link_bytes;
+    rawe_conn_path_use(conn, preferred);
 }
 
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
 {
     const struct rawe_engine_config *config = &route->engine->config;
-    uint32_t route_bytes = route->payload_max_bytes;
+    uint32_t route_bytes = payload_bytes(route);
     conn->route = route;
     conn->via = route->engine;
     predict(conn);
     rawe_eth_header_encode(conn->eth_header, route->mac, config->mac, config->ethertype);
     conn->peer_port = route->port;
     conn->peer_key = route->key;
-    if (config->checksum) {
-        route_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
     conn->payload_max_bytes = conn->preferred_payload_max_bytes;
     if (route != conn->preferred && route_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = route_bytes;

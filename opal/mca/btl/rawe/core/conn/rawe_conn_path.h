@@ -10,12 +10,8 @@
 
 #include "rawe_conn_state.h"
 
-/** The path of a new connection, to one interface of the peer's; no route is known yet. */
-void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_engine *engine,
-                         const uint8_t peer_mac[RAWE_MAC_BYTES], uint16_t peer_port,
-                         uint32_t peer_key, uint8_t peer_interface, uint32_t payload_max_bytes);
-/** The connection's preferred route, which outlives it; rawe_conn_path_use follows. */
-void rawe_conn_path_begin(struct rawe_conn *conn, struct rawe_route *preferred);
+/** The path of a new connection: it uses its preferred route, which outlives it. */
+void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred);
 /** From now on frames are addressed to the far end of this route. */
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
 /** The peer has asked by this route, so answers go there: others may not reach it. */

@@ -98,8 +98,8 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     if (!rawe_operation_enter(&engine->operations, operation)) {
         return false;
     }
-    operation->peer_key = rawe_conn_preferred_key(conn);
-    operation->peer_port = rawe_conn_preferred_port(conn);
+    operation->peer_key = conn->preferred->key;
+    operation->peer_port = conn->preferred->port;
     operation->left_bytes = operation->len_bytes;
     operation->asked_ns = operation->progress_ns = now_ns;
     operation->completion.send.done = part_done;
@@ -148,12 +148,9 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 static struct rawe_operation *find_answered(const struct rawe_conn *conn,
                                             const struct rawe_fragment *fragment)
 {
-    struct rawe_operation *operation =
-        rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
-                            rawe_conn_preferred_key(conn), rawe_conn_preferred_port(conn));
-    const struct rawe_route *route = conn->preferred;
-    while (operation == NULL && route != NULL &&
-           (route = rawe_route_after(route, conn->preferred)) != NULL) {
+    struct rawe_operation *operation = NULL;
+    for (const struct rawe_route *route = conn->preferred; operation == NULL && route != NULL;
+         route = rawe_route_after(route, conn->preferred)) {
         operation = rawe_operation_find(&route->engine->operations, fragment->id, fragment->key,
                                         route->key, route->port);
     }

@@ -269,7 +269,6 @@ struct rawe_conn {
     uint32_t checked_taken;        /**< ... and the peer's */
 
     /* rawe_conn_path.c: where its frames go */
-    uint8_t peer_interface; /**< where the preferred route ends, from 1; 0: any */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
@@ -278,9 +277,9 @@ struct rawe_conn {
     struct rawe_engine *via;              /**< whose port its frames take */
     struct rawe_engine *into;             /**< whose port the peer's frames take */
     struct rawe_engine *predicted;        /**< both, on the preferred route; elsewhere NULL */
-    struct rawe_route *preferred;         /**< NULL: there are no others */
-    struct rawe_route *route;             /**< the one used */
-    struct rawe_route *back;              /**< the one that the peer uses: answers go there */
+    struct rawe_route *preferred;
+    struct rawe_route *route; /**< the one used */
+    struct rawe_route *back;  /**< the one that the peer uses: answers go there */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
     struct rawe_conn *next_pending;
@@ -363,16 +362,6 @@ static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
 {
     return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
-}
-
-/** Key and port of the interface at the end of the preferred route, whichever is used. */
-static inline uint32_t rawe_conn_preferred_key(const struct rawe_conn *conn)
-{
-    return conn->preferred != NULL ? conn->preferred->key : conn->peer_key;
-}
-static inline uint16_t rawe_conn_preferred_port(const struct rawe_conn *conn)
-{
-    return conn->preferred != NULL ? conn->preferred->port : conn->peer_port;
 }
 
 /** Can a record with `len_bytes` of data be copied into one frame? */

@@ -23,6 +23,7 @@ struct rawe_route {
     uint16_t port; /**< the peer's at that interface, and its session key */
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the way carries */
+    uint8_t interface;          /**< where it ends, in the peer's list, from 1; 0: not known */
     uint16_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
     bool down;           /**< it is not used as long as another one is not down */
     uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */

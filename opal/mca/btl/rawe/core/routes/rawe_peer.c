@@ -37,6 +37,7 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
         .port = config->port,
         .key = config->key,
         .payload_max_bytes = config->payload_max_bytes,
+        .interface = config->interface,
     };
     memcpy(peer->route.mac, config->mac, RAWE_MAC_BYTES);
     rawe_route_init(&peer->route);
@@ -114,26 +115,12 @@ void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
 
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
 {
-    const struct rawe_peer_config *from = &peer->config;
-    struct rawe_conn_config config = {
-        .peer_port = from->port,
-        .peer_key = from->key,
-        .payload_max_bytes = from->payload_max_bytes,
-        .peer_interface = from->interface,
-        .lane = (uint8_t)lane,
-        .owner = from->owner,
-        .peer = peer,
-    };
-    memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
     struct rawe_rest *rest = rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]);
     if (rest == NULL) {
-        peer->conn[lane] = rawe_conn_open(peer->engine, &config);
-        if (peer->conn[lane] != NULL) {
-            rawe_conn_attach(peer->conn[lane], &peer->route);
-        }
+        peer->conn[lane] = rawe_conn_open(&peer->route, lane, peer, peer->config.owner);
         return peer->conn[lane];
     }
-    struct rawe_conn *conn = rawe_conn_wake(peer->engine, &config, rest, &peer->route);
+    struct rawe_conn *conn = rawe_conn_wake(rest, &peer->route);
     if (conn != NULL) {
         peer->conn[lane] = conn;
         peer->resting[lane] = 0;
@@ -184,7 +171,7 @@ static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
 
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
 {
-    peer->config.payload_max_bytes = peer->route.payload_max_bytes = payload_max_bytes;
+    peer->route.payload_max_bytes = payload_max_bytes;
     for_all(peer, shrink, peer->engine->now_ns);
 }
 
