@@ -106,7 +106,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     struct pair_node *node = context;
     /* The responder answers in this world as long as the process is the same. */
     if (silent_ns % 2 == 0 && conn->peer_key == node->pair->node[1 - node->index].key) {
-        rawe_conn_alive(conn, node->pair->now_ns);
+        rawe_liveness_alive(&conn->liveness, node->pair->now_ns);
     }
 }
 

@@ -29,7 +29,7 @@ struct reassembly_model {
 struct reassembly_model *reassembly_model_new(unsigned limit)
 {
     struct reassembly_model *model = fuzz_new(sizeof(*model));
-    rawe_reassembly_pool_init(&model->pool, MESSAGE_BYTES_MAX, limit);
+    rawe_buffer_pool_init(&model->pool, sizeof(struct rawe_partial) + MESSAGE_BYTES_MAX, limit);
     return model;
 }
 

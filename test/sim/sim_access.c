@@ -10,6 +10,7 @@
 
 #include "sim.h"
 
+#include "conn/rawe_conn_record.h"
 #include "rawe_engine.h"
 
 /** Runs of which one has accesses, and accesses of such a run at most. */
@@ -331,7 +332,7 @@ static void take_back(struct sim_node *node)
     struct sim_window *window = node->window;
 
     for (unsigned i = 0; i < node->nic_count; i++) {
-        rawe_engine_before_deregister(&node->nics[i].engine, window->handle_index);
+        rawe_conn_serve_forget(&node->nics[i].engine, window->handle_index);
     }
     if (!rawe_handle_deregister(&node->handles, window->handle_index, window->handle_key)) {
         abort();

@@ -275,7 +275,7 @@ static bool receive_for_later(struct sim_nic *nic)
     uint32_t left = before;
 
     while (left != 0 && before - left < THREAD_FRAMES_MOST &&
-           !rawe_engine_defer_full(&nic->engine)) {
+           !rawe_deferral_full(&nic->engine.deferral)) {
         sim_nic_receive(nic, THREAD_ROUND_FRAMES);
         left = sim_nic_waiting(nic);
     }

@@ -246,7 +246,7 @@ static void ask_peer(struct rawe_conn *conn, uint64_t silent_ns)
               channel->lane, (unsigned long long)silent_ns / 1000);
     node->control[SIM_CONTROL_PING]++;
     ask(route, channel->lane, conn->peer_port, conn->peer_key);
-    rawe_conn_alive(conn, route->absent_ns[channel->lane]);
+    rawe_liveness_alive(&conn->liveness, route->absent_ns[channel->lane]);
 }
 
 void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)

@@ -11,6 +11,7 @@
 
 #include "routes/rawe_balance.h"
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn.h"
 
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
@@ -117,7 +118,7 @@ static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32
 static void forget_source(void)
 {
     for (unsigned rail = 0; rail < RAILS; rail++) {
-        rawe_engine_before_deregister(&rails.host[0].nic[rail].engine, source_index);
+        rawe_conn_serve_forget(&rails.host[0].nic[rail].engine, source_index);
     }
     assert_true(rawe_handle_deregister(rails.host[0].nic[0].engine.config.handles, source_index,
                                        source_key));

@@ -13,16 +13,16 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_alive */
+/* rawe_liveness_alive */
 
-TEST(rawe_conn_alive__a_peer_outside_mpi_is_not_given_up)
+TEST(rawe_liveness_alive__a_peer_outside_mpi_is_not_given_up)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].paused = true;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     for (unsigned i = 0; i < 100; i++) {
         unit_run(&net, UNIT_S, 5 * UNIT_MS);
-        rawe_conn_alive(end(0), net.now_ns);
+        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
     }
     assert_int_equal(net.node[0].failed_calls, 0);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
@@ -288,7 +288,7 @@ TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up)
     net.node[1].paused = true;
     for (unsigned i = 0; i < 60; i++) {
         unit_run(&net, UNIT_S, UNIT_MS);
-        rawe_conn_alive(end(0), net.now_ns);
+        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
     }
     assert_int_equal(net.node[0].failed_calls, 0);
     net.node[1].paused = false;
@@ -389,7 +389,7 @@ TEST_WITH(with_stalled, stall__does_not_count_while_the_peer_computes)
     stall_with_large_frames(&send);
     for (unsigned i = 0; i < 20; i++) {
         unit_run(&net, UNIT_S, UNIT_MS);
-        rawe_conn_alive(end(0), net.now_ns);
+        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
     }
     assert_int_equal(net.node[0].failed_calls, 0);
     assert_true(stalled_ns < 2 * UNIT_S);

@@ -482,7 +482,7 @@ TEST_WITH(with_silence, rawe_engine_defer_end__the_responder_is_asked_before_a_p
         unit_run(&net, net.config.liveness.peer_timeout_ns / 10, 10 * UNIT_MS);
         assert_int_equal(net.node[0].failed_calls, 0);
         if (net.node[0].silent_calls != asked) {
-            rawe_conn_alive(end(0), net.now_ns);
+            rawe_liveness_alive(&end(0)->liveness, net.now_ns);
         }
     }
     assert_true(net.node[0].silent_calls > before);

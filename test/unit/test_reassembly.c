@@ -15,7 +15,7 @@ static uint8_t message[1000];
 static void set_up(void)
 {
     memset(&reassembly, 0, sizeof(reassembly));
-    rawe_reassembly_pool_init(&pool, sizeof(message), 8);
+    rawe_buffer_pool_init(&pool, sizeof(struct rawe_partial) + sizeof(message), 8);
     for (size_t i = 0; i < sizeof(message); i++) {
         message[i] = (uint8_t)(i * 7 + i / 256);
     }

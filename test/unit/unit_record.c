@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
 
 uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
@@ -51,7 +52,7 @@ void record_grant(unsigned access)
 void record_revoke(void)
 {
     if (!revoked) {
-        rawe_engine_before_deregister(engine(1), record_index);
+        rawe_conn_serve_forget(engine(1), record_index);
         assert_true(rawe_handle_deregister(&net.node[1].handles, record_index, record_key));
         revoked = true;
     }

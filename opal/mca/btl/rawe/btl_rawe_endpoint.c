@@ -338,7 +338,7 @@ static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, boo
     if (NULL != endpoint->watch) {
         endpoint->watched_ns = conn->engine->now_ns;
         if (explains) {
-            rawe_conn_alive(conn, rawe_watch_last_absent_ns(endpoint->watch));
+            rawe_liveness_alive(&conn->liveness, rawe_watch_last_absent_ns(endpoint->watch));
         }
     }
 }

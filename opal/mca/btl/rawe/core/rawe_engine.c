@@ -155,8 +155,9 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->awake_tail = &engine->awake;
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
-    rawe_reassembly_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
-                              REASSEMBLY_BUFFERS_MAX);
+    rawe_buffer_pool_init(&engine->reassembly_buffers,
+                          sizeof(struct rawe_partial) + config->message_max_bytes,
+                          REASSEMBLY_BUFFERS_MAX);
     rawe_conn_bundle_pool_init(&engine->bundles);
     return true;
 }
@@ -186,11 +187,6 @@ bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     engine->batches.pattern = pattern;
     rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
     return true;
-}
-
-void rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index)
-{
-    rawe_conn_serve_forget(engine, handle_index);
 }
 
 /** The connection that a frame is for, woken if it rests. NULL: none, or no memory. */

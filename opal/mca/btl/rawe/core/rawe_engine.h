@@ -24,8 +24,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns);
 
-/** Send batches of the bulk lane through `batches->output`, to peers to which they pass. False
- * without memory. */
+/** Send batches of the bulk lane, to peers to which they pass. False without memory. */
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
 
 /** The frame that is received next arrived at this host then, by config.arrival_clock_ns. */
@@ -50,9 +49,6 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,
                                size_t data_bytes, uint64_t now_ns);
 
-/** The memory of a handle is about to be deregistered: see rawe_conn_serve_forget. */
-void rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index);
-
 /** All connections must have been closed. */
 void rawe_engine_free(struct rawe_engine *engine);
 
@@ -72,12 +68,6 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
  * completions; no peer is given up. `accept` refuses unknown peers meanwhile.
  */
 void rawe_engine_defer_begin(struct rawe_engine *engine);
-
-/** No more messages are kept for the owner: see rawe_deferral_full. All else goes on. */
-static inline bool rawe_engine_defer_full(const struct rawe_engine *engine)
-{
-    return rawe_deferral_full(&engine->deferral);
-}
 
 /**
  * From now on no data is taken, and the owner of messages and sends may be gone (MPI_Finalize):

@@ -59,14 +59,14 @@ struct rawe_callbacks {
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
-     * The peer owes an answer: does it live (rawe_conn_alive)? With each probe from the third on,
+     * The peer owes an answer: does it live (rawe_liveness_alive)? With each probe from the third on,
      * also while the engine defers, when `silent_ns` does not grow.
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
      * Probes are answered, but the oldest frame has not arrived for `stalled_ns`, however often it
      * was sent: find out whether the path still carries its length (then
-     * rawe_conn_set_payload_max), and whether the process is in MPI (if not, rawe_conn_alive).
+     * rawe_conn_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
      * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
@@ -378,12 +378,6 @@ static inline bool rawe_conn_copies_record(const struct rawe_conn *conn, uint64_
 static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.held == NULL;
-}
-
-/** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
-static inline void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns)
-{
-    rawe_liveness_alive(&conn->liveness, alive_ns);
 }
 
 #endif

@@ -64,7 +64,7 @@ static inline bool rawe_liveness_is_silent(const struct rawe_liveness *liveness)
     return liveness->silent_since_ns != 0;
 }
 
-/** The peer's host has answered at `alive_ns`: what silence there was before does not count. */
+/** The peer's responder has answered at `alive_ns`: silence before that does not count. */
 void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
 
 /** Ask at `deadline_ns`, or earlier if planned (RFC 6298 section 5.1). True: it has changed. */

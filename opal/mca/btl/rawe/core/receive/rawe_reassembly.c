@@ -53,12 +53,6 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
-void rawe_reassembly_pool_init(struct rawe_buffer_pool *pool, size_t message_max_bytes,
-                               unsigned limit)
-{
-    rawe_buffer_pool_init(pool, sizeof(struct rawe_partial) + message_max_bytes, limit);
-}
-
 /** The message a fragment belongs to, begun if need be. NULL and the reason when it cannot be. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,

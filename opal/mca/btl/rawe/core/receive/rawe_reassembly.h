@@ -33,7 +33,7 @@ void *rawe_buffer_take(struct rawe_buffer_pool *pool);
 void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
-/** A message under way, in a buffer of the pool. */
+/** A message under way, in a buffer of a pool for as much and the longest message. */
 struct rawe_partial {
     struct rawe_partial *next; /**< the one with the next higher number */
     uint32_t number;
@@ -49,10 +49,6 @@ struct rawe_reassembly {
     struct rawe_partial *first; /**< list of those under way; NULL: none */
     uint32_t next; /**< number of the message to be delivered next: they are, in order */
 };
-
-/** A pool for messages of `message_max_bytes`. */
-void rawe_reassembly_pool_init(struct rawe_buffer_pool *pool, size_t message_max_bytes,
-                               unsigned limit);
 
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_MORE,      /**< taken, message not whole yet */
