@@ -115,7 +115,6 @@ static mca_btl_rawe_module_t *module_new(bool listed)
     OBJ_CONSTRUCT(&module->fragments_small, opal_free_list_t);
     OBJ_CONSTRUCT(&module->fragments_large, opal_free_list_t);
     OBJ_CONSTRUCT(&module->fragments_bare, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->registrations, opal_free_list_t);
     if (listed) {
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }

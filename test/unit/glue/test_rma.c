@@ -23,7 +23,6 @@
 #include "unit_engine.h"
 
 mca_btl_base_module_t mca_btl_rawe_module_template;
-OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
 
 static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;
@@ -35,12 +34,12 @@ static mca_btl_rawe_module_t module;          /**< by which it is reached, over 
 static mca_btl_base_endpoint_t reached;
 static bool local; /**< it is on this host, and could only be reached through lo */
 
-int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                                size_t initial)
+bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
+                                 size_t initial)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, item_bytes, 64, class, 0, 64, (int)initial, -1, 8, NULL, 0,
-                               NULL, NULL, NULL);
+    return OPAL_SUCCESS == opal_free_list_init(list, item_bytes, 64, class, 0, 64, (int)initial, -1,
+                                               8, NULL, 0, NULL, NULL, NULL);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
@@ -63,16 +62,17 @@ mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
     return NULL; /* it cannot be opened */
 }
 
-mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
-                                                                  void *base, size_t size,
-                                                                  uint32_t flags)
+mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(mca_btl_base_module_t *of,
+                                                              mca_btl_base_endpoint_t *endpoint,
+                                                              void *base, size_t size,
+                                                              uint32_t flags)
 {
     fail_msg("registers %zu bytes", size);
     return NULL;
 }
 
-int mca_btl_rawe_registration_free(opal_free_list_t *list,
-                                   mca_btl_base_registration_handle_t *handle)
+int mca_btl_rawe_deregister_mem(mca_btl_base_module_t *of,
+                                mca_btl_base_registration_handle_t *handle)
 {
     fail_msg("deregisters %u", handle->index);
     return OPAL_ERROR;

@@ -18,6 +18,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
+#include "btl_rawe_registration.h"
 #include "btl_rawe_rma.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
@@ -98,7 +99,11 @@ static int component_open(void)
     };
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
-    return OPAL_SUCCESS;
+    return mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,
+                                       OBJ_CLASS(mca_btl_rawe_registration_t),
+                                       sizeof(mca_btl_rawe_registration_t), 0)
+               ? OPAL_SUCCESS
+               : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 static int component_close(void)
@@ -113,6 +118,7 @@ static int component_close(void)
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
         mca_btl_rawe_rma_close();
+        OBJ_DESTRUCT(&mca_btl_rawe_state.registrations);
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         rawe_conn_table_free(&mca_btl_rawe_state.connections);
         OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);

@@ -107,37 +107,30 @@ static void order_limits(mca_btl_base_module_t *btl)
     }
 }
 
-int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                                size_t initial)
+bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
+                                 size_t initial)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(
-        list, item_bytes, opal_cache_line_size, class, 0, opal_cache_line_size, (int)initial,
-        0 == mca_btl_rawe_params.free_list_max ? -1 : (int)mca_btl_rawe_params.free_list_max,
-        (int)mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return OPAL_SUCCESS ==
+           opal_free_list_init(
+               list, item_bytes, opal_cache_line_size, class, 0, opal_cache_line_size, (int)initial,
+               0 == mca_btl_rawe_params.free_list_max ? -1 : (int)mca_btl_rawe_params.free_list_max,
+               (int)mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
 }
 
-static int free_lists_init(mca_btl_rawe_module_t *module)
+/** All are constructed, even if one has no memory. */
+static bool free_lists_init(mca_btl_rawe_module_t *module)
 {
+    opal_class_t *class = OBJ_CLASS(mca_btl_rawe_fragment_t);
     size_t initial = (size_t)mca_btl_rawe_params.free_list_num;
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
-    int status[] = {
-        mca_btl_rawe_free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                                    head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial),
-        mca_btl_rawe_free_list_init(&module->fragments_large, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                                    head_bytes + module->super.btl_max_send_size, 0),
-        mca_btl_rawe_free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                                    head_bytes, 0),
-        mca_btl_rawe_free_list_init(&module->registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
-                                    sizeof(mca_btl_rawe_registration_t), 0),
-    };
+    size_t large_bytes = head_bytes + module->super.btl_max_send_size;
+    bool large = mca_btl_rawe_free_list_init(&module->fragments_large, class, large_bytes, 0);
+    bool bare = mca_btl_rawe_free_list_init(&module->fragments_bare, class, head_bytes, 0);
 
-    for (size_t i = 0; i < sizeof(status) / sizeof(status[0]); ++i) {
-        if (OPAL_SUCCESS != status[i]) {
-            return status[i];
-        }
-    }
-    return OPAL_SUCCESS;
+    return mca_btl_rawe_free_list_init(&module->fragments_small, class,
+                                       head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial) &&
+           large && bare;
 }
 
 /** What one of the module's ports is opened with. */
@@ -392,10 +385,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     order_limits(&module->super);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
-    int status = free_lists_init(module);
-    if (OPAL_SUCCESS != status) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", opal_strerror(status),
-                                   __func__);
+    if (!free_lists_init(module)) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }
@@ -506,7 +497,6 @@ static void module_free(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->fragments_small);
     OBJ_DESTRUCT(&module->fragments_large);
     OBJ_DESTRUCT(&module->fragments_bare);
-    OBJ_DESTRUCT(&module->registrations);
     free(module);
 }
 

@@ -73,6 +73,9 @@ struct record {
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
+/** The same of hosts that are silent. */
+#define HOSTS_EXPECTED 16u
+
 /** Time to answer where another BTL is there: PRRTE waits forever for what is not published. */
 #define ANSWER_MS 2000u
 
@@ -84,22 +87,20 @@ static struct {
     uint64_t life; /**< number of this life of the component */
     opal_proc_table_t table;
     struct record *first;
-    unsigned unknown; /**< records without data */
-    atomic_uint died; /**< records of processes that died */
-    uint64_t host;    /**< ours */
-    struct silent_host {
-        uint64_t host;
-        uint32_t modules; /**< bit i: module i */
-    } * silent;
-    unsigned silent_count;
+    unsigned unknown;         /**< records without data */
+    atomic_uint died;         /**< records of processes that died */
+    uint64_t host;            /**< ours */
+    opal_hash_table_t silent; /**< hosts, by which modules: bit i is module i */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
 {
     mca_btl_rawe_proc_close();
     OBJ_CONSTRUCT(&records.table, opal_proc_table_t);
+    OBJ_CONSTRUCT(&records.silent, opal_hash_table_t);
     records.open =
-        OPAL_SUCCESS == opal_proc_table_init(&records.table, JOBS_EXPECTED, PROCESSES_EXPECTED);
+        OPAL_SUCCESS == opal_proc_table_init(&records.table, JOBS_EXPECTED, PROCESSES_EXPECTED) &&
+        OPAL_SUCCESS == opal_hash_table_init(&records.silent, HOSTS_EXPECTED);
 }
 
 void mca_btl_rawe_proc_close(void)
@@ -108,6 +109,7 @@ void mca_btl_rawe_proc_close(void)
     pthread_mutex_lock(&records.lock);
     if (records.open) {
         OBJ_DESTRUCT(&records.table);
+        OBJ_DESTRUCT(&records.silent);
     }
     while (NULL != records.first) {
         struct record *record = records.first;
@@ -115,9 +117,7 @@ void mca_btl_rawe_proc_close(void)
         free(record->data);
         free(record);
     }
-    free(records.silent);
-    records.silent = NULL;
-    records.silent_count = records.unknown = 0;
+    records.unknown = 0;
     atomic_store(&records.died, 0);
     records.open = false;
     records.life++;
@@ -442,42 +442,35 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** Index of a host among the silent ones; behind the last if it is not there. Lock held. */
-static unsigned silent_index(uint64_t host)
+/** The modules by which a host is silent. Lock held. */
+static uintptr_t silent_modules(uint64_t host)
 {
-    unsigned i = 0;
+    void *modules = NULL;
 
-    while (i < records.silent_count && records.silent[i].host != host) {
-        ++i;
+    if (records.open) {
+        (void)opal_hash_table_get_value_uint64(&records.silent, host, &modules);
     }
-    return i;
+    return (uintptr_t)modules;
 }
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 {
     pthread_mutex_lock(&records.lock);
-    unsigned i = silent_index(host);
-    bool silent = i < records.silent_count && 0 != (records.silent[i].modules & 1u << module_index);
+    bool silent = 0 != (silent_modules(host) & (uintptr_t)1 << module_index);
     pthread_mutex_unlock(&records.lock);
     return silent;
 }
 
 void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
 {
+    uintptr_t module = (uintptr_t)1 << module_index;
+
     pthread_mutex_lock(&records.lock);
-    unsigned i = silent_index(host);
-    if (i == records.silent_count && !answered) {
+    uintptr_t before = silent_modules(host);
+    uintptr_t modules = answered ? before & ~module : before | module;
+    if (modules != before && records.open) {
         /* Without memory the next process there takes as long again. */
-        void *more = realloc(records.silent, (i + 1) * sizeof(*records.silent));
-        if (NULL != more) {
-            records.silent = more;
-            records.silent[records.silent_count++] = (struct silent_host){.host = host};
-        }
-    }
-    if (i < records.silent_count && answered) {
-        records.silent[i].modules &= ~(1u << module_index);
-    } else if (i < records.silent_count) {
-        records.silent[i].modules |= 1u << module_index;
+        (void)opal_hash_table_set_value_uint64(&records.silent, host, (void *)modules);
     }
     pthread_mutex_unlock(&records.lock);
 }

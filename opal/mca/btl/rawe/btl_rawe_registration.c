@@ -9,6 +9,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_state.h"
+#include "core/conn/rawe_conn_record.h"
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
 
@@ -20,10 +21,11 @@ static unsigned access_of(uint32_t flags)
            (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? RAWE_ACCESS_ATOMIC : 0);
 }
 
-mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
-                                                                  void *base, size_t size,
-                                                                  uint32_t flags)
+struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
+    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
+    size_t size, uint32_t flags)
 {
+    opal_free_list_t *list = &mca_btl_rawe_state.registrations;
     mca_btl_rawe_registration_t *registration =
         (mca_btl_rawe_registration_t *)mca_btl_rawe_compat_take(list);
 
@@ -44,8 +46,8 @@ mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list
     return &registration->handle;
 }
 
-int mca_btl_rawe_registration_free(opal_free_list_t *list,
-                                   mca_btl_base_registration_handle_t *handle)
+int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
+                                struct mca_btl_base_registration_handle_t *handle)
 {
     mca_btl_rawe_registration_t *registration =
         (mca_btl_rawe_registration_t *)((char *)handle -
@@ -55,25 +57,11 @@ int mca_btl_rawe_registration_free(opal_free_list_t *list,
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
         if (module->open) {
-            rawe_engine_before_deregister(&module->engine, handle->index);
+            rawe_conn_serve_forget(&module->engine, handle->index);
         }
     }
     (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
     mca_btl_rawe_unlock();
-    mca_btl_rawe_compat_give(list, &registration->super);
+    mca_btl_rawe_compat_give(&mca_btl_rawe_state.registrations, &registration->super);
     return OPAL_SUCCESS;
-}
-
-struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
-    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
-    size_t size, uint32_t flags)
-{
-    return mca_btl_rawe_registration_new(&((mca_btl_rawe_module_t *)btl)->registrations, base, size,
-                                         flags);
-}
-
-int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
-                                struct mca_btl_base_registration_handle_t *handle)
-{
-    return mca_btl_rawe_registration_free(&((mca_btl_rawe_module_t *)btl)->registrations, handle);
 }

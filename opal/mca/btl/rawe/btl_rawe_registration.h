@@ -26,14 +26,7 @@ typedef struct mca_btl_rawe_registration {
 } mca_btl_rawe_registration_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
 
-/** The same with a free list of the caller's. */
-mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
-                                                                  void *base, size_t size,
-                                                                  uint32_t flags);
-int mca_btl_rawe_registration_free(opal_free_list_t *list,
-                                   mca_btl_base_registration_handle_t *handle);
-
-/** btl_register_mem and btl_deregister_mem. */
+/** btl_register_mem and btl_deregister_mem of all modules. */
 struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
     struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
     size_t size, uint32_t flags);

@@ -49,7 +49,6 @@ static struct {
     mca_btl_base_module_error_cb_fn_t error_callback;
     _Atomic(struct rma_endpoint *) gone; /**< deleted, but accesses may still refer to them */
     opal_free_list_t accesses;
-    opal_free_list_t registrations;
 } rma;
 
 static int register_error(struct mca_btl_base_module_t *btl,
@@ -424,19 +423,6 @@ static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_e
                          context, cbdata);
 }
 
-static struct mca_btl_base_registration_handle_t *register_mem(
-    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
-    size_t size, uint32_t flags)
-{
-    return mca_btl_rawe_registration_new(&rma.registrations, base, size, flags);
-}
-
-static int deregister_mem(struct mca_btl_base_module_t *btl,
-                          struct mca_btl_base_registration_handle_t *handle)
-{
-    return mca_btl_rawe_registration_free(&rma.registrations, handle);
-}
-
 /** btl_dump: the endpoints of the other modules have all state. */
 static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                  int verbose)
@@ -488,17 +474,13 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
         .btl_atomic_op = atomic_op,
         .btl_atomic_fop = atomic_fop,
         .btl_atomic_cswap = atomic_cswap,
-        .btl_register_mem = register_mem,
-        .btl_deregister_mem = deregister_mem,
+        .btl_register_mem = mca_btl_rawe_register_mem,
+        .btl_deregister_mem = mca_btl_rawe_deregister_mem,
         .btl_register_error = register_error,
     };
-    int accesses = mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),
-                                               sizeof(mca_btl_rawe_access_t), 0);
-    int registrations =
-        mca_btl_rawe_free_list_init(&rma.registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
-                                    sizeof(mca_btl_rawe_registration_t), 0);
     rma.open = true;
-    if (OPAL_SUCCESS != accesses || OPAL_SUCCESS != registrations) {
+    if (!mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),
+                                     sizeof(mca_btl_rawe_access_t), 0)) {
         MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
         mca_btl_rawe_rma_close();
         return NULL;
@@ -516,6 +498,5 @@ void mca_btl_rawe_rma_close(void)
             rma_endpoint_free(gone);
         }
         OBJ_DESTRUCT(&rma.accesses);
-        OBJ_DESTRUCT(&rma.registrations);
     }
 }
