@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The messages to the user: the topics of help-mpi-btl-rawe.txt. Each is shown once by a process
- * however often it comes up; Open MPI merges those of all processes. For MPI's threads only: Open
- * MPI's output is not safe among others.
+ * The messages to the user: the topics of help-mpi-btl-rawe.txt, each shown once by a process. For
+ * MPI's threads only: Open MPI's output is not safe among others.
  *
  * A job that does not name rawe in its selection of BTLs did not ask for it: it sees only what ends
  * it. The rest is shown when it asks what the BTLs do (--mca btl_base_verbose 1).

@@ -2,17 +2,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The lock of the engines. Every call into an engine is between mca_btl_rawe_lock and _unlock, and
- * so are the engine's callbacks into Open MPI; hence the lock nests. It is taken and released as
- * often as MPI polls, and mostly without a rival: an atomic instruction, then a store.
+ * so are the engine's callbacks into Open MPI; hence the lock nests. It is taken as often as MPI polls,
+ * and mostly without a rival: an atomic instruction, then a store.
  *
  * A call from Open MPI must not wait for another thread of MPI's: the caller may hold a lock of
  * Open MPI's that a callback waits for in the thread that is inside (btl/base's am-rdma sends with
  * its mutex held, bml/r2 calls del_procs with its own). So it takes the lock only if it is free,
- * and otherwise hands its work over to the thread inside, which does the work when it leaves. The
- * progress thread and tools *claim* the lock instead: they call nothing of Open MPI's, and are
- * waited for. Registering memory does wait, and so do accesses to windows, whose results are needed
- * at once: osc/rdma calls them with locks of its windows held (of a peer that is looked up, of
- * memory being attached), which neither its completions nor ob1's callbacks take (4.1.4, 5.0.7).
+ * and otherwise hands its work over to the thread inside. The progress thread and tools *claim* the
+ * lock: they call nothing of Open MPI's, and are waited for. Registering memory does wait, and so do
+ * accesses to windows: the locks that osc/rdma holds then are not taken by its completions nor by
+ * ob1's callbacks (4.1.4, 5.0.7).
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H

@@ -3,9 +3,8 @@
  *
  * A module: one link with its responder and its engine. Its engine is used with the lock of the
  * engines held (btl_rawe_lock.h). `endpoints_lock` guards its list of endpoints, routes_lock of the
- * state which of them belong to a process; Open MPI is not called while either is held. add_procs
- * takes no other lock: Open MPI may hold its own then, for which a callback may be waiting. Several
- * threads may be in add_procs, each with others of those locks.
+ * state which of them belong to a process; Open MPI is not called while either is held. Several
+ * threads may be in add_procs, which takes no other lock, each with others of those locks.
  */
 #ifndef MCA_BTL_RAWE_MODULE_H
 #define MCA_BTL_RAWE_MODULE_H

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The module for one-sided communication. osc/rdma wants one module that reaches every process of a
- * window, this one included, and that can PUT, GET, and execute atomic operations; so there is one
- * beside those of the interfaces. It sends nothing itself: its endpoints use those of the others.
+ * The module for windows, beside those of the interfaces: osc/rdma wants one that reaches every
+ * process, this one included. It sends nothing itself: its endpoints use those of the others.
  */
 #ifndef MCA_BTL_RAWE_RMA_H
 #define MCA_BTL_RAWE_RMA_H

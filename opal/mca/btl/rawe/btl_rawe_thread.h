@@ -1,12 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The progress thread: keeps a module's engine going while the program is outside MPI.
- *
- * MPI programs compute, and wait outside of MPI progress, for as long as they like. Frames lost
- * just before, acknowledgements owed and messages held back must not wait for them. So the
- * service thread, which serves the responders, has a second duty: when no progress has been made
- * for a while, it takes the engine over for a moment (rawe_engine_defer_begin).
+ * The progress thread: keeps a module's engine going while the program is outside MPI: frames lost
+ * just before, acknowledgements owed and messages held back must not wait. It is the service thread,
+ * which serves the responders: when no progress has been made for a while, it takes the engine over
+ * for a moment (rawe_engine_defer_begin).
  */
 #ifndef MCA_BTL_RAWE_THREAD_H
 #define MCA_BTL_RAWE_THREAD_H

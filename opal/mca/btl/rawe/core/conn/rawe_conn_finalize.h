@@ -1,11 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How MPI_Finalize ends a connection. Processes finalize at different times: a late one may wait for
- * data from one that is about to leave, and may have data in flight to it that is not taken any more.
- * So a finalizing process says so in each control frame, and leaves when the peer has acknowledged
- * everything and knows, or finalizes as well. To a peer that knows, nothing is lost when the
- * connection ends, with or without a CLOSE.
+ * How MPI_Finalize ends a connection. A process that finalizes late may wait for data from one that is
+ * about to leave, and may have data in flight to it that is not taken any more. So a finalizing process
+ * says so in each control frame, and leaves when the peer has acknowledged everything and knows, or
+ * finalizes as well. To a peer that knows, nothing is lost with the connection.
  *
  *       finalizes                                    does not, yet
  *     begins to ask │── PROBE, FINALIZING ───────────────>│ knows now

@@ -3,9 +3,7 @@
  *
  * Long PUTs, and replies to GETs, over all routes to a process. One is queued on the bulk lane of one
  * of them; another that has nothing queued takes over as much as makes all of them end at the same
- * time (rawe_balance_share): when it is queued, and each time it runs out. So a share that was wrong,
- * because a rate was not known yet or has changed, is put right before anything waits for it, and
- * what is queued on a route that gets slow or silent goes by the others.
+ * time (rawe_balance_share): when it is queued, and each time it runs out (doc/architecture.md).
  *
  *   queue of route 0   [framed|        stays        |  taken over  ]
  *   queue of route 1   (empty)                                ^ its last batches are in flight

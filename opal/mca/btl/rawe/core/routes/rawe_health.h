@@ -3,9 +3,8 @@
  *
  * Health of a route, by the answers of the peer's responder: a route is down when it does not
  * answer while another one to the same process does, and up again when it answers several times in
- * a row. A route without doubt is not asked. A route that fails again soon after it has recovered has
- * to answer for longer each time (hold-down): where many senders share a port, PINGs are lost as well,
- * and a route that comes and goes is worse than one that stays away.
+ * a row. A route without doubt is not asked. One that fails again soon after it has recovered has
+ * to answer for longer each time (hold-down): where many senders share a port, PINGs are lost, too.
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^

@@ -15,12 +15,8 @@
  *        │<──────── leaving: one byte ────────────│  at its end, it waits with open sockets,
  *        │────────  end of the connection ───────>│  until all are leaving
  *
- * Until a socket is in a group, and if it never gets into one, it receives as any other.
- *
- * When a process ends otherwise its sockets are closed, and others lose their places in the group.
- * The leader sees the end of the connection, and ends all others; or it is the leader that ended.
- * In both cases the processes see the end of theirs, and reopen their sockets (`broken`). Then
- * they connect again, and form another group if the leader is there.
+ * Until a socket is in a group, it receives as any other. When a process or the leader ends otherwise,
+ * all connections end: the processes reopen their sockets (`broken`), and form another group.
  */
 #ifndef RAWE_HOST_GROUP_H
 #define RAWE_HOST_GROUP_H

@@ -1,21 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups: the sockets of many processes on one interface, behind one hook in the kernel.
+ * Fanout groups: the sockets of many processes on one interface, behind one hook in the kernel, where
+ * one program chooses the member that a frame is offered to (doc/architecture.md, "Many ranks on a
+ * host"). The member's own filter still decides: nothing is delivered to the wrong one.
  *
- * Each packet socket of an interface is offered each frame of its EtherType, and its filter takes
- * 25 to 95 ns to refuse one. In a group (PACKET_FANOUT_CBPF) one program chooses the member that a
- * frame is offered to, by the frame's key, whatever the size of the group. The member's own filter
- * still decides: what the program sends to the wrong member is dropped there, never delivered.
- *
- * The program answers with a place in the kernel's list of the members:
- *
- *     a member joins          it becomes the last
- *     a member is closed      the last takes its place
- *     the interface goes      all leave; when it is back they join again, in the order in which
- *     down and up             the sockets were created
- *
- * So sockets join in the order of their creation, and none may be closed while others are in use.
+ * The program answers with a place in the kernel's list of members, which changes when one is closed
+ * or the interface goes down and up. So sockets join in the order of their creation, and none may be
+ * closed while others are in use.
  */
 #ifndef RAWE_FANOUT_H
 #define RAWE_FANOUT_H
@@ -51,10 +43,9 @@ bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct raw
 
 /**
  * Join sockets that are alike, 2 to RAWE_FANOUT_MEMBERS_MAX, which changes the order of `members`.
- * Any process that holds their descriptors and may open one more can do that; `helper` opens it if
- * the process may not (rawe_helper.h). Frames that arrive meanwhile may be lost.
- * Returns 0, or -1 and the error: then either none has joined (`*changed` is false), or those that
- * have joined may miss their frames for good, and have to be opened again.
+ * `helper` opens the one more that it takes if the process may not. Frames that arrive meanwhile may
+ * be lost. Returns 0, or -1 and the error: then either none has joined (`*changed` is false), or those
+ * that have may miss their frames for good, and have to be opened again.
  */
 int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
                      bool *changed, struct rawe_port_error *error);

@@ -39,11 +39,10 @@ unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fano
                              unsigned count, uint32_t key_offset);
 
 /**
- * Make the packet socket `fd`, not bound yet, the founder of a new group, whose members are sockets
- * of that use, and whose program is that for `places`: 1 to RAWE_FANOUT_PLACES_MAX, sorted by key.
- * The founder itself receives nothing. From then on no process can change its filter, nor through it
- * the program. Of `config`, the use, the interface's index and the EtherType are used. Returns 0, or -1 and
- * the error.
+ * Make the packet socket `fd`, not bound yet, the founder of a new group of sockets of that use, with
+ * the program for `places`: 1 to RAWE_FANOUT_PLACES_MAX, sorted by key. The founder itself receives
+ * nothing; from then on no process can change its filter, nor through it the program. Of `config`, the
+ * use, the interface's index and the EtherType are used. Returns 0, or -1 and the error.
  */
 int rawe_fanout_found(int fd, const struct rawe_port_config *config,
                       const struct rawe_fanout_place *places, unsigned count,

@@ -2,12 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Packet sockets for processes that may not open any: rawe-socket-helper, a small program with the
- * capability, opens them and hands them over.
- *
- * It is started for a few sockets, and is no child of the process: no SIGCHLD comes of it, and a
- * program that waits for its children does not meet it. Any thread may call, and waits until the
- * socket is there: where hundreds of ranks start at once on few cores, or a name service is slow,
- * that takes a while.
+ * capability, opens them and hands them over (doc/security.md). It is no child of the process: no
+ * SIGCHLD comes of it, and a program that waits for its children does not meet it. Any thread may
+ * call, and waits until the socket is there, which may take a while.
  *
  * They talk over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input: requests,
  * each answered before the next, all structs of fixed size in host order. A granted socket comes

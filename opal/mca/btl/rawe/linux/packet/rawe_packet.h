@@ -2,27 +2,18 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A port (linux/port/rawe_port.h) that is a packet socket: frames come out of a receive ring, frames
- * and batches go out one system call each. Measured and not worth it: sendmmsg, a transmit ring, and
- * a second socket to send through (the same within 2 % in ping-pong and in streams both ways).
- *
- * A batch is handed to the kernel in one piece of up to 64 kB, which the device cuts into frames of
- * MTU size (or passes on whole, between virtual hosts); the receiver takes what its kernel has merged
- * of them. It is an IPv4 packet that looks like TCP, with a virtio_net_hdr in front that asks for TCP
- * segmentation (VIRTIO_NET_HDR_GSO_TCPV4): practically every NIC can do that, and GRO, which comes
- * before packet sockets, merges such frames again:
- *
- *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | batch header 60 (a TCP header) | data
- *
- * The source address is one that every IP stack drops at first sight: nothing answers.
+ * and batches go out one system call each (sendmmsg, a transmit ring and a second socket to send
+ * through were the same within 2 %). A batch looks like TCP (doc/protocol.md), and is handed to the
+ * kernel in one piece of up to 64 kB, with a virtio_net_hdr that asks for TCP segmentation.
  *
  * Batches are received from a ring and a queue: a queue cannot be looked at without a system call, a
- * ring can, but a ring's slots would have to be 64 kB and everything would be copied twice. So one
- * socket has both (PACKET_COPY_THRESH): what fits a slot lies there whole; of what is longer the slot
- * has the beginning, enough to tell where it goes, and the packet waits in the socket's queue
- * (tpacket_rcv queues it before it hands the slot over), from where recvmsg copies it into place.
- * As the kernel fills these slots in vain, they are short. Packets of middle length, up to some 16 kB,
- * have a socket of their own (RAWE_PORT_MIDDLE), whose slots hold them whole: no system call. The
- * filters share the packets out by length, and time stamps restore their order.
+ * ring can, but slots of 64 kB would have everything copied twice. So one socket has both
+ * (PACKET_COPY_THRESH): what fits a slot lies there whole; of what is longer the slot has the
+ * beginning, enough to tell where it goes, and the packet waits in the socket's queue (tpacket_rcv
+ * queues it before it hands the slot over), from where recvmsg copies it into place. As the kernel
+ * fills these slots in vain, they are short; packets of up to some 16 kB have a socket of their own
+ * (RAWE_PORT_MIDDLE), whose slots hold them whole. Filters share the packets out by length, and time
+ * stamps restore their order.
  */
 #ifndef RAWE_PACKET_H
 #define RAWE_PACKET_H

@@ -2,15 +2,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * How much a bulk port may have in the queueing discipline: what that sends in 0.3 ms, and two batches
- * at least. More would only lie in front of express frames: with a whole window there, the request for
- * one direction waits behind the data of the other, and MPI_Alltoall of 1 MiB over 1 Gb/s took 18 ms
- * in place of 9. Less than it takes a NIC to say what it has sent would idle it. TCP does the same
- * (tcp_small_queue_check, 1 ms), and so do drivers for what is behind the qdisc (lib/dynamic_queue_limits.c).
+ * at least. More would only lie in front of express frames (doc/performance.md); less than it takes a
+ * NIC to say what it has sent would idle it. TCP does the same (tcp_small_queue_check, 1 ms).
  *
  * A caller whose batch was refused tries again all the time. What the queue holds at each try gives the
- * rate at which it drains. If it is empty, the caller did not run in time, as it shares its processor:
- * then the limit grows to what lasts for such a pause, up to some 8 ms; it falls again slowly. All
- * bytes are as the kernel charges them (SIOCOUTQ). No clock, no socket.
+ * rate at which it drains. If it is empty, the caller did not run in time: then the limit grows to what
+ * lasts for such a pause, up to some 8 ms; it falls again slowly. All bytes are as the kernel charges
+ * them (SIOCOUTQ). No clock, no socket.
  */
 #ifndef RAWE_TXQUEUE_H
 #define RAWE_TXQUEUE_H

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Path discovery: which peers can be reached, and how large frames to them may be. A state machine:
- * the time and the answers are given in, the PINGs to send come out. It has no socket and no clock.
+ * the time and the answers are given in, the PINGs to send come out. The caller serializes.
  *
  * One search covers all paths of a call at the same time. Each path goes through
  *
@@ -12,10 +12,8 @@
  *
  * and is known when the full size has passed, or when ROUNDS_MAX rounds have brought nothing more.
  *
- * Most processes with several interfaces are on several networks, and most paths between two of
- * them lead nowhere. Paths to the same process therefore bound each other's time.
- *
- * Not thread-safe; the caller serializes.
+ * Most paths between processes with several interfaces lead nowhere, as these are on several
+ * networks. Paths to the same process therefore bound each other's time.
  */
 #ifndef RAWE_PATH_H
 #define RAWE_PATH_H

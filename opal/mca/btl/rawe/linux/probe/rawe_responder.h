@@ -46,9 +46,8 @@ struct rawe_responder_duty {
     /** Does the process make progress? Each PONG says so (RAWE_FLAG_SERVICED). NULL: no. */
     bool (*serviced)(void *context);
     /**
-     * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among
-     * them; or those listened for), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
-     * nothing.
+     * Called by the thread after rawe_responder_wake, after frames came, those listened for, too
+     * (`asked`: a PROBE was among them), and after the milliseconds that it returned, -1: no need.
      */
     int (*service)(void *context, bool asked);
     void *context;
@@ -84,9 +83,8 @@ void rawe_responder_detach(struct rawe_responder *responder);
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**
- * Path discovery (rawe_path.h) over `count` paths: those to the same process stand together.
- * Returns when everything is known or `timeout_ns` has passed; the results are in `paths`. Blocks
- * the caller; safe from any thread.
+ * Path discovery (rawe_path.h) over `count` paths: those to the same process stand together. Blocks
+ * until everything is known in `paths` or `timeout_ns` has passed. From any thread.
  */
 void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path *paths,
                              const struct rawe_path_target *targets, unsigned count,
@@ -111,9 +109,8 @@ struct rawe_watch;
 
 /**
  * Liveness watch. `watch` returns NULL without memory; `ping` sends one small PING; `last_pong_ns`
- * is when the newest answer came, and `last_absent_ns` when the newest one came of a process that
- * made no progress, as it computes (both CLOCK_MONOTONIC nanoseconds, 0: never). These three take no
- * lock.
+ * is when the newest answer came, `last_absent_ns` when the newest of a process that made no progress
+ * (CLOCK_MONOTONIC, 0: never). These three take no lock.
  */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to);

@@ -56,18 +56,16 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
 
 /**
- * Set enslaved and excluded_why of an interface, of which the rest is known. `host_has_physical`: some Ethernet interface of this namespace is physical;
- * where none is (a container, the lab), virtual interfaces are what there is. Pure.
+ * Set enslaved and excluded_why of an interface, of which the rest is known. `host_has_physical`: some
+ * Ethernet interface of this namespace is; where none is, virtual ones are what there is. Pure.
  */
 void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical);
 
 /**
  * Choose: `include` and `exclude` are comma-separated lists (either may be NULL or empty; what both
  * name is not chosen) of names (exact, or with a trailing '*'), MAC addresses, and IPv4/IPv6
- * addresses or CIDR subnets. Chosen ones are moved to the front of `interfaces`, otherwise the
- * order stays; the return value tells how many. `unknown` (of `unknown_bytes`) gets the first entry
- * that matched no interface at all, or an empty text; an entry that cannot be parsed is such an
- * entry too.
+ * addresses or CIDR subnets. Moves the chosen ones to the front of `interfaces`, and returns how many.
+ * `unknown` gets the first entry that matched none, or cannot be parsed; or an empty text.
  *
  * What an entry of `include` chooses among the interfaces it matches:
  *
@@ -94,9 +92,9 @@ const char *rawe_interface_refusal(const struct rawe_interface *interface);
 struct rawe_carrier;
 
 /**
- * Takes the state of an interface: of `interface`, only name, index, MAC and `up` are set. Called by the
- * service thread with each change, with each message of the kernel that may report one, and, for
- * every interface, at the beginning. Returns false to be called for every interface again, soon.
+ * Takes the state of an interface, of which name, index, MAC and `up` are set: with each change, or
+ * without one, in the service thread, and of every interface at the beginning. Returns false to be
+ * called for every interface again, soon.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 

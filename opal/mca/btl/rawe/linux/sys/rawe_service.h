@@ -15,7 +15,6 @@
 
 struct rawe_service;
 
-/** What a thread serves; part of its owner's struct. The owner sets the first three. */
 /** A descriptor to wait for besides. */
 struct rawe_service_heard {
     int fd;       /**< -1: none */
@@ -24,6 +23,7 @@ struct rawe_service_heard {
 
 #define RAWE_SERVICE_HEARD_MAX 2u
 
+/** What a thread serves; part of its owner's struct. The owner sets the first three. */
 struct rawe_service_source {
     /**
      * Called by the thread. `events` is what epoll(7) says of the descriptor, 0 when something else
