@@ -3,85 +3,75 @@
  *
  * rawe-sim: whole networks of engines in one thread, decided by a seed. Command line.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "sim.h"
 #include "sim_campaign.h"
 
-static void usage(FILE *out)
+static struct sim_campaign campaign = {
+    .options = {.faults = SIM_FAULTS_ALL, .incident_end = UINT64_MAX},
+    .first = 1,
+    .count = 1000,
+    .jobs = 1,
+    .failures_most = 5,
+    .shrink = true,
+};
+
+static bool single; /**< a run is asked for, not a campaign */
+
+static bool read_seed(const struct option_row *row, const char *value)
 {
-    fprintf(
-        out,
-        "Usage: rawe-sim --seed N [--trace]                 replay one run\n"
-        "       rawe-sim --seeds FIRST[:COUNT] [--deadline SECONDS] [--jobs N]\n"
-        "                                                   many runs\n"
-        "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
-        "decides everything. A seed that violates an invariant is printed with the command that\n"
-        "replays it, then shrunk to the smallest run that still fails.\n"
-        "\n"
-        "  --seed N             one run; prints what it did\n"
-        "  --trace              ... and every event, one per line\n"
-        "  --seeds FIRST:COUNT  COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
-        "                       as many as the deadline allows\n"
-        "  --deadline SECONDS   start no run after that\n"
-        "  --jobs N             worker processes (default 1)\n"
-        "  --failures N         stop after N failing seeds (default 5)\n"
-        "  --no-shrink          do not search for smaller runs that fail\n"
-        "  --nodes N            2 to %u; the seed chooses, mostly few\n"
-        "  --nics N             1 to %u interfaces of each node; the seed chooses, mostly one, and\n"
-        "                       whether some nodes have fewer\n"
-        "  --incidents N:COUNT  let only COUNT of the incidents that faults would cause happen,\n"
-        "                       from the one with number N on (counted from 0)\n"
-        "  --messages N         messages, requests and transfers begun, over all nodes\n"
-        "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"
-        "                       or exactly these, separated by commas:\n",
-        SIM_NODES_MAX, SIM_NICS_MAX);
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
-        fprintf(out, "                         %-10s %s\n", sim_fault_names[fault].name,
-                sim_fault_names[fault].text);
+    single = true;
+    return option_u64(row, value);
+}
+
+/** "FIRST", or "FIRST:COUNT"; `*colon` becomes whether there is a count. */
+static bool read_pair(const struct option_row *row, const char *value, uint64_t *first,
+                      uint64_t *count, bool *colon)
+{
+    const char *end = option_whole(row, value, ":", first);
+
+    *colon = end != NULL && *end == ':';
+    return *colon ? option_whole(row, end + 1, "", count) != NULL : end != NULL;
+}
+
+static bool read_seeds(const struct option_row *row, const char *value)
+{
+    bool counted;
+
+    campaign.count = 0;
+    return read_pair(row, value, &campaign.first, &campaign.count, &counted) &&
+           (!counted || campaign.count != 0);
+}
+
+static bool read_incidents(const struct option_row *row, const char *value)
+{
+    struct sim_options *options = row->to;
+    uint64_t count;
+    bool counted;
+
+    if (!read_pair(row, value, &options->incident_first, &count, &counted) || !counted) {
+        return false;
     }
-    fprintf(out, "Exit code: 0 all invariants held, 1 one was violated, 2 wrong usage.\n");
+    options->incident_end = options->incident_first + count;
+    return true;
 }
 
-static _Noreturn void wrong(const char *option, const char *value, const char *want)
+static bool read_faults(const struct option_row *row, const char *value)
 {
-    fprintf(stderr, "rawe-sim: %s %s: want %s; see rawe-sim --help\n", option, value, want);
-    exit(2);
-}
-
-static uint64_t parse_number(const char *option, const char *value, uint64_t least, uint64_t most,
-                             const char *end)
-{
-    char *stop;
-    char want[96];
-
-    errno = 0;
-    unsigned long long number = strtoull(value, &stop, 0);
-    if (errno != 0 || stop == value || *value == '-' || strchr(end, *stop) == NULL ||
-        number < least || number > most) {
-        snprintf(want, sizeof(want), "a number from %llu to %llu", (unsigned long long)least,
-                 (unsigned long long)most);
-        wrong(option, value, want);
-    }
-    return number;
-}
-
-static void parse_faults(struct sim_options *options, const char *value)
-{
+    struct sim_options *options = row->to;
     const char *name = value;
 
     options->faults_exact = false;
     options->faults = SIM_FAULTS_ALL;
     if (strcmp(value, "all") == 0) {
-        return;
+        return true;
     }
     if (strcmp(value, "mild") == 0) {
         options->faults = SIM_FAULTS_MILD;
-        return;
+        return true;
     }
     options->faults = 0;
     options->faults_exact = true;
@@ -93,14 +83,15 @@ static void parse_faults(struct sim_options *options, const char *value)
             fault++;
         }
         if (fault == SIM_FAULTS) {
-            wrong("--faults", value, "none, mild, all, or names of faults separated by commas");
+            return false;
         }
         options->faults |= 1u << fault;
         if (name[len] == '\0') {
-            return;
+            break;
         }
         name += len + 1;
     }
+    return true;
 }
 
 static void print_violation(struct sim *sim, const char *text)
@@ -133,112 +124,67 @@ static int run_one(const struct sim_options *options)
     return 0;
 }
 
-static const struct option options_known[] = {
-    {"seed", required_argument, NULL, 's'},   {"seeds", required_argument, NULL, 'S'},
-    {"trace", no_argument, NULL, 't'},        {"deadline", required_argument, NULL, 'd'},
-    {"jobs", required_argument, NULL, 'j'},   {"failures", required_argument, NULL, 'e'},
-    {"no-shrink", no_argument, NULL, 'k'},    {"nodes", required_argument, NULL, 'n'},
-    {"nics", required_argument, NULL, 'i'},   {"messages", required_argument, NULL, 'm'},
-    {"faults", required_argument, NULL, 'f'}, {"incidents", required_argument, NULL, 'c'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+static const char help[] =
+    "Usage: rawe-sim --seed N [--trace]                 replay one run\n"
+    "       rawe-sim --seeds FIRST[:COUNT] [--deadline SECONDS] [--jobs N]\n"
+    "                                                   many runs\n"
+    "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
+    "decides everything. A seed that violates an invariant is printed with the command that\n"
+    "replays it, then shrunk to the smallest run that still fails.\n";
+
+static const struct option_row rows[] = {
+    {"seed", "N", "one run; prints what it did", read_seed, .to = &campaign.options.seed, 0,
+     UINT64_MAX},
+    {"trace", NULL, "... and every event, one per line", option_on, .to = &campaign.options.trace},
+    {"seeds", "FIRST:COUNT",
+     "COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
+     "as many as the deadline allows",
+     read_seeds, .to = NULL, 0, (double)(UINT64_MAX / 4)},
+    {"deadline", "SECONDS", "start no run after that", option_unsigned, .to = &campaign.deadline_s,
+     1, 1u << 24},
+    {"jobs", "N", "worker processes (default 1)", option_unsigned, .to = &campaign.jobs, 1, 1024},
+    {"failures", "N", "stop after N failing seeds (default 5)", option_unsigned,
+     .to = &campaign.failures_most, 1, 1u << 20},
+    {"no-shrink", NULL, "do not search for smaller runs that fail", option_off,
+     .to = &campaign.shrink},
+    {"nodes", "N", "from 2 on; the seed chooses, mostly few", option_unsigned,
+     .to = &campaign.options.nodes, 2, SIM_NODES_MAX},
+    {"nics", "N",
+     "interfaces of each node; the seed chooses, mostly one, and whether\n"
+     "some nodes have fewer",
+     option_unsigned, .to = &campaign.options.nics, 1, SIM_NICS_MAX},
+    {"incidents", "N:COUNT",
+     "let only COUNT of the incidents that faults would cause happen,\n"
+     "from the one with number N on (counted from 0)",
+     read_incidents, .to = &campaign.options, 0, (double)(UINT64_MAX / 4),
+     "two numbers, FIRST:COUNT"},
+    {"messages", "N", "messages, requests and transfers begun, over all nodes", option_unsigned,
+     .to = &campaign.options.operations, 1, 1u << 24},
+    {"faults", "LIST",
+     "none, mild, all (default): the seed chooses among them;\n"
+     "or exactly some, separated by commas",
+     read_faults, .to = &campaign.options, 0, 0,
+     "none, mild, all, or names of faults separated by commas"},
 };
 
-static void parse_seeds(struct sim_campaign *campaign, const char *value)
+static void end_help(void)
 {
-    const char *colon = strchr(value, ':');
-
-    campaign->first = parse_number("--seeds", value, 0, UINT64_MAX / 2, ":");
-    campaign->count = colon == NULL ? 0 : parse_number("--seeds", colon + 1, 1, UINT64_MAX / 4, "");
-}
-
-static void parse_incidents(struct sim_options *options, const char *value)
-{
-    const char *colon = strchr(value, ':');
-
-    if (colon == NULL) {
-        wrong("--incidents", value, "two numbers, FIRST:COUNT");
+    puts("Faults:");
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        printf("  %-10s %s\n", sim_fault_names[fault].name, sim_fault_names[fault].text);
     }
-    options->incident_first = parse_number("--incidents", value, 0, UINT64_MAX / 2, ":");
-    options->incident_end =
-        options->incident_first + parse_number("--incidents", colon + 1, 0, UINT64_MAX / 4, "");
-}
-
-/** One option and its value. Returns true when it asks for a single run. */
-static bool parse_option(struct sim_campaign *campaign, int option)
-{
-    struct sim_options *options = &campaign->options;
-
-    switch (option) {
-    case 's':
-        options->seed = parse_number("--seed", optarg, 0, UINT64_MAX, "");
-        return true;
-    case 'S':
-        parse_seeds(campaign, optarg);
-        break;
-    case 't':
-        options->trace = true;
-        break;
-    case 'd':
-        campaign->deadline_s = (unsigned)parse_number("--deadline", optarg, 1, 1u << 24, "");
-        break;
-    case 'j':
-        campaign->jobs = (unsigned)parse_number("--jobs", optarg, 1, 1024, "");
-        break;
-    case 'e':
-        campaign->failures_most = (unsigned)parse_number("--failures", optarg, 1, 1u << 20, "");
-        break;
-    case 'k':
-        campaign->shrink = false;
-        break;
-    case 'n':
-        options->nodes = (unsigned)parse_number("--nodes", optarg, 2, SIM_NODES_MAX, "");
-        break;
-    case 'i':
-        options->nics = (unsigned)parse_number("--nics", optarg, 1, SIM_NICS_MAX, "");
-        break;
-    case 'm':
-        options->operations = (unsigned)parse_number("--messages", optarg, 1, 1u << 24, "");
-        break;
-    case 'f':
-        parse_faults(options, optarg);
-        break;
-    case 'c':
-        parse_incidents(options, optarg);
-        break;
-    case 'h':
-        usage(stdout);
-        exit(0);
-    default:
-        usage(stderr);
-        exit(2);
-    }
-    return false;
+    puts("Exit code: 0 all invariants held, 1 one was violated, 2 wrong usage.");
 }
 
 int main(int argc, char **argv)
 {
-    struct sim_campaign campaign = {
-        .options = {.faults = SIM_FAULTS_ALL, .incident_end = UINT64_MAX},
-        .first = 1,
-        .count = 1000,
-        .jobs = 1,
-        .failures_most = 5,
-        .shrink = true,
-    };
-    bool single = false;
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", options_known, NULL)) != -1) {
-        single |= parse_option(&campaign, option);
-    }
-    if (optind != argc) {
-        wrong("argument", argv[optind], "options only");
-    }
+    options_read(argc, argv, help, rows, sizeof(rows) / sizeof(rows[0]), end_help);
     if (single) {
         return run_one(&campaign.options);
     }
     if (campaign.count == 0 && campaign.deadline_s == 0) {
-        wrong("--seeds", "without COUNT", "--deadline SECONDS too, or FIRST:COUNT");
+        fputs("rawe-sim: --seeds without COUNT wants --deadline SECONDS\n", stderr);
+        return 2;
     }
     campaign.options.trace = false;
     return sim_campaign_run(&campaign);

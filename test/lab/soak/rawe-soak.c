@@ -6,7 +6,6 @@
  * descriptors of its processes stay as they are.
  */
 #include <dirent.h>
-#include <getopt.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,25 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
+
 #define WARM_UP_SHARE 0.25    /* of the time: until then free lists and windows may still grow */
 #define WARM_UP_ROUNDS 32     /* and of these no less, however slow the machine is just now */
 #define GROWTH_LEAST_KB 4096L /* what memory may grow by afterwards, at least */
 #define GROWTH_PER_CENT 2L    /* and relative to what there was */
 #define ROUNDS_PER_CHECK 8    /* of the clock: all ranks have to agree on the end */
 #define THREADS_MAX 64
-
-static const char usage[] =
-    "usage: mpirun ... rawe-soak [--seconds S] [--max-bytes N] [--seed N] [--interval S]\n"
-    "                            [--threads N] [--until FILE]\n"
-    "\n"
-    "  --seconds S    how long (default 10)\n"
-    "  --max-bytes N  longest message (default 300000)\n"
-    "  --seed N       of sizes and contents (default 1)\n"
-    "  --interval S   a line every S seconds (default 10)\n"
-    "  --threads N    threads of each rank (default 1)\n"
-    "  --until FILE   no less than S seconds, and until there is such a file where rank 0 is\n"
-    "\n"
-    "Exit code: 0 success, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
 
 /** What one thread of a rank does: rounds with the same thread of all other ranks. */
 struct soak {
@@ -301,50 +289,34 @@ static void init(int *argc, char ***argv)
     }
 }
 
+static uint64_t seed = 1;
+static size_t max_bytes = 300000;
+
+static const struct option_row rows[] = {
+    {"seconds", "S", "how long (default 10)", option_number, .to = &seconds, 1e-9, 1e9,
+     "a time above 0"},
+    {"max-bytes", "N", "longest message (default 300000)", option_bytes, .to = &max_bytes, 1,
+     4u << 20},
+    {"seed", "N", "of sizes and contents (default 1)", option_u64, .to = &seed, 0, UINT64_MAX},
+    {"interval", "S", "a line every S seconds (default 10)", option_number, .to = &interval, 1e-9,
+     1e9, "a time above 0"},
+    {"threads", "N", "threads of each rank (default 1)", option_unsigned, .to = &thread_count, 1,
+     THREADS_MAX},
+    {"until", "FILE", "no less than S seconds, and until there is such a file where rank 0 is",
+     option_text, .to = &end_file},
+};
+
+static void end_help(void)
+{
+    puts("Exit code: 0 success, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'}, {"max-bytes", required_argument, NULL, 'm'},
-        {"seed", required_argument, NULL, 'e'},    {"interval", required_argument, NULL, 'i'},
-        {"threads", required_argument, NULL, 't'}, {"until", required_argument, NULL, 'u'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
-    };
-    uint64_t seed = 1;
-    size_t max_bytes = 300000;
-    int option, grown, any;
+    int grown, any;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (option) {
-        case 's':
-            seconds = atof(optarg);
-            break;
-        case 'm':
-            max_bytes = strtoul(optarg, NULL, 10);
-            break;
-        case 'e':
-            seed = strtoull(optarg, NULL, 10);
-            break;
-        case 'i':
-            interval = atof(optarg);
-            break;
-        case 't':
-            thread_count = atoi(optarg);
-            break;
-        case 'u':
-            end_file = optarg;
-            break;
-        default:
-            fputs(usage, option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
-        }
-    }
-    if (optind < argc || !(seconds > 0) || !(interval > 0) || max_bytes < 1 ||
-        max_bytes > 4u << 20 || thread_count < 1 || thread_count > THREADS_MAX) {
-        fprintf(stderr,
-                "rawe-soak: times are above 0, --max-bytes is 1 to 4194304, --threads 1 to %d\n%s",
-                THREADS_MAX, usage);
-        return 2;
-    }
+    options_read(argc, argv, "usage: mpirun ... rawe-soak [options]\n", rows,
+                 sizeof(rows) / sizeof(rows[0]), end_help);
     init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD); /* all know each other then: no caller is unknown */
     for (int i = 0; i < thread_count; i++) {

@@ -5,46 +5,39 @@
  */
 #include "driver/driver.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-static int usage(FILE *out)
+#include "options.h"
+
+static uint64_t first = 1, count = 1, failures_max = 10;
+static bool trace, shrinks;
+
+static bool read_seeds(const struct option_row *row, const char *value)
 {
-    fputs(simulator_help, out);
-    return out == stdout ? 0 : 2;
+    const char *end = option_whole(row, value, ":", &first);
+
+    return end != NULL && (*end == '\0' || option_whole(row, end + 1, "", &count) != NULL);
+}
+
+static const struct option_row rows[] = {
+    {"seeds", "FIRST:COUNT", "COUNT runs from seed FIRST on (default 1:1)", read_seeds, .to = NULL,
+     0, (double)(UINT64_MAX / 4)},
+    {"failures", "N", "stop after N failing seeds (default 10)", option_u64, .to = &failures_max, 1,
+     1u << 20},
+    {"trace", NULL, "every event, one per line", option_on, .to = &trace},
+    {"no-shrink", NULL, NULL, option_off, .to = &shrinks}, /* for test/sim/planted: nothing does */
+};
+
+static void end_help(void)
+{
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"failures", required_argument, NULL, 'f'},
-        {"trace", no_argument, NULL, 't'},       {"no-shrink", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
-    };
-    uint64_t first = 1, count = 1, failures = 0, failures_max = 10, counts[2] = {0, 0};
-    bool trace = false;
+    uint64_t failures = 0, counts[2] = {0, 0};
 
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (option) {
-        case 's':
-            if (sscanf(optarg, "%" SCNu64 ":%" SCNu64, &first, &count) < 1) {
-                return usage(stderr);
-            }
-            break;
-        case 'f':
-            failures_max = strtoull(optarg, NULL, 10);
-            break;
-        case 't':
-            trace = true;
-            break;
-        case 'n':
-            break; /* for test/sim/planted: there is nothing to shrink */
-        default:
-            return usage(option == 'h' ? stdout : stderr);
-        }
-    }
+    options_read(argc, argv, simulator_help, rows, sizeof(rows) / sizeof(rows[0]), end_help);
     for (uint64_t seed = first; seed < first + count && failures < failures_max; seed++) {
         failures += simulator_run(seed, trace, count == 1, counts);
     }

@@ -10,7 +10,7 @@
 #include "group_sim.h"
 
 const char simulator_help[] =
-    "usage: rawe-sim-group [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
+    "usage: rawe-sim-group [options]\n"
     "Runs group delivery for each seed and checks it (doc/simulator.md).\n";
 const char *const simulator_counted[2] = {"frames", "repairs"};
 

@@ -10,7 +10,7 @@
 #include "path_sim.h"
 
 const char simulator_help[] =
-    "usage: rawe-sim-path [--seeds FIRST:COUNT] [--trace] [--failures N]\n"
+    "usage: rawe-sim-path [options]\n"
     "Runs path discovery for each seed and checks its results (doc/simulator.md).\n";
 const char *const simulator_counted[2] = {"PINGs", NULL};
 
