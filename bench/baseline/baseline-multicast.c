@@ -407,16 +407,13 @@ static void send_all(struct baseline_link *link, const struct baseline_options *
 
 int main(int argc, char **argv)
 {
-    const struct baseline_usage usage = {
-        .hosts = "several hosts",
-        .purpose = "A message to several hosts of one machine, sent once to a group or to each.",
-        .has_receivers = true};
     struct baseline_options options;
     struct baseline_link link;
-    int status;
-    if (!baseline_options_parse(&options, argc, argv, &usage, &status)) {
-        return status;
-    }
+
+    baseline_options_read(&options, argc, argv,
+                          "A message to several hosts of one machine, sent once to a group or to "
+                          "each.\n",
+                          true);
     baseline_link_open(&link, &options);
     baseline_batch_open(&link, BASELINE_BATCHES);
     if (options.receivers > 0) {

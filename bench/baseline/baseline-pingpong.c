@@ -116,7 +116,7 @@ static void take(struct baseline_answer *answer, int type, const struct baseline
 int main(int argc, char **argv)
 {
     const struct baseline_program program = {
-        .purpose = "Half the round trip of a message in raw frames, with no protocol.",
+        .purpose = "Half the round trip of a message in raw frames, with no protocol.\n",
         .initiate = initiate,
         .take = take};
     return baseline_main(&program, argc, argv);

@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 {
     const struct baseline_program program = {
         .purpose = "Messages in one direction in raw frames, held back by the receiver's credit: "
-                   "what a bare sender reaches.",
+                   "what a bare sender reaches.\n",
         .skips_single = true,
         .initiate = initiate,
         .take = take};

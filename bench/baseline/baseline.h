@@ -99,13 +99,6 @@ struct baseline_options {
     unsigned receivers;       /* of baseline-multicast's sender; 0: a receiver */
 };
 
-/* What a program is called with. */
-struct baseline_usage {
-    const char *hosts;   /* where it is started, for --help */
-    const char *purpose; /* for --help */
-    bool has_receivers;  /* knows --receivers instead of --way */
-};
-
 /* A message on its way in. */
 struct baseline_inbox {
     uint32_t number;   /* the newest message of which something arrived */
@@ -117,9 +110,9 @@ struct baseline_inbox {
 
 /* --- baseline_options.c --- */
 
-/* Reads the command line; false after a message or the help text, *status is the exit code. */
-bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const struct baseline_usage *usage, int *status);
+/* Reads the command line; `has_receivers`: --receivers instead of --way. See options_read. */
+void baseline_options_read(struct baseline_options *options, int argc, char **argv,
+                           const char *purpose, bool has_receivers);
 /* Seconds on the monotonic clock. */
 double baseline_now(void);
 /* The name of a way in output lines. */

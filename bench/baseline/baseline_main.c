@@ -88,11 +88,8 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
 {
     struct baseline_options options;
     struct baseline_link link;
-    int status;
-    const struct baseline_usage usage = {.hosts = "two hosts", .purpose = program->purpose};
-    if (!baseline_options_parse(&options, argc, argv, &usage, &status)) {
-        return status;
-    }
+
+    baseline_options_read(&options, argc, argv, program->purpose, false);
     baseline_link_open(&link, &options);
     for (enum baseline_way way = BASELINE_BATCHES; way < BASELINE_WAYS; way++) {
         if (options.ways[way]) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "options.h"
+
 #define SIZE_LIMIT (64u << 20)
 
 double baseline_now(void)
@@ -23,28 +25,10 @@ const char *baseline_way_name(enum baseline_way way)
     return names[way];
 }
 
-static void print_help(const char *program, const struct baseline_usage *usage)
+static bool read_sizes(const struct option_row *row, const char *text)
 {
-    printf("Usage: %s [options], started on %s at about the same time\n"
-           "%s\n"
-           "\n"
-           "  --interface NAME  network interface (the first Ethernet one that is up)\n"
-           "%s"
-           "  --sizes A,B,...   message sizes in bytes\n"
-           "  --seconds S       time for each size (0.1)\n"
-           "  --wait S          how long to wait for other hosts (20)\n"
-           "  --help            this text\n"
-           "\n"
-           "Needs CAP_NET_RAW. The hosts find each other by a broadcast on the interface; one of\n"
-           "them prints a line of name=value pairs for each size and way.\n",
-           program, usage->hosts, usage->purpose,
-           usage->has_receivers
-               ? "  --receivers N     send to N hosts, where it runs without this option\n"
-               : "  --way WAY         frames, tcp-gso, tcp-ring or all: what to send (all)\n");
-}
+    struct baseline_options *options = row->to;
 
-static bool parse_sizes(struct baseline_options *options, const char *text)
-{
     options->size_count = 0;
     while (options->size_count < BASELINE_SIZES_MAX) {
         char *end;
@@ -65,8 +49,9 @@ static bool parse_sizes(struct baseline_options *options, const char *text)
     return false;
 }
 
-static bool parse_way(struct baseline_options *options, const char *text)
+static bool read_way(const struct option_row *row, const char *text)
 {
+    struct baseline_options *options = row->to;
     bool all = strcmp(text, "all") == 0;
     bool any = false;
     for (int way = 0; way < BASELINE_WAYS; way++) {
@@ -76,59 +61,38 @@ static bool parse_way(struct baseline_options *options, const char *text)
     return any;
 }
 
-static bool parse_receivers(const char *text, unsigned *receivers)
+static void end_help(void)
 {
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-    *receivers = (unsigned)number;
-    return end != text && *end == '\0' && number >= 1 && number <= BASELINE_RECEIVERS_MAX;
+    puts(
+        "Needs CAP_NET_RAW. Started on all hosts at about the same time: they find each other by a\n"
+        "broadcast on the interface; one prints a line of name=value pairs for each size and way.");
 }
 
-static bool parse_seconds(const char *text, double *seconds)
+void baseline_options_read(struct baseline_options *options, int argc, char **argv,
+                           const char *purpose, bool has_receivers)
 {
-    char *end;
-    *seconds = strtod(text, &end);
-    return end != text && *end == '\0' && *seconds > 0 && *seconds <= 3600;
-}
+    const struct option_row rows[] = {
+        {"interface", "NAME", "network interface (the first Ethernet one that is up)", option_text,
+         .to = &options->interface},
+        {"sizes", "A,B,...", "message sizes in bytes", read_sizes, .to = options,
+         .want = "sizes from 1 to 67108864"},
+        {"seconds", "S", "time for each size (0.1)", option_number, .to = &options->seconds, 1e-9,
+         3600},
+        {"wait", "S", "how long to wait for other hosts (20)", option_number,
+         .to = &options->wait_seconds, 1e-9, 3600},
+        has_receivers
+            ? (struct option_row){"receivers", "N",
+                                  "send to N hosts, where it runs without this option",
+                                  option_unsigned, .to = &options->receivers, 1,
+                                  BASELINE_RECEIVERS_MAX}
+            : (struct option_row){"way", "WAY",
+                                  "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
+                                  .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
+    };
+    const struct option_row sizes = {.to = options};
 
-bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const struct baseline_usage *usage, int *status)
-{
     *options =
         (struct baseline_options){.seconds = 0.1, .wait_seconds = 20, .ways = {true, true, true}};
-    parse_sizes(options, "1,4,16,64,256,1024,2048,4096,8192,16384,65536,262144,1048576,4194304");
-    for (int i = 1; i < argc; i += 2) {
-        const char *name = argv[i];
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool good = true;
-        if (strcmp(name, "--help") == 0) {
-            print_help(argv[0], usage);
-            *status = 0;
-            return false;
-        }
-        if (value == NULL) {
-            good = false;
-        } else if (strcmp(name, "--interface") == 0) {
-            options->interface = value;
-        } else if (!usage->has_receivers && strcmp(name, "--way") == 0) {
-            good = parse_way(options, value);
-        } else if (strcmp(name, "--sizes") == 0) {
-            good = parse_sizes(options, value);
-        } else if (strcmp(name, "--seconds") == 0) {
-            good = parse_seconds(value, &options->seconds);
-        } else if (strcmp(name, "--wait") == 0) {
-            good = parse_seconds(value, &options->wait_seconds);
-        } else if (usage->has_receivers && strcmp(name, "--receivers") == 0) {
-            good = parse_receivers(value, &options->receivers);
-        } else {
-            good = false;
-        }
-        if (!good) {
-            fprintf(stderr, "%s: '%s %s' is no option with a valid value; see --help\n", argv[0],
-                    name, value == NULL ? "" : value);
-            *status = 2;
-            return false;
-        }
-    }
-    return true;
+    read_sizes(&sizes, "1,4,16,64,256,1024,2048,4096,8192,16384,65536,262144,1048576,4194304");
+    options_read(argc, argv, purpose, rows, sizeof(rows) / sizeof(rows[0]), end_help);
 }
