@@ -468,7 +468,7 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_stable)
     start(4);
     assert_quiet();
     send_bytes(0, 100);
-    assert_int_equal(rawe_group_next_ns(&group[0]), net.now_ns + RAWE_GROUP_HEARTBEAT_NS);
+    assert_int_equal(rawe_group_next_ns(&group[0]), net.now_ns + RAWE_GROUP_ANNOUNCE_NS);
     assert_non_null(group[0].window);
     pass(100 * MS);
     assert_quiet();

@@ -131,7 +131,7 @@ TEST(rawe_group_stream_receive__not_delivered_now)
     }
 }
 
-/** A frame that is late only is not asked for with one that is missing. */
+/** A frame that is late only is not asked for with one that is missing, but soon after. */
 TEST(rawe_group_stream_progress__a_nack_names_what_is_missing_for_long)
 {
     start(2);
@@ -147,6 +147,8 @@ TEST(rawe_group_stream_progress__a_nack_names_what_is_missing_for_long)
     arrive();
     progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
     assert_int_equal(net.resent, 1);
+    net.now_ns += RAWE_GROUP_COLLECT_NS;
+    assert_true(rawe_group_next_ns(&group[1]) <= net.now_ns + 2 * RAWE_GROUP_NACK_NS);
     pass(100 * MS);
     assert_int_equal(net.resent, 2);
     assert_got(0, 2);

@@ -283,7 +283,7 @@ static void pump(struct rawe_group *group, bool may_wait, uint64_t now_ns)
     transmit(group);
     if (group->sent != before || (group->heartbeat_ns == 0 && !rawe_group_stable(group))) {
         group->heartbeats = 0;
-        group->heartbeat_ns = now_ns + RAWE_GROUP_HEARTBEAT_NS; /* without memory: try again */
+        group->heartbeat_ns = now_ns + RAWE_GROUP_ANNOUNCE_NS; /* without memory: try again */
     }
 }
 

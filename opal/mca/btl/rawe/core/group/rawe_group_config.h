@@ -28,7 +28,9 @@
 #define RAWE_GROUP_REPAIR_FRAMES 32u
 /** A NACK that comes sooner after a repair for the same member was sent before it came. */
 #define RAWE_GROUP_HOLD_NS 500000u
-/** Silence of a root before its first heartbeat; the pauses double, up to the last. */
+/** Silence of a root before it says what there is: a frame that is lost last is missed then. */
+#define RAWE_GROUP_ANNOUNCE_NS 200000u
+/** Pause before its next heartbeat; the pauses double, up to the last. */
 #define RAWE_GROUP_HEARTBEAT_NS 1000000u
 #define RAWE_GROUP_HEARTBEAT_MAX_NS 64000000u
 /** Members that a heartbeat asks one by one. */

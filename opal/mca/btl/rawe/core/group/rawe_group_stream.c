@@ -89,6 +89,7 @@ static void set_nack(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
     const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
+    stream->nack_begin = stream->next;
     stream->nack_end = stream->end;
     stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
@@ -322,21 +323,29 @@ static void count_try(struct rawe_group_stream *stream)
     stream->tries = (uint8_t)(stream->tries + (stream->tries < RAWE_GROUP_QUESTIONS));
 }
 
+static bool misses_some(const struct rawe_group_stream *stream, uint32_t begin, uint32_t end)
+{
+    while (rawe_sequence_before(begin, end) && !lacks(stream, begin)) {
+        begin++;
+    }
+    return rawe_sequence_before(begin, end);
+}
+
 /** Ask for what is missing, as far as there is room for it. False: it has come in the meantime. */
 static bool send_nack(struct rawe_group_stream *stream)
 {
+    const uint32_t begin =
+        rawe_sequence_before(stream->nack_begin, stream->next) ? stream->next : stream->nack_begin;
     const uint32_t room = stream->config->stored_max - *stream->stored_total;
     /* The next frame is delivered, and needs none. */
     uint32_t left = room + lacks(stream, stream->next);
-    bool missing = false;
     uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0};
     uint8_t *bitmap = bytes + RAWE_GROUP_HEADER_BYTES;
     struct rawe_group_header header = {.type = RAWE_GROUP_NACK,
                                        .acked_root = (uint16_t)stream->root,
                                        .acknowledgement = stream->next};
-    for (uint32_t i = stream->next; rawe_sequence_before(i, stream->nack_end); i++) {
+    for (uint32_t i = begin; rawe_sequence_before(i, stream->nack_end); i++) {
         const uint32_t bit = i - stream->next;
-        missing = missing || lacks(stream, i);
         if (left != 0 && lacks(stream, i)) {
             left--;
             bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
@@ -350,7 +359,7 @@ static bool send_nack(struct rawe_group_stream *stream)
             count_try(stream);
         }
     }
-    return missing;
+    return misses_some(stream, begin, stream->nack_end);
 }
 
 /** What a root was expected to send has not come. False: it has been silent for too long. */
@@ -365,7 +374,12 @@ static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
         stream->nack_ns = now_ns + RAWE_GROUP_RETRY_MAX_NS;
     } else if (!send_nack(stream)) {
         set_nack(stream, now_ns);
+    } else if (misses_some(stream, stream->nack_end, stream->end)) { /* not asked for yet */
+        stream->nack_begin = stream->nack_end;
+        stream->nack_end = stream->end;
+        stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS;
     } else {
+        stream->nack_begin = stream->next;
         stream->nack_end = stream->end;
         stream->nack_ns = now_ns + stream->retry_ns;
         stream->retry_ns = 2 * stream->retry_ns < RAWE_GROUP_RETRY_MAX_NS ? 2 * stream->retry_ns

@@ -27,7 +27,9 @@ struct rawe_group_stream {
     uint64_t retry_ns; /**< from one NACK to the next */
     uint32_t next;     /**< everything before it is delivered */
     uint32_t end;      /**< every frame before it is known to exist */
-    uint32_t nack_end; /**< the NACK is for frames before this one: later ones may only be late */
+    uint32_t
+        nack_begin;    /**< the NACK is for this frame and later ones: the others were asked for */
+    uint32_t nack_end; /**< and for frames before this one: the others may only be late */
     uint32_t stored_frames; /**< that are in `stored`, all between next and end */
     uint32_t acked;         /**< what was acknowledged last */
     uint32_t total_bytes;   /**< of the message that is under way */
