@@ -8,6 +8,7 @@
  *   cluster_net      links, switch, queues
  *   cluster_rank     a process: its engine, how it receives and when it wakes
  *   cluster_traffic  messages: who sends them when, as ob1 would
+ *   cluster_collective  MPI_Bcast, MPI_Allreduce
  *   cluster_workload how long they are in W3 and W4
  *   cluster_fair     what the links allow flows
  *   cluster_run      a run from beginning to end, and its result
@@ -31,6 +32,7 @@ struct cluster {
     struct cluster_rank *ranks;
     struct rawe_inflow_host *inflows; /**< what the ranks of a host share */
     struct cluster_traffic traffic;
+    struct cluster_collective collective;
     /** All messages are read from one place and written to another, by all ranks. */
     uint8_t *payload, *sink;
     bool ending; /**< connections are being closed: nothing is transmitted any more */

@@ -135,8 +135,22 @@ static const struct option_row rows[] = {
      "and receives one. With several ranks, all do so: in incast\n"
      "and outcast to and from the rank of the same number on the\n"
      "first host. w3, w4: messages to others at random, as long as\n"
-     "those of Homa's workloads",
-     read_traffic, .to = NULL, 0, 0, "incast, outcast, all-to-all, permutation, w3, or w4"},
+     "those of Homa's workloads. bcast, allreduce: twenty of these,\n"
+     "one after the other, of a rank a host; one byte: a barrier",
+     read_traffic, .to = NULL, 0, 0,
+     "incast, outcast, all-to-all, permutation, w3, w4, bcast, or allreduce"},
+    {"multicast", NULL,
+     "they go by multicast; else a bcast along a tree, in segments of\n"
+     "64 KiB, and an allreduce in log2(hosts) rounds",
+     option_on, .to = &wanted.multicast},
+    {"fan-out", "COUNT", "of that tree; 1 is a chain (default 0: the tree is binomial)",
+     option_unsigned, .to = &wanted.fan_out, 0, 64},
+    {"loss", "PPM", "of the frames to a host, by chance, in a million (default 0)", option_unsigned,
+     .to = &wanted.loss_ppm, 0, 500000},
+    {"frame-cost", "NS",
+     "that a process takes to send or receive a frame or a batch\n"
+     "(default 0)",
+     read_one, .to = &wanted.frame_ns, 0, 100000},
     {"duration", "MS",
      "messages without end, measured for that long; w3, w4: always\n"
      "(default 100 for those)",
@@ -260,6 +274,14 @@ int main(int argc, char **argv)
             fputs("rawe-cluster: --pings wants --duration, and 3 hosts or more\n", stderr);
             return 2;
         }
+    }
+    bool collective = cluster_plan_is_collective(&wanted);
+    if (collective ? wanted.duration_ns != 0 || ranks.count != 1 || ranks.values[0] != 1
+                   : wanted.multicast) {
+        fputs("rawe-cluster: --multicast wants --traffic bcast or allreduce, and these one rank a\n"
+              "host, and no --duration\n",
+              stderr);
+        return 2;
     }
     cluster_report_head(form, &wanted);
     return run_all(form) == 0 ? 0 : 1;

@@ -193,7 +193,7 @@ static void expect_at_switch(struct cluster_net *net, uint32_t link)
 static void link_put(struct cluster_net *net, uint32_t link, struct cluster_frame *frame,
                      uint64_t now_ns)
 {
-    bool last = link == link_to_host(net->plan, frame->to);
+    bool last = frame->to != CLUSTER_ALL && link == link_to_host(net->plan, frame->to);
     struct cluster_fifo *queue = last ? &net->arriving[frame->to] : &net->waiting[link];
     uint64_t *free_ps = &net->free_ps[link];
     uint64_t begin_ps = *free_ps > now_ns * 1000 ? *free_ps : now_ns * 1000;
@@ -295,11 +295,77 @@ void cluster_net_left(struct cluster_net *net, uint32_t number, uint64_t bytes)
     net->shared_bytes[number] -= bytes;
 }
 
+/** Put a frame, which is taken over, into the queue of a port. Returns for which rank it is on its
+ * last link. */
+static uint32_t port_put(struct cluster_net *net, uint32_t port, struct cluster_frame *frame,
+                         uint64_t now_ns)
+{
+    const struct cluster_plan *plan = net->plan;
+    bool last = port < link_to_spine(plan, 0, 0);
+    uint64_t bytes = queue_sample(net, port, now_ns) + wire_bytes(frame);
+    uint32_t to = frame->to;
+
+    if (!has_room(net, port, bytes) ||
+        (last && plan->loss_ppm != 0 && sim_random_chance(&net->random, plan->loss_ppm))) {
+        net->queues.dropped++;
+        cluster_frame_free(frame);
+        return CLUSTER_NONE;
+    }
+    net->queues.most_bytes = bytes > net->queues.most_bytes ? bytes : net->queues.most_bytes;
+    link_put(net, port, frame, now_ns);
+    if (plan->shared_bytes != 0) {
+        share(net, port, wire_bytes(frame));
+    }
+    return last ? to : CLUSTER_NONE;
+}
+
+/** Put a copy of a multicast into the queue of a port. */
+static void copy_put(struct cluster_net *net, uint32_t port, const struct cluster_frame *frame,
+                     uint64_t now_ns)
+{
+    bool last = port < link_to_spine(net->plan, 0, 0);
+    struct cluster_frame *copy =
+        cluster_frame_new(frame->from, last ? port - net->plan->hosts : CLUSTER_ALL,
+                          frame->len_bytes, frame->len_bytes);
+
+    memcpy(copy->bytes, frame->bytes, frame->len_bytes);
+    copy->spine = frame->spine;
+    copy->group = frame->group;
+    (void)port_put(net, port, copy, now_ns);
+}
+
+/** A multicast has come by a link: to all hosts of a leaf, to one spine, to all leaves. */
+static void flood(struct cluster_net *net, uint32_t link, const struct cluster_frame *frame,
+                  uint64_t now_ns)
+{
+    const struct cluster_plan *plan = net->plan;
+    uint32_t leaf_count = cluster_plan_leaf_count(plan), from_leaf = frame->from / plan->leaf_hosts;
+    uint32_t leaf = from_leaf;
+
+    if (link >= plan->hosts && link < link_to_leaf(plan, 0, 0)) {
+        for (uint32_t to = 0; to < leaf_count; to++) {
+            if (to != from_leaf) {
+                copy_put(net, link_to_leaf(plan, frame->spine, to), frame, now_ns);
+            }
+        }
+        return;
+    }
+    if (link >= plan->hosts) {
+        leaf = (link - link_to_leaf(plan, 0, 0)) % leaf_count;
+    } else if (leaf_count > 1) {
+        copy_put(net, link_to_spine(plan, leaf, frame->spine), frame, now_ns);
+    }
+    for (uint32_t host = leaf * plan->leaf_hosts;
+         host < plan->hosts && host < (leaf + 1) * plan->leaf_hosts; host++) {
+        if (host != frame->from) {
+            copy_put(net, plan->hosts + host, frame, now_ns);
+        }
+    }
+}
+
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns)
 {
     struct cluster_frame *frame = fifo_take(&net->waiting[link]);
-    uint32_t port = next_link(net->plan, frame, link);
-    uint64_t bytes = queue_sample(net, port, now_ns) + wire_bytes(frame);
 
     if (net->waiting[link].first != NULL) {
         expect_at_switch(net, link);
@@ -307,17 +373,12 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t no
     if (link < net->plan->hosts) {
         net->nic_bytes[frame->from][frame->batch] -= wire_bytes(frame);
     }
-    if (!has_room(net, port, bytes)) {
-        net->queues.dropped++;
-        cluster_frame_free(frame);
-        return UINT32_MAX;
+    if (frame->to != CLUSTER_ALL) {
+        return port_put(net, next_link(net->plan, frame, link), frame, now_ns);
     }
-    net->queues.most_bytes = bytes > net->queues.most_bytes ? bytes : net->queues.most_bytes;
-    link_put(net, port, frame, now_ns);
-    if (net->plan->shared_bytes != 0) {
-        share(net, port, wire_bytes(frame));
-    }
-    return port == link_to_host(net->plan, frame->to) ? frame->to : UINT32_MAX;
+    flood(net, link, frame, now_ns);
+    cluster_frame_free(frame);
+    return CLUSTER_ALL;
 }
 
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank)

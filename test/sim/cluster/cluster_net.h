@@ -22,14 +22,19 @@
 #include "sim_event.h"
 #include "sim_random.h"
 
+/** In place of a rank: all, or none. */
+#define CLUSTER_ALL UINT32_MAX
+#define CLUSTER_NONE (UINT32_MAX - 1)
+
 /** A frame under way. */
 struct cluster_frame {
     struct cluster_frame *next;
     uint64_t at_ns;     /**< when it comes to the end of the link that it is on */
-    uint32_t from, to;  /**< ranks */
+    uint32_t from, to;  /**< ranks; to CLUSTER_ALL: a multicast, of hosts with one each */
     uint32_t len_bytes; /**< Ethernet header included, as core counts */
     uint32_t spine;     /**< that it takes if it has to */
     bool batch;         /**< it has a batch header */
+    bool group;         /**< it is group delivery's */
     const uint8_t
         *data;       /**< behind the batch header: in `bytes`, or in memory that does not change */
     uint8_t bytes[]; /**< the frame; where `data` is elsewhere, its headers */
@@ -84,11 +89,11 @@ double cluster_net_capacity(const struct cluster_plan *plan, uint32_t link);
 unsigned cluster_net_path(const struct cluster_plan *plan, uint32_t from, uint32_t to, bool batch,
                           uint32_t links[CLUSTER_PATH_LINKS_MAX]);
 
-/** A rank sends a frame, which is taken over. */
+/** A rank sends a frame, which is taken over; not before the last one that it has sent. */
 void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint64_t now_ns);
 /**
- * CLUSTER_EVENT_SWITCH: the first frame on a link goes to the next port, or is dropped. Returns the
- * rank if it is on its last link; UINT32_MAX: it is not.
+ * CLUSTER_EVENT_SWITCH: the first frame on a link goes to the next port, a multicast to all others,
+ * where they have room. Returns for which ranks one is on its last link, or may be (CLUSTER_ALL).
  */
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
 /** CLUSTER_EVENT_LEFT. */

@@ -20,6 +20,8 @@ const char *const cluster_pattern_names[CLUSTER_PATTERNS] = {
     [CLUSTER_PERMUTATION] = "permutation",
     [CLUSTER_W3] = "w3",
     [CLUSTER_W4] = "w4",
+    [CLUSTER_BCAST] = "bcast",
+    [CLUSTER_ALLREDUCE] = "allreduce",
 };
 
 uint32_t cluster_plan_payload_bytes(const struct cluster_plan *plan)

@@ -31,6 +31,8 @@ enum cluster_pattern {
     CLUSTER_PERMUTATION, /**< each rank sends one message to another host, and receives one */
     CLUSTER_W3,          /**< messages to others at random: cluster_workload.h */
     CLUSTER_W4,
+    CLUSTER_BCAST, /**< collectives: cluster_collective.h */
+    CLUSTER_ALLREDUCE,
     CLUSTER_PATTERNS
 };
 
@@ -59,6 +61,10 @@ struct cluster_plan {
     uint64_t inflow_bytes; /**< btl_rawe_inflow_bytes */
     const struct rawe_cc_type *congestion; /**< btl_rawe_congestion; NULL: the default */
     bool express_first; /**< the hosts' queueing disciplines send short frames first */
+    uint32_t fan_out;   /**< of a bcast's tree; 0: it is binomial */
+    bool multicast;     /**< collectives go by multicast */
+    uint32_t loss_ppm;  /**< of the frames that come to the last link to a host, by chance */
+    uint64_t frame_ns;  /**< that a rank takes to send or receive a frame or a batch */
     bool pings; /**< without end: all that the last host does is to exchange short messages */
 };
 
@@ -95,6 +101,11 @@ uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t si
 static inline bool cluster_plan_is_workload(const struct cluster_plan *plan)
 {
     return plan->pattern == CLUSTER_W3 || plan->pattern == CLUSTER_W4;
+}
+
+static inline bool cluster_plan_is_collective(const struct cluster_plan *plan)
+{
+    return plan->pattern == CLUSTER_BCAST || plan->pattern == CLUSTER_ALLREDUCE;
 }
 
 /** Ranks of all hosts. Those of host 0 are the first ones. */

@@ -30,6 +30,15 @@ static uint32_t nic_bytes(const struct cluster_rank *rank, bool batches)
     return rank->cluster->net.nic_bytes[rank->index][batches];
 }
 
+uint64_t cluster_rank_spend(struct cluster_rank *rank)
+{
+    const struct cluster *cluster = rank->cluster;
+
+    rank->free_ns = (rank->free_ns > cluster->now_ns ? rank->free_ns : cluster->now_ns) +
+                    cluster->plan.frame_ns;
+    return rank->free_ns;
+}
+
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct cluster_rank *rank = context;
@@ -43,7 +52,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         struct cluster_frame *frame = cluster_frame_new(rank->index, 0, len_bytes, len_bytes);
         net_frame_linearize(&rank->engine, &frames[taken], frame->bytes, &header);
         frame->to = net_index_of(frame->bytes);
-        cluster_net_send(&cluster->net, frame, cluster->now_ns);
+        cluster_net_send(&cluster->net, frame, cluster_rank_spend(rank));
     }
     return cluster->ending ? count : taken;
 }
@@ -111,13 +120,14 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
     struct net_batch batch = data != NULL
                                  ? net_batch_describe(&rank->engine, packet, segment_bytes, bytes)
                                  : net_batch_linearize(&rank->engine, packet, segment_bytes, bytes);
+    const uint64_t at_ns = cluster_rank_spend(rank);
     for (uint32_t i = 0, count = net_batch_frames(&batch); i < count; i++) {
         struct cluster_frame *frame =
             data != NULL ? cut_constant(&batch, i, data) : cut_copied(&batch, i);
         frame->batch = true;
         frame->from = rank->index;
         frame->to = net_index_of(frame->bytes);
-        cluster_net_send(&cluster->net, frame, cluster->now_ns);
+        cluster_net_send(&cluster->net, frame, at_ns);
     }
     net_delete(bytes);
     return true;
@@ -152,8 +162,14 @@ static void receive_packet(struct cluster_rank *rank, struct cluster_frame *firs
     struct rawe_engine *engine = &rank->engine;
     uint64_t before_bytes = engine->counters.bytes_received;
 
+    (void)cluster_rank_spend(rank);
+    if (first->group) {
+        rawe_group_receive(&rank->part.group, first->bytes + RAWE_ETH_HEADER_BYTES,
+                           len_bytes - RAWE_ETH_HEADER_BYTES, engine->now_ns);
+        cluster_frame_free(first);
+        return;
+    }
     rawe_engine_arriving(engine, first->at_ns);
-
     if (first->batch) {
         receive_batch(engine, first, len_bytes);
     } else {
@@ -284,6 +300,10 @@ static void plan_wake(struct cluster_rank *rank)
     if (due_ns != UINT64_MAX) {
         cluster_rank_wake_by(rank, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
     }
+    if (cluster->plan.multicast) {
+        due_ns = rawe_group_next_ns(&rank->part.group);
+        cluster_rank_wake_by(rank, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
+    }
 }
 
 /** The program is not in MPI: for `busy_ns` each time, and about half of all time. */
@@ -312,10 +332,18 @@ void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
         cluster_rank_wake_by(rank, rank->phase_end_ns);
         return;
     }
+    if (rank->free_ns > now_ns) {
+        cluster_rank_wake_by(rank, rank->free_ns);
+        return;
+    }
     rank->expects = false;
     engine->now_ns = now_ns;
     receive(rank);
     cluster_traffic_start(rank);
+    cluster_collective_start(rank);
+    if (rank->cluster->plan.multicast) {
+        rawe_group_progress(&rank->part.group, now_ns);
+    }
     if (rawe_timer_wheel_due(&engine->timers, now_ns)) {
         rawe_engine_advance(engine, now_ns);
     }
@@ -452,6 +480,9 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
         net_fail("engines start", "n%u has no memory", index);
     }
     rank->engine.batches.output.longest_bytes = &rank->batch_bytes;
+    if (cluster->plan.multicast) {
+        cluster_collective_init(rank);
+    }
     /* The queue of bulk holds fewer frames than the ring. */
     rawe_credit_use_bulk(&rank->engine.credit, BULK_RECEIVE_FRAMES);
 }
@@ -468,6 +499,7 @@ void cluster_rank_close(struct cluster_rank *rank)
 void cluster_rank_free(struct cluster_rank *rank)
 {
     rawe_handle_deregister(&rank->handles, rank->payload_index, rank->payload_key);
+    cluster_collective_free(rank);
     net_engine_stop(&rank->engine);
     for (uint32_t i = 0; i < rank->peer_room; i++) {
         if (rank->peers[i] != NULL) {

@@ -2,12 +2,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A rank: a process with an engine, and a progress loop. The ranks of a host share its NIC, which
- * cuts batches and merges what it receives. Processors take no time; what takes time is `host_ns`,
- * after which a frame that has arrived is received, with all that have arrived meanwhile.
+ * cuts batches and merges what it receives. What takes time is `host_ns`, after which a frame that has
+ * arrived is received, with all that have arrived meanwhile, and `frame_ns` of each.
  */
 #ifndef CLUSTER_RANK_H
 #define CLUSTER_RANK_H
 
+#include "cluster_collective.h"
 #include "cluster_traffic.h"
 #include "rawe_engine.h"
 #include "rawe_txqueue.h"
@@ -46,6 +47,8 @@ struct cluster_rank {
     uint64_t next_ns;      /**< W3, W4: when the next message begins; UINT64_MAX: none does */
     uint64_t phase_end_ns; /**< until then the program computes, or serves its engine */
     bool receives, computes;
+    uint64_t free_ns;         /**< until then it sends and receives: see cluster_rank_spend */
+    struct cluster_part part; /**< in a collective */
     struct cluster_peer *due, **due_tail; /**< to which messages start when it wakes */
 };
 
@@ -62,6 +65,8 @@ void cluster_rank_free(struct cluster_rank *rank);
 struct cluster_peer *cluster_rank_peer(struct cluster_rank *rank, uint32_t index);
 /** Wake it, unless it wakes earlier. */
 void cluster_rank_wake_by(struct cluster_rank *rank, uint64_t at_ns);
+/** It sends or receives a frame, or a batch: when it has done so. */
+uint64_t cluster_rank_spend(struct cluster_rank *rank);
 /** A frame is on the last link to it. */
 void cluster_rank_expect(struct cluster_rank *rank);
 /** CLUSTER_EVENT_WAKE. */

@@ -12,6 +12,7 @@ enum {
     OF_MESSAGES = 1,
     OF_FLOWS = 2,
     OF_WORKLOADS = 4,
+    OF_COLLECTIVES = 8, /**< and OF_MESSAGES */
     OF_ENDLESS = OF_FLOWS | OF_WORKLOADS,
     OF_PAIRS = OF_MESSAGES | OF_FLOWS,
     OF_ALL = OF_MESSAGES | OF_ENDLESS
@@ -25,7 +26,7 @@ struct column {
     const char *text;
 };
 
-#define COLUMNS 41u
+#define COLUMNS 45u
 
 static double micros(uint64_t ns)
 {
@@ -67,11 +68,16 @@ static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan
          "microseconds that programs which receive compute at a time"},
         {"load", 4, 0, OF_WORKLOADS, plan->load_percent, "percent of the hosts' links"},
         {"seed", 4, 0, OF_ALL, (double)plan->seed, "of the run"},
+        {"fan", 3, 0, OF_COLLECTIVES, plan->fan_out, "of a bcast's tree; 0: binomial"},
+        {"multi", 5, 0, OF_COLLECTIVES, plan->multicast, "1: by multicast"},
+        {"loss", 6, 0, OF_COLLECTIVES, plan->loss_ppm, "frames to a host lost by chance, in a million"},
+        {"cost", 5, 0, OF_COLLECTIVES, (double)plan->frame_ns,
+         "nanoseconds that a process takes for a frame or batch"},
         {"time", 10, 1, OF_MESSAGES, micros(result->completion_ns),
-         "microseconds from the start of the first message to the arrival of the last"},
+         "microseconds from the start of the first message to the arrival of the last; of a collective, mean"},
         {"ideal", 5, 2, OF_MESSAGES, ideal, "that time as a multiple of the ideal one"},
         {"p50", 9, 1, OF_MESSAGES, micros(result->message_ns.p50),
-         "microseconds that a message takes: median"},
+         "microseconds that a message, or a collective, takes: median"},
         {"p99", 9, 1, OF_MESSAGES, micros(result->message_ns.p99), "... 99 of 100, or less"},
         {"p99.9", 9, 1, OF_MESSAGES, micros(result->message_ns.p999), "... 999 of 1000, or less"},
         {"used", 5, 3, OF_ENDLESS, result->utilization,
@@ -121,9 +127,10 @@ static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan
 
 static unsigned of_run(const struct cluster_plan *plan)
 {
-    return cluster_plan_is_workload(plan) ? OF_WORKLOADS
-           : plan->duration_ns != 0       ? OF_FLOWS
-                                          : OF_MESSAGES;
+    return cluster_plan_is_workload(plan)     ? OF_WORKLOADS
+           : plan->duration_ns != 0           ? OF_FLOWS
+           : cluster_plan_is_collective(plan) ? OF_MESSAGES | OF_COLLECTIVES
+                                              : OF_MESSAGES;
 }
 
 void cluster_report_head(enum cluster_form form, const struct cluster_plan *plan)

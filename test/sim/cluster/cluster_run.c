@@ -45,8 +45,12 @@ static void advance(struct cluster *cluster, uint64_t end_ns, bool until_done)
             cluster_net_left(&cluster->net, event.node, event.value);
         } else {
             uint32_t to = cluster_net_forward(&cluster->net, event.node, cluster->now_ns);
-            if (to != UINT32_MAX) {
+            uint32_t all = to == CLUSTER_ALL ? cluster_plan_ranks(&cluster->plan) : 0;
+            if (to < CLUSTER_NONE) {
                 cluster_rank_expect(&cluster->ranks[to]);
+            }
+            for (uint32_t i = 0; i < all; i++) {
+                cluster_rank_expect(&cluster->ranks[i]);
             }
         }
     }
@@ -55,6 +59,7 @@ static void advance(struct cluster *cluster, uint64_t end_ns, bool until_done)
 static void start(struct cluster *cluster, const struct cluster_plan *plan)
 {
     *cluster = (struct cluster){.plan = *plan, .now_ns = BEGIN_NS};
+    cluster->collective.random = sim_random_stream(plan->seed, CLUSTER_STREAM_BEGIN);
     cluster->payload = net_new(CLUSTER_MESSAGE_BYTES_MAX);
     cluster->sink = net_new(CLUSTER_MESSAGE_BYTES_MAX);
     memset(cluster->payload, 0, CLUSTER_MESSAGE_BYTES_MAX);
@@ -90,7 +95,7 @@ static double finish(struct cluster *cluster)
     net_delete(cluster->inflows);
     net_delete(cluster->payload);
     net_delete(cluster->sink);
-    return (double)closed_bytes / peers + (double)sizeof(struct rawe_peer);
+    return peers == 0 ? 0 : (double)closed_bytes / peers + (double)sizeof(struct rawe_peer);
 }
 
 /** The counters of all engines, added up. */
@@ -103,6 +108,11 @@ static struct rawe_counters count(const struct cluster *cluster)
 #define X(name, text) sum.name += counters->name;
         RAWE_COUNTER_LIST(X)
 #undef X
+        const struct rawe_group_counters *group = &cluster->ranks[i].part.group.counters;
+        sum.frames_sent += group->frames_sent;
+        sum.frames_resent += group->repairs_unicast + group->repairs_multicast;
+        sum.duplicates += group->duplicates;
+        sum.acks_sent += group->acks_sent + group->nacks_sent + group->heartbeats_sent;
     }
     return sum;
 }
@@ -255,7 +265,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
 {
     struct cluster cluster;
     struct cluster_result result = {0};
-    bool endless = plan->duration_ns != 0;
+    bool endless = plan->duration_ns != 0, collective = cluster_plan_is_collective(plan);
 
     start(&cluster, plan);
     double busiest_bytes =
@@ -263,7 +273,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     result.ideal_ns = cluster_plan_transmit_ps(plan, (uint64_t)busiest_bytes) / 1000 +
                       cluster_plan_round_trip_ns(plan);
     uint64_t most_ns = TIMES_IDEAL_MAX * result.ideal_ns + SLACK_NS;
-    if (plan->idle) {
+    if (plan->idle || collective) {
         cluster_traffic_warm(&cluster);
         advance(&cluster, cluster.now_ns + most_ns, true);
         advance(&cluster, cluster.now_ns + REST_NS, false);
@@ -284,6 +294,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
         result.complete = cluster_traffic_done(&cluster);
     }
     evaluate(&cluster, &before, began_ns, &result);
+    result.completion_ns /= collective ? CLUSTER_COLLECTIVES : 1;
     if (!endless) {
         advance(&cluster, cluster.now_ns + REST_NS, false); /* until all is acknowledged */
     }

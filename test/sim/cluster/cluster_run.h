@@ -19,7 +19,8 @@ struct cluster_quantiles {
 
 struct cluster_result {
     bool complete;          /**< all messages have arrived; without end: always */
-    uint64_t completion_ns; /**< from the start of the first message to the end of the last */
+    uint64_t completion_ns; /**< from the start of the first message to the end of the last; of a
+                             * collective, on average */
     /**
      * The least time that it can take: the wire bytes of the messages on the busiest link by its rate,
      * and a round trip. Without end: of one message of each pair.

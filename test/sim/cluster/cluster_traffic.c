@@ -22,7 +22,7 @@ static uint32_t eager_bytes_max(const struct cluster_plan *plan)
 /** That each pair has under way when there is no end. */
 #define ENDLESS_MESSAGES 2u
 
-enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG };
+enum tag { TAG_EAGER = 1, TAG_RTS, TAG_FIN, TAG_PING, TAG_PONG, TAG_STEP };
 
 /* ---- one message ---- */
 
@@ -63,6 +63,11 @@ static void send_message(struct cluster_peer *to, enum tag tag, uint32_t len_byt
     } else if (result != RAWE_PEER_COMPLETE && result != RAWE_PEER_QUEUED) {
         net_fail("messages are taken", "n%u to n%u", to->rank->index, to->index);
     }
+}
+
+void cluster_traffic_put(struct cluster_peer *to, uint32_t len_bytes)
+{
+    send_message(to, TAG_STEP, len_bytes);
 }
 
 /* ---- from start to arrival ---- */
@@ -275,6 +280,9 @@ void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag, uint32_t le
     case TAG_EAGER:
         arrived(from, find_message(from, false, len_bytes));
         break;
+    case TAG_STEP:
+        cluster_collective_deliver(from);
+        break;
     case TAG_PING:
         send_message(from, TAG_PONG, PING_BYTES);
         break;
@@ -296,6 +304,10 @@ void cluster_traffic_forget(struct cluster_peer *to)
 
 void cluster_traffic_warm(struct cluster *cluster)
 {
+    if (cluster_plan_is_collective(&cluster->plan)) {
+        cluster_collective_begin(cluster, 1);
+        return;
+    }
     cluster->traffic.started = 1;
     make_due(cluster, cluster->traffic.pairs[0], cluster->now_ns);
 }
@@ -318,6 +330,10 @@ void cluster_traffic_begin(struct cluster *cluster)
     struct cluster_traffic *traffic = &cluster->traffic;
     struct sim_random random = sim_random_stream(plan->seed, CLUSTER_STREAM_BEGIN);
 
+    if (cluster_plan_is_collective(plan)) {
+        cluster_collective_begin(cluster, CLUSTER_COLLECTIVES);
+        return;
+    }
     traffic->started = traffic->pair_count;
     traffic->endless = plan->duration_ns != 0;
     for (uint32_t i = 0; i < traffic->pair_count; i++) {
@@ -389,6 +405,10 @@ void cluster_traffic_init(struct cluster *cluster)
         .pinger = UINT32_MAX,
     };
     if (cluster_plan_is_workload(plan)) {
+        return;
+    }
+    if (cluster_plan_is_collective(plan)) { /* at best, no link carries more than one message */
+        add_pair(traffic, 0, 1);
         return;
     }
     if (plan->pattern == CLUSTER_PERMUTATION) {

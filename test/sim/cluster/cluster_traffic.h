@@ -55,12 +55,14 @@ struct cluster_traffic {
 void cluster_traffic_init(struct cluster *cluster);
 void cluster_traffic_free(struct cluster *cluster);
 
-/** Start a message of the first pair; when it has arrived, one of the next; and so on. */
+/** Start a message of the first pair; when it has arrived, one of the next; and so on. A collective. */
 void cluster_traffic_warm(struct cluster *cluster);
 /** Start one. */
 void cluster_traffic_send(struct cluster *cluster, struct cluster_pair pair, uint32_t size_bytes);
 /** Start the pings. */
 void cluster_traffic_ping(struct cluster *cluster);
+/** Send a message of the collective that is under way. */
+void cluster_traffic_put(struct cluster_peer *to, uint32_t len_bytes);
 /** Start all of the plan. */
 void cluster_traffic_begin(struct cluster *cluster);
 /** All messages begun have arrived. */

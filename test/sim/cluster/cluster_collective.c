@@ -1,0 +1,263 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Collectives: see cluster_collective.h.
+ */
+#include "cluster_collective.h"
+
+#include <string.h>
+
+#include "cluster.h"
+#include "net_harness.h"
+
+/** Messages that a tree cuts a bcast into. */
+#define SEGMENT_BYTES (64u * 1024u)
+
+/* What btl_rawe_multicast.c has. */
+#define WINDOW_FRAMES 64u
+#define STORED_FRAMES 256u
+#define GROUP_KEY 0x600DCAFEu
+
+/** All ranks enter the next one, each a little later than the first. */
+static void begin(struct cluster *cluster)
+{
+    struct cluster_collective *collective = &cluster->collective;
+
+    collective->began_ns = cluster->now_ns;
+    collective->finished = 0;
+    for (uint32_t i = 0; i < cluster->plan.hosts; i++) {
+        struct cluster_part *part = &cluster->ranks[i].part;
+        part->came = part->passed = part->rounds = 0;
+        part->due = true;
+        cluster_rank_wake_by(&cluster->ranks[i],
+                             cluster->now_ns +
+                                 sim_random_below(&collective->random, cluster->plan.host_ns + 1));
+    }
+}
+
+/** With the last rank it has ended, and the next one begins. */
+static void finish(struct cluster_rank *rank)
+{
+    struct cluster *cluster = rank->cluster;
+    struct cluster_collective *collective = &cluster->collective;
+    struct cluster_traffic *traffic = &cluster->traffic;
+
+    rank->part.entered = false;
+    if (++collective->finished == cluster->plan.hosts) {
+        cluster_samples_add(&traffic->times_ns, cluster->now_ns - collective->began_ns);
+        if (++traffic->delivered != traffic->begun) {
+            begin(cluster);
+        }
+    }
+}
+
+/* ---- by messages ---- */
+
+static void send_to(struct cluster_rank *rank, uint32_t to, uint32_t len_bytes)
+{
+    cluster_traffic_put(cluster_rank_peer(rank, to), len_bytes);
+}
+
+static uint32_t segment_count(const struct cluster_plan *plan)
+{
+    return (plan->size_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
+}
+
+static void send_segment(struct cluster_rank *rank, uint32_t to, uint32_t segment)
+{
+    uint32_t left_bytes = rank->cluster->plan.size_bytes - segment * SEGMENT_BYTES;
+
+    if (to < rank->cluster->plan.hosts) {
+        send_to(rank, to, left_bytes < SEGMENT_BYTES ? left_bytes : SEGMENT_BYTES);
+    }
+}
+
+/** To all below this rank in the tree; in the binomial one, those with most below them first. */
+static void pass_segment(struct cluster_rank *rank, uint32_t segment)
+{
+    const struct cluster_plan *plan = &rank->cluster->plan;
+    uint32_t self = rank->index, bit = 1;
+
+    if (plan->fan_out != 0) {
+        for (uint32_t i = 1; i <= plan->fan_out; i++) {
+            send_segment(rank, plan->fan_out * self + i, segment);
+        }
+        return;
+    }
+    while (bit < plan->hosts && (self & bit) == 0) {
+        bit *= 2;
+    }
+    while ((bit /= 2) != 0) {
+        send_segment(rank, self | bit, segment);
+    }
+}
+
+static void bcast_by_messages(struct cluster_rank *rank)
+{
+    struct cluster_part *part = &rank->part;
+    const uint32_t count = segment_count(&rank->cluster->plan);
+
+    part->came = rank->index == 0 ? count : part->came;
+    while (part->passed < part->came) {
+        pass_segment(rank, part->passed++);
+    }
+    if (part->came == count) {
+        finish(rank);
+    }
+}
+
+static void allreduce_by_messages(struct cluster_rank *rank)
+{
+    const struct cluster_plan *plan = &rank->cluster->plan;
+    struct cluster_part *part = &rank->part;
+
+    for (;;) {
+        const uint32_t distance = 1u << part->passed;
+        if (part->passed != 0 && (part->rounds & distance / 2) == 0) {
+            return;
+        }
+        if (distance >= plan->hosts) {
+            finish(rank);
+            return;
+        }
+        part->passed++;
+        send_to(rank, (rank->index + distance) % plan->hosts, plan->size_bytes);
+    }
+}
+
+/* ---- by multicast ---- */
+
+static void sent(struct rawe_group_send *send)
+{
+    (void)send;
+}
+
+static void multicast_message(struct cluster_rank *rank)
+{
+    struct cluster *cluster = rank->cluster;
+
+    rank->part.send = (struct rawe_group_send){
+        .done = sent, .data = cluster->payload, .len_bytes = cluster->plan.size_bytes};
+    if (!rawe_group_send(&rank->part.group, &rank->part.send, cluster->now_ns)) {
+        net_fail("messages are taken", "n%u multicasts", rank->index);
+    }
+    finish(rank);
+}
+
+static bool deliver(void *context, const struct rawe_group_part *part)
+{
+    struct cluster_rank *rank = context;
+
+    if (!rank->part.entered) {
+        return false;
+    }
+    if (part->at_bytes + part->len_bytes == part->total_bytes) {
+        finish(rank);
+    }
+    return true;
+}
+
+static void failed(void *context, uint32_t member)
+{
+    net_fail("living members are never given up", "n%u gives n%u up",
+             ((const struct cluster_rank *)context)->index, member);
+}
+
+static void put(struct cluster_rank *rank, uint32_t to, const struct rawe_bytes *bytes)
+{
+    uint32_t len_bytes = RAWE_ETH_HEADER_BYTES + (uint32_t)bytes->len_bytes;
+    struct cluster_frame *frame = cluster_frame_new(rank->index, to, len_bytes, len_bytes);
+
+    memcpy(frame->bytes + RAWE_ETH_HEADER_BYTES, bytes->base, bytes->len_bytes);
+    frame->group = true;
+    cluster_net_send(&rank->cluster->net, frame, cluster_rank_spend(rank));
+}
+
+static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        put(context, CLUSTER_ALL, &frames[i]);
+    }
+    return count;
+}
+
+static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+{
+    put(context, member, frame);
+    return true;
+}
+
+void cluster_collective_init(struct cluster_rank *rank)
+{
+    const struct cluster_plan *plan = &rank->cluster->plan;
+    const struct rawe_group_config config = {
+        .id = plan->seed,
+        .key = GROUP_KEY,
+        .members = plan->hosts,
+        .self = rank->index,
+        .payload_bytes = plan->mtu_bytes - RAWE_GROUP_HEADER_BYTES,
+        .window_frames = WINDOW_FRAMES,
+        .stored_max = STORED_FRAMES,
+        .fail_ns = UINT64_MAX,
+        .deliver = deliver,
+        .failed = failed,
+        .context = rank,
+        .output = {.multicast = multicast, .unicast = unicast, .context = rank},
+    };
+
+    rawe_group_init(&rank->part.group, &config);
+}
+
+void cluster_collective_free(struct cluster_rank *rank)
+{
+    rawe_group_free(&rank->part.group);
+}
+
+/* ---- both ---- */
+
+/** Do what may be done by now. */
+static void proceed(struct cluster_rank *rank)
+{
+    const struct cluster_plan *plan = &rank->cluster->plan;
+    struct cluster_part *part = &rank->part;
+
+    if (!part->entered) {
+        return;
+    }
+    if (!plan->multicast) {
+        (plan->pattern == CLUSTER_BCAST ? bcast_by_messages : allreduce_by_messages)(rank);
+    } else if (rank->index != 0) {
+        if (plan->pattern == CLUSTER_ALLREDUCE && part->passed == 0) {
+            part->passed = 1;
+            send_to(rank, 0, plan->size_bytes);
+        }
+    } else if (plan->pattern == CLUSTER_BCAST || part->came == plan->hosts - 1) {
+        multicast_message(rank);
+    }
+}
+
+void cluster_collective_deliver(struct cluster_peer *from)
+{
+    struct cluster_rank *rank = from->rank;
+    const uint32_t hosts = rank->cluster->plan.hosts;
+    const uint32_t distance = (rank->index + hosts - from->index) % hosts;
+
+    rank->part.came++;
+    rank->part.rounds |= distance; /* a power of two, in an allreduce by messages */
+    proceed(rank);
+}
+
+void cluster_collective_begin(struct cluster *cluster, uint32_t count)
+{
+    cluster->traffic.begun += count;
+    begin(cluster);
+}
+
+void cluster_collective_start(struct cluster_rank *rank)
+{
+    if (rank->part.due) {
+        rank->part.due = false;
+        rank->part.entered = true;
+        proceed(rank);
+    }
+}
