@@ -19,7 +19,7 @@
 
 #define WARM_UP_SHARE 0.25    /* of the time: until then free lists and windows may still grow */
 #define WARM_UP_ROUNDS 32     /* and of these no less, however slow the machine is just now */
-#define GROWTH_LEAST_KB 4096L /* what memory may grow by afterwards, at least */
+#define GROWTH_LEAST_KB 8192L /* what memory may grow by afterwards: rawe stores up to 8 MiB */
 #define GROWTH_PER_CENT 2L    /* and relative to what there was */
 #define ROUNDS_PER_CHECK 8    /* of the clock: all ranks have to agree on the end */
 #define THREADS_MAX 64

@@ -293,7 +293,7 @@ def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks):
 
 def test_a_member_that_is_stopped_ends_nothing(make_lab, build, bcasts):
     lab = make_lab(hosts=HOSTS)
-    job = Job(lab, build, ["-np", HOSTS, *RAWE, bcasts, "loop", 3000])
+    job = Job(lab, build, ["-np", HOSTS, *RAWE, bcasts, "loop", 50000])
     job.wait_for("half", 1)
     lab.pause(1)
     subprocess.run(["sleep", "2"], check=True)
