@@ -3,8 +3,7 @@
  *
  * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself.
  * It is installed with the file capability cap_net_raw=ep, for a group to execute. Read from
- * main() at the end upwards; beside this file it consists of rawe_filter.c, rawe_fanout_program.c
- * and rawe_descriptor.c.
+ * main() at the end upwards; beside this file it consists of rawe_filter.c and rawe_descriptor.c.
  *
  *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. All
  *      that follows is done without any.

@@ -57,7 +57,7 @@ def give_capability(program, group=NOBODY):
 def build_helper(directory, *more):
     """rawe-socket-helper with an access list of its own, `helper.conf` beside it."""
     program = directory / "rawe-socket-helper"
-    names = ("packet/rawe_filter", "packet/rawe_fanout_program", "sys/rawe_descriptor")
+    names = ("packet/rawe_filter", "sys/rawe_descriptor")
     sources = [COMPONENT_SOURCES / f"linux/{name}.c" for name in names]
     command = ["cc", "-std=gnu11", "-O2", f"-I{COMPONENT_SOURCES}"]
     command += [f'-DRAWE_HELPER_LIST="{directory}/helper.conf"', "-o", program]

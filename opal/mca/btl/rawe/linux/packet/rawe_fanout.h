@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rawe_fanout_program.h"
 #include "rawe_filter.h"
 #include "../port/rawe_port.h"
 

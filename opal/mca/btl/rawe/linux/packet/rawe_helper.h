@@ -15,7 +15,6 @@
 #ifndef RAWE_HELPER_H
 #define RAWE_HELPER_H
 
-#include "rawe_fanout_program.h"
 #include "rawe_filter.h"
 #include "../port/rawe_port.h"
 
