@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 __attribute__((weak)) void net_fail(const char *invariant, const char *format, ...)
 {
@@ -29,6 +30,11 @@ __attribute__((weak)) void *net_new(size_t len_bytes)
         net_fail("this machine has memory left", "%zu bytes are asked for", len_bytes);
     }
     return memory;
+}
+
+void *net_zeroed(size_t len_bytes)
+{
+    return memset(net_new(len_bytes), 0, len_bytes);
 }
 
 __attribute__((weak)) void net_delete(void *memory)

@@ -15,6 +15,8 @@ _Noreturn void net_fail(const char *invariant, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /** Memory of exactly that many bytes, so that a sanitizer sees reads beyond. Never NULL. */
 void *net_new(size_t len_bytes);
+/** The same, all zeros. */
+void *net_zeroed(size_t len_bytes);
 void net_delete(void *memory);
 
 #endif

@@ -99,10 +99,7 @@ void sim_access_start(struct sim_node *node)
     if (!wanted(sim)) {
         return;
     }
-    struct sim_window *window = calloc(1, sizeof(*window));
-    if (window == NULL) {
-        abort();
-    }
+    struct sim_window *window = net_zeroed(sizeof(*window));
     net_content_fill(window->constant, sim->options.seed, 0, CONSTANT_BYTES);
     grant(node, window);
 }
@@ -314,10 +311,7 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
 {
     uint64_t len_bytes = sim_random_scaled(random, 1, CONSTANT_BYTES);
 
-    access->got = malloc(len_bytes + BEHIND_BYTES);
-    if (access->got == NULL) {
-        abort();
-    }
+    access->got = net_new(len_bytes + BEHIND_BYTES);
     memset(access->got, UNTOUCHED, len_bytes + BEHIND_BYTES);
     access->operation.offset = offsetof(struct sim_window, constant) +
                                sim_random_below(random, CONSTANT_BYTES - len_bytes + 1);
@@ -347,11 +341,7 @@ static void revoke(struct sim_node *node)
 {
     struct sim *sim = node->sim;
     struct sim_window *old = node->window;
-    struct sim_window *window = malloc(sizeof(*window));
-
-    if (window == NULL) {
-        abort();
-    }
+    struct sim_window *window = net_new(sizeof(*window));
     *window = *old;
     sim->incidents.revoked++;
     sim_trace(sim, "n%u takes its window back", node->index);
@@ -390,10 +380,7 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
                        model_of(target->window, node->index, word)->unknown)) {
         style = 0;
     }
-    struct sim_access *access = calloc(1, sizeof(*access));
-    if (access == NULL) {
-        abort();
-    }
+    struct sim_access *access = net_zeroed(sizeof(*access));
     access->sim = sim;
     access->next = sim->accesses;
     sim->accesses = access;

@@ -4,8 +4,6 @@
  * The program on a node: bursts of messages, requests with replies, and transfers as an MPI library
  * makes them (offer, grant, PUT, finish), some of them from inside the engine's callbacks.
  */
-#include <stdlib.h>
-
 #include "sim.h"
 
 /** Longest interval between attempts to send what the engine does not queue. */
@@ -67,11 +65,7 @@ static uint32_t numbered(uint32_t len_bytes)
 
 static void begin_transfer(struct sim *sim, struct sim_node *node, uint32_t peer)
 {
-    struct sim_transfer *transfer = calloc(1, sizeof(*transfer));
-
-    if (transfer == NULL) {
-        abort();
-    }
+    struct sim_transfer *transfer = net_zeroed(sizeof(*transfer));
     transfer->number = sim->transfer_count++;
     transfer->source = node->index;
     transfer->source_life = node->life;

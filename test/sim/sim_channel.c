@@ -33,11 +33,7 @@ static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *
 
 static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *via, uint8_t lane)
 {
-    struct sim_channel *channel = calloc(1, sizeof(*channel));
-
-    if (channel == NULL) {
-        abort();
-    }
+    struct sim_channel *channel = net_zeroed(sizeof(*channel));
     channel->node = node;
     channel->via = via;
     channel->peer = via->node;

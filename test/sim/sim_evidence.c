@@ -9,7 +9,6 @@
  * 2), and so does the simulator.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim.h"
 
@@ -40,10 +39,7 @@ static void follow_stream(struct sim_channel *channel, uint32_t connection_id, u
 {
     if (channel->sendings == NULL) {
         channel->sendings =
-            calloc(channel->node->sim->plan.window_frames, sizeof(*channel->sendings));
-        if (channel->sendings == NULL) {
-            abort();
-        }
+            net_zeroed(channel->node->sim->plan.window_frames * sizeof(*channel->sendings));
     } else if (channel->stream_id == connection_id) {
         return;
     }

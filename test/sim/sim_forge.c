@@ -5,7 +5,6 @@
  * good as a late one; who knows the keys may confuse its victims, but reach no memory that is not
  * theirs to reach, nor use up what is bounded.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"

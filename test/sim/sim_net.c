@@ -26,10 +26,7 @@ void sim_net_init(struct sim *sim)
     net->corrupt = sim_random_stream(seed, 15);
     net->partition = sim_random_stream(seed, 16);
     net->forge = sim_random_stream(seed, 19);
-    net->side = calloc(sim->plan.nodes, 1);
-    if (net->side == NULL) {
-        abort();
-    }
+    net->side = net_zeroed(sim->plan.nodes);
     for (unsigned i = 0; i < sim->plan.partitions; i++) {
         uint64_t at_ns = sim_random_below(&net->partition, sim->plan.faults_end_ns);
         sim_events_push(&sim->events,
@@ -65,10 +62,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     if (packet != NULL) {
         sim->net.free[size] = packet->next;
     } else {
-        packet = malloc(sizeof(*packet) + packet_sizes[size]);
-        if (packet == NULL) {
-            abort();
-        }
+        packet = net_new(sizeof(*packet) + packet_sizes[size]);
         packet->room_bytes = packet_sizes[size];
     }
     packet->len_bytes = len_bytes;

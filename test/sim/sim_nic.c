@@ -81,10 +81,7 @@ void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index)
     nic->bulk.tail = &nic->bulk.first;
     nic->stray.tail = &nic->stray.first;
     nic->carrier = true;
-    nic->newest_ns = calloc((size_t)sim->plan.nodes * sim->plan.nics, sizeof(*nic->newest_ns));
-    if (nic->newest_ns == NULL) {
-        abort();
-    }
+    nic->newest_ns = net_zeroed((size_t)sim->plan.nodes * sim->plan.nics * sizeof(*nic->newest_ns));
 }
 
 void sim_nic_wire(struct sim_nic *nic)

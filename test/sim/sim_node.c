@@ -72,10 +72,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
         sim_nic_wire(&node->nics[i]);
     }
     node->end_ns = UINT64_MAX;
-    node->current = calloc(sim->plan.nodes, sizeof(*node->current));
-    if (node->current == NULL) {
-        abort();
-    }
+    node->current = net_zeroed(sim->plan.nodes * sizeof(*node->current));
     sim_node_start(sim, node);
 }
 

@@ -44,12 +44,9 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
     struct sim_node *node = nic->node;
     const struct sim_node *other = &node->sim->nodes[index];
     const struct sim_nic *to = &other->nics[far];
-    struct sim_peer *route = calloc(1, sizeof(*route));
+    struct sim_peer *route = net_zeroed(sizeof(*route));
     struct sim_peer *beside = node->peers;
 
-    if (route == NULL) {
-        abort();
-    }
     struct rawe_peer_config config = {
         .port = to->port,
         .key = to->key,

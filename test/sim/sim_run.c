@@ -224,20 +224,13 @@ static void fill_result(const struct sim *sim, struct sim_result *result)
 void sim_run(const struct sim_options *options, void (*on_violation)(struct sim *, const char *),
              struct sim_result *result)
 {
-    struct sim *sim = calloc(1, sizeof(*sim));
-
-    if (sim == NULL) {
-        abort();
-    }
+    struct sim *sim = net_zeroed(sizeof(*sim));
     sim_running = sim;
     sim->options = *options;
     sim->on_violation = on_violation;
     sim_plan_make(&sim->plan, options);
     sim->faults_end_ns = sim->plan.faults_end_ns;
-    sim->nodes = calloc(sim->plan.nodes, sizeof(*sim->nodes));
-    if (sim->nodes == NULL) {
-        abort();
-    }
+    sim->nodes = net_zeroed(sim->plan.nodes * sizeof(*sim->nodes));
     sim_submit_init(sim);
     sim_net_init(sim);
     sim_trouble_plan(sim);

@@ -55,11 +55,7 @@ struct sim_message *sim_message_new(struct sim *sim, enum sim_message_kind kind,
                                     uint32_t destination, struct sim_transfer *transfer,
                                     uint32_t len_bytes)
 {
-    struct sim_message *message = calloc(1, sizeof(*message));
-
-    if (message == NULL) {
-        abort();
-    }
+    struct sim_message *message = net_zeroed(sizeof(*message));
     message->sim = sim;
     message->kind = kind;
     message->transfer = transfer;

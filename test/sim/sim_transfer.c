@@ -17,10 +17,7 @@
 static void make_arena(struct sim_node *node)
 {
     node->arena_bytes = (node->sim->plan.transfer_max_bytes + GUARD_BYTES) * ARENA_TRANSFERS;
-    node->arena = malloc(node->arena_bytes);
-    if (node->arena == NULL) {
-        abort();
-    }
+    node->arena = net_new(node->arena_bytes);
     memset(node->arena, BACKGROUND, node->arena_bytes);
 }
 

@@ -162,14 +162,11 @@ void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
         .link_count = links,
         .waiting = fifos_new(links),
         .arriving = fifos_new(ranks),
-        .free_ps = net_new(links * sizeof(*net->free_ps)),
-        .nic_bytes = net_new(ranks * sizeof(*net->nic_bytes)),
-        .shared_bytes = net_new(switches * sizeof(*net->shared_bytes)),
+        .free_ps = net_zeroed(links * sizeof(*net->free_ps)),
+        .nic_bytes = net_zeroed(ranks * sizeof(*net->nic_bytes)),
+        .shared_bytes = net_zeroed(switches * sizeof(*net->shared_bytes)),
         .random = sim_random_stream(plan->seed, CLUSTER_STREAM_SPRAY),
     };
-    memset(net->free_ps, 0, links * sizeof(*net->free_ps));
-    memset(net->nic_bytes, 0, ranks * sizeof(*net->nic_bytes));
-    memset(net->shared_bytes, 0, switches * sizeof(*net->shared_bytes));
 }
 
 void cluster_net_free(struct cluster_net *net)

@@ -377,8 +377,7 @@ static void enlarge(struct cluster_rank *rank, uint32_t room)
     struct cluster_peer **before = rank->peers;
     uint32_t before_room = rank->peer_room;
 
-    rank->peers = net_new(room * sizeof(struct cluster_peer *));
-    memset(rank->peers, 0, room * sizeof(struct cluster_peer *));
+    rank->peers = net_zeroed(room * sizeof(struct cluster_peer *));
     rank->peer_room = room;
     for (uint32_t i = 0; i < before_room; i++) {
         if (before[i] != NULL) {

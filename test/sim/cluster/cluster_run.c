@@ -5,8 +5,6 @@
  */
 #include "cluster_run.h"
 
-#include <string.h>
-
 #include "cluster.h"
 #include "cluster_fair.h"
 #include "cluster_memory.h"
@@ -60,13 +58,11 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
 {
     *cluster = (struct cluster){.plan = *plan, .now_ns = BEGIN_NS};
     cluster->collective.random = sim_random_stream(plan->seed, CLUSTER_STREAM_BEGIN);
-    cluster->payload = net_new(CLUSTER_MESSAGE_BYTES_MAX);
+    cluster->payload = net_zeroed(CLUSTER_MESSAGE_BYTES_MAX);
     cluster->sink = net_new(CLUSTER_MESSAGE_BYTES_MAX);
-    memset(cluster->payload, 0, CLUSTER_MESSAGE_BYTES_MAX);
     cluster_net_init(&cluster->net, &cluster->plan, &cluster->events);
     cluster->ranks = net_new(cluster_plan_ranks(plan) * sizeof(*cluster->ranks));
-    cluster->inflows = net_new(plan->hosts * sizeof(*cluster->inflows));
-    memset(cluster->inflows, 0, plan->hosts * sizeof(*cluster->inflows));
+    cluster->inflows = net_zeroed(plan->hosts * sizeof(*cluster->inflows));
     for (uint32_t i = 0; i < cluster_plan_ranks(plan); i++) {
         cluster_rank_init(&cluster->ranks[i], cluster, i);
     }

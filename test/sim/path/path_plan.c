@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "net_harness.h"
 #include "path_sim.h"
 #include "sim_random.h"
 
@@ -90,12 +91,9 @@ void plan_make(struct plan *plan, uint64_t seed)
     }
     const uint32_t dead_ppm =
         sim_random_below(&random, 2) == 0 ? 0 : (uint32_t)sim_random_below(&random, 900000);
-    plan->process = calloc(plan->processes, sizeof *plan->process);
-    plan->truth = calloc(plan->processes * PATHS_PER_PROCESS_MAX, sizeof *plan->truth);
-    plan->path = calloc(plan->processes * PATHS_PER_PROCESS_MAX, sizeof *plan->path);
-    if (plan->process == NULL || plan->truth == NULL || plan->path == NULL) {
-        abort();
-    }
+    plan->process = net_zeroed(plan->processes * sizeof *plan->process);
+    plan->truth = net_zeroed(plan->processes * PATHS_PER_PROCESS_MAX * sizeof *plan->truth);
+    plan->path = net_zeroed(plan->processes * PATHS_PER_PROCESS_MAX * sizeof *plan->path);
     for (unsigned i = 0; i < plan->processes; i++) {
         plan_process(plan, &random, i, dead_ppm);
     }
