@@ -34,6 +34,12 @@ bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
 /** A connection to process `index`, IDLE, by this route, which is set. NULL without memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
                                   uint32_t index, unsigned lane, void *owner);
+/**
+ * Receive a packet, a batch straight into place where the engine can tell where that is. Returns
+ * whether it could.
+ */
+bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
+                 uint64_t now_ns);
 /** All connections are closed: everything went back to where it came from. Free the rest. */
 void net_engine_stop(struct rawe_engine *engine);
 

@@ -8,7 +8,7 @@
 #define NET_WIRE_H
 
 #include "net_packet.h"
-#include "net_receive.h"
+#include "net_engine.h"
 
 /** A frame on the wire, in memory of exactly its length. */
 struct net_frame {

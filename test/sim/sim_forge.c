@@ -10,7 +10,7 @@
 #include "sim.h"
 
 #include "net_forge.h"
-#include "net_receive.h"
+#include "net_engine.h"
 
 /** Forged frames in a run: enough to meet every state, few enough to keep runs short. */
 #define FORGED_MOST 400u

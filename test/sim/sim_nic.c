@@ -9,7 +9,6 @@
 #include "sim.h"
 
 #include "net_engine.h"
-#include "net_receive.h"
 
 void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet)
 {

@@ -497,7 +497,7 @@ TEST(rawe_conn_batch_validate__no_frame_left_for_it)
     batch_connect(10);
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     express->peer_credit = 1000;
-    net_fix_window(express, 1000);
+    unit_fix_window(express, 1000);
     net.node[1].paused = true;
     while (unit_copy_message(express, 1, 10) == RAWE_STATUS_DONE) {
     }

@@ -104,7 +104,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
     net.node[0].engine.frames.limit = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 1000;
-    net_fix_window(end(0), 1000);
+    unit_fix_window(end(0), 1000);
     unsigned count = 0;
     while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
         count++; /* too long to be held back */
@@ -208,7 +208,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__never_unless_asked_for)
     struct unit_send sends[20] = {0};
     uint8_t data[40];
     unit_fill(data, sizeof(data), 1);
-    net_fix_window(end(0), 4); /* the others are queued */
+    unit_fix_window(end(0), 4); /* the others are queued */
     for (unsigned i = 0; i < 20; i++) {
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
     }
@@ -507,7 +507,7 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 TEST(rawe_conn_coalesce_flush__no_credit)
 {
     copy(1, 10);
-    net_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
+    unit_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     assert_null(end(0)->sendwin.held);

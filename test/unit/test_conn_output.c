@@ -26,7 +26,7 @@ TEST(rawe_conn_output__link_full_at_every_place)
     unit_fill(data, sizeof(data), 7);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 64;
-    net_fix_window(end(0), 64);
+    unit_fix_window(end(0), 64);
     for (unsigned room = 0; room < 25; room++) {
         struct unit_send send = {0};
         uint64_t frames_before = counters(0)->frames_sent;
@@ -212,7 +212,7 @@ TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 1000;
-    net_fix_window(end(0), 1000);
+    unit_fix_window(end(0), 1000);
     struct unit_send first = {0};
     unit_send_message(end(0), &first, 99, data, sizeof(data));
     finish();
@@ -242,7 +242,7 @@ TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 1000;
-    net_fix_window(end(0), 1000);
+    unit_fix_window(end(0), 1000);
     net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
     net.filter_count = 0;
     for (unsigned i = 0; i < COUNT; i++) {
@@ -276,7 +276,7 @@ TEST(rawe_conn_frame_next__frames_run_out)
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
         conn->peer_credit = 1000;
-        net_fix_window(conn, 1000);
+        unit_fix_window(conn, 1000);
         for (unsigned i = 0; i < COUNT; i++) {
             unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
         }
@@ -304,7 +304,7 @@ TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
     net.node[0].engine.frames.limit = 0;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
     bulk->peer_credit = 1000;
-    net_fix_window(bulk, 1000);
+    unit_fix_window(bulk, 1000);
     net.filter = drop_all;
     for (unsigned i = 0; i < 40; i++) {
         unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));

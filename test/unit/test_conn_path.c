@@ -238,7 +238,7 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
     uint32_t next = conn->sendwin.next;
     rails.cut[2] = true;
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
-    net_fix_window(conn, 200); /* there would be room for more */
+    unit_fix_window(conn, 200); /* there would be room for more */
     rails_run(100 * UNIT_US, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_MIGRATED);
     assert_int_equal(conn->sendwin.next, next);

@@ -89,7 +89,7 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 1000;
-    net_fix_window(end(0), 1000);
+    unit_fix_window(end(0), 1000);
     unsigned count = 0;
     while (unit_copy_message(end(0), 1, 10) == RAWE_STATUS_DONE) {
         count++;
@@ -275,7 +275,7 @@ TEST(rawe_conn_send__a_done_that_sends_again)
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
-    net_fix_window(end(0), RAWE_WINDOW_FRAMES_MAX);
+    unit_fix_window(end(0), RAWE_WINDOW_FRAMES_MAX);
     struct chain chain = {.send.on_done = next_link, .left = 4999};
     unit_send_message(end(0), &chain.send, 1, &chain.byte, 1);
     for (unsigned i = 0; i < 1000 && net.node[1].message_count < 5000; i++) {

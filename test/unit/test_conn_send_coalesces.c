@@ -92,7 +92,7 @@ static void connect_good(void)
     send(20000); /* more than goes without validation */
     finish();
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    net_fix_window(end(0), 64);
+    unit_fix_window(end(0), 64);
 }
 
 /** The same, and so much is under way that what follows coalesces. */
@@ -239,7 +239,7 @@ TEST(coalesces__not_unless_asked_for)
 TEST(coalesces__window_full)
 {
     connect_busy();
-    net_fix_window(end(0), end(0)->sendwin.in_flight);
+    unit_fix_window(end(0), end(0)->sendwin.in_flight);
     send_some(30, 3000);
     flush();
     assert_int_equal(unit_wire_count(&net), 0);

@@ -100,7 +100,7 @@ FIXTURE(set_up, unit_tear_down);
 TEST(report_transmitted__once_and_before_done)
 {
     unit_connect(&net, RAWE_LANE_BULK);
-    net_fix_window(end(0), 64);
+    unit_fix_window(end(0), 64);
     for (unsigned i = 0; i < SENDS; i++) {
         send_one(i, 3000);
         assert_int_equal(transmitted_calls[i], 1);
@@ -128,7 +128,7 @@ TEST(report_transmitted__not_while_connecting)
 TEST(report_transmitted__not_before_the_last_frame)
 {
     unit_connect(&net, RAWE_LANE_BULK);
-    net_fix_window(end(0), 3);
+    unit_fix_window(end(0), 3);
     send_one(0, SEND_BYTES);
     assert_int_equal(unit_wire_count(&net), 3);
     assert_int_equal(transmitted_calls[0], 0);
@@ -183,7 +183,7 @@ TEST(report_transmitted__not_again_when_sent_again)
 TEST(report_transmitted__not_while_deferring)
 {
     unit_connect(&net, RAWE_LANE_BULK);
-    net_fix_window(end(0), 3);
+    unit_fix_window(end(0), 3);
     send_one(0, SEND_BYTES);
     rawe_engine_defer_begin(&net.node[0].engine);
     finish();

@@ -49,7 +49,7 @@ TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_w
         struct unit_send send = {0}, more = {0};
         unit_connect(&net, RAWE_LANE_BULK);
         end(0)->peer_credit = pairs[i][0];
-        net_fix_window(end(0), pairs[i][1]);
+        unit_fix_window(end(0), pairs[i][1]);
         uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
         uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
         unit_send_message(end(0), &send, 1, large, sizeof(large));
@@ -78,7 +78,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
     unit_send_message(end(0), &sends[0], 1, large, sizeof(large));
     finish();
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    net_fix_window(end(0), 16);
+    unit_fix_window(end(0), 16);
     unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
     unit_send_message(end(0), &sends[1], 2, large, sizeof(large));
     assert_in_range(end(0)->sendwin.in_flight, 12, 16);

@@ -77,9 +77,9 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
         unit_send_copy(conn, 1, 10); /* waits */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
-        net_fix_window(conn, 0); /* nothing of the next one is framed yet */
+        unit_fix_window(conn, 0); /* nothing of the next one is framed yet */
         unit_send_message(conn, &sends[lane], 2, &byte, 1);
-        net_fix_window(conn, 64);
+        unit_fix_window(conn, 64);
         rawe_conn_make_pending(conn);
     }
     net.node[0].link_room = UINT32_MAX;
@@ -112,9 +112,9 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     net.node[0].link_room = 0;
     unit_send_copy(end(0), 1, 10);
     unit_send_copy(net.node[0].conn[RAWE_LANE_BULK], 1, 10);
-    net_fix_window(end(0), 0);
+    unit_fix_window(end(0), 0);
     unit_send_message(end(0), &send, 2, &byte, 1);
-    net_fix_window(end(0), 64);
+    unit_fix_window(end(0), 64);
     assert_ptr_equal(net.node[0].engine.pending, end(0)); /* and bulk behind it */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);

@@ -284,7 +284,7 @@ TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send)
     answer_count = 0;
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
-    net_fix_window(end(1), 1); /* an answer has to wait for the one before to be acknowledged */
+    unit_fix_window(end(1), 1); /* an answer has to wait for the one before to be acknowledged */
     net.node[1].on_deliver = answer_and_wait;
     send_messages(sends, 2, 1200);
     send_messages(sends + 2, 2, 5000);

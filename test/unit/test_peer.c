@@ -293,7 +293,7 @@ TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_window_is_full)
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
-    net_fix_window(unit_peer_end(RAWE_LANE_BULK), 4);
+    unit_fix_window(unit_peer_end(RAWE_LANE_BULK), 4);
     struct sent *one = unit_peer_send(15000, true);
     assert_completes_late(one, true);
     assert_true(one->message.completed_early);

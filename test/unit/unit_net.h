@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net_congestion.h"
 #include "net_wire.h"
 #include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
@@ -200,5 +199,7 @@ void unit_assert_messages(const struct unit_node *node, unsigned count, size_t l
                           unsigned seed);
 /** Forget all that were noted. */
 void unit_forget_messages(struct unit_node *node);
+/** From now on the congestion window of a connection has `frames`, until it changes its path. */
+void unit_fix_window(struct rawe_conn *conn, uint32_t frames);
 
 #endif
