@@ -203,15 +203,11 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
         return routes_rest_ms(module);
     }
-    if (!mpi_is_absent()) {
+    bool absent = mpi_is_absent();
+    if (!absent || !mca_btl_rawe_lock_claim()) {
         listen_for(module, false, false);
         module->thread_backoff = 1;
-        return interval_ms * (int)rest(module, thread_mode);
-    }
-    if (!mca_btl_rawe_lock_claim()) {
-        listen_for(module, false, false);
-        module->thread_backoff = 1;
-        return interval_ms;
+        return interval_ms * (absent ? 1 : (int)rest(module, thread_mode));
     }
     if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
         mca_btl_rawe_group_repair();
