@@ -287,16 +287,35 @@ static const uint8_t *begin(struct text *text, const uint8_t *in, size_t *captur
     return complete(in, *captured_bytes, *len_bytes);
 }
 
+static const struct flag group_flags[FLAGS] = {
+    {RAWE_GROUP_FLAG_ASK, "ASK"},           {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
+    {RAWE_GROUP_FLAG_EXCLUDED, "EXCLUDED"}, {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+    {RAWE_FLAG_RESENT, "RESENT"},           {RAWE_GROUP_FLAG_SHARED, "SHARED"},
+};
+
+/** What a header says of a group's frame, or of the frames of a batch, as far as `len`. */
+static void add_group_header(struct text *text, const struct rawe_group_header *header)
+{
+    static const char *const names[] = {"DATA", "HEARTBEAT", "NACK", "ACK"};
+
+    add(text, "%-9s id=%04" PRIx64 ".. key=%04x.. member=%u", names[header->type - RAWE_GROUP_DATA],
+        header->id >> 48, header->key >> 16, header->sender);
+    if (header->type <= RAWE_GROUP_HEARTBEAT) {
+        add_range(text, "seq", header->sequence, rawe_group_frames(header));
+    }
+    if (header->acked_root != RAWE_GROUP_NO_ROOT) {
+        add(text, " root=%u ack=%" PRIu32, header->acked_root, header->acknowledgement);
+    }
+    add(text, " len=%u", header->payload_bytes);
+    if (header->type == RAWE_GROUP_DATA) {
+        add(text, " of=%" PRIu32, header->total_bytes);
+    }
+}
+
 /** Type 10 to 13: a frame to or from members of a group. */
 static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured_bytes,
                            size_t len_bytes)
 {
-    static const char *const names[] = {"DATA", "HEARTBEAT", "NACK", "ACK"};
-    static const struct flag flags[FLAGS] = {
-        {RAWE_GROUP_FLAG_ASK, "ASK"},           {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
-        {RAWE_GROUP_FLAG_EXCLUDED, "EXCLUDED"}, {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-        {RAWE_FLAG_RESENT, "RESENT"},           {RAWE_GROUP_FLAG_SHARED, "SHARED"},
-    };
     struct rawe_group_header header;
 
     add(text, "group ");
@@ -319,18 +338,8 @@ static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured
         add(text, "MALFORMED: lengths that do not add up");
         return 0;
     }
-    add(text, "%-9s id=%04" PRIx64 ".. key=%04x.. member=%u", names[header.type - RAWE_GROUP_DATA],
-        header.id >> 48, header.key >> 16, header.sender);
-    if (header.type <= RAWE_GROUP_HEARTBEAT) {
-        add(text, " seq=%" PRIu32, header.sequence);
-    }
-    if (header.acked_root != RAWE_GROUP_NO_ROOT) {
-        add(text, " root=%u ack=%" PRIu32, header.acked_root, header.acknowledgement);
-    }
-    add(text, " len=%u", header.payload_bytes);
-    if (header.type == RAWE_GROUP_DATA) {
-        add(text, " of=%" PRIu32, header.total_bytes);
-    } else if (header.type == RAWE_GROUP_NACK) {
+    add_group_header(text, &header);
+    if (header.type == RAWE_GROUP_NACK) {
         add_bitmap(text, " missing", header.acknowledgement, payload, bytes);
     }
     for (unsigned i = 0; i < bytes / 2 && header.type == RAWE_GROUP_HEARTBEAT; i++) {
@@ -343,7 +352,7 @@ static unsigned dump_group(struct text *text, const uint8_t *in, size_t captured
          lead = ",") {
         add(text, "%s%" PRIu32, lead, message_bytes);
     }
-    add_flags(text, header.flags, flags);
+    add_flags(text, header.flags, group_flags);
     if ((header.flags & RAWE_FLAG_CHECKSUM) != 0) {
         add_checksum(text, whole, captured_bytes,
                      RAWE_GROUP_HEADER_BYTES + (size_t)header.payload_bytes);
@@ -380,6 +389,25 @@ unsigned dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captu
     return 1;
 }
 
+/** A packet of a group's batch, whose header is there. */
+static unsigned dump_group_batch(struct text *text, const uint8_t *head, size_t len_bytes)
+{
+    struct rawe_group_header header;
+    enum rawe_decode_result result =
+        rawe_group_batch_decode(&header, head, len_bytes, len_bytes - RAWE_BATCH_HEADER_BYTES);
+
+    add(text, "group ");
+    if (result != RAWE_DECODE_OK) {
+        add(text, "MALFORMED: %s",
+            result == RAWE_DECODE_LENGTH ? "lengths that do not add up" : why_malformed(result));
+        return 0;
+    }
+    add_group_header(text, &header);
+    add(text, " segment=%u", header.segment_bytes);
+    add_flags(text, header.flags, group_flags);
+    return rawe_group_frames(&header);
+}
+
 unsigned dump_batch(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
                     size_t len_bytes)
 {
@@ -390,6 +418,10 @@ unsigned dump_batch(char *out, size_t out_bytes, const uint8_t *in, size_t captu
     const uint8_t *whole = begin(&text, in, &captured_bytes, &len_bytes, RAWE_BATCH_HEADER_BYTES);
     if (whole == NULL) {
         return 0;
+    }
+    if ((whole[RAWE_BATCH_OFFSET_VERSION_TYPE] & 0x0F) == RAWE_GROUP_DATA &&
+        len_bytes >= RAWE_BATCH_HEADER_BYTES) {
+        return dump_group_batch(&text, whole, len_bytes);
     }
     size_t data_bytes = len_bytes - at_most(len_bytes, RAWE_BATCH_HEADER_BYTES);
     enum rawe_decode_result result = rawe_batch_decode(&batch, whole, len_bytes, data_bytes);

@@ -169,7 +169,8 @@ static void set_filter(pcap_t *handle, const struct options *options)
     struct bpf_program program;
 
     snprintf(text, sizeof text,
-             "ether proto 0x%04x or (ip src host 255.255.255.255 and ip dst host 0.0.0.2 and tcp)",
+             "ether proto 0x%04x or (ip src host 255.255.255.255 and tcp and "
+             "(ip dst host 0.0.0.2 or ip dst host 224.0.0.254))",
              options->ethertype);
     if (pcap_datalink(handle) != DLT_EN10MB) {
         die(options->file != NULL ? options->file : options->interface, "no Ethernet frames",

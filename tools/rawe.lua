@@ -16,11 +16,11 @@ local NO_ROOT = 0xFFFF
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 9
+local VERSION = 10
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
-local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
+local SOURCE, DESTINATION, GROUP = "255.255.255.255", "0.0.0.2", "224.0.0.254"
 
 local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local types = {
@@ -46,6 +46,7 @@ local fragment_bytes = {
 local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG, GROUP_SHARED_FLAG = 0x08, 0x02, 0x20
+local GROUP_ASK_FLAG = 0x01
 
 local all_types = {}
 for _, names in ipairs({ types, group_types }) do
@@ -429,6 +430,40 @@ local function add_batch(tvb, tree, words)
     return words .. add_batch_fragment(tvb, tree, kind, at, data_bytes)
 end
 
+-- The same of a batch to a group.
+local function add_group_batch(tvb, tree)
+    local at, segment, frames = tvb(4, 4):uint(), tvb(14, 2):uint(), tvb(48, 1):uint()
+    local data_bytes = tvb:len() - BATCH_HEADER_BYTES
+    local words = string.format("%s member %d", group_types[GROUP_DATA], tvb(0, 2):uint())
+    tree:add(f.group_member, tvb(0, 2))
+    tree:add(f.batch_at, tvb(4, 4))
+    tree:add(f.ack, tvb(8, 4))
+    tree:add(f.batch_segment, tvb(14, 2))
+    tree:add(f.group_ask, tvb(25, 1))
+    tree:add(f.group_root, tvb(26, 2))
+    tree:add(f.group_key, tvb(28, 4))
+    tree:add(f.group_id, tvb(32, 8))
+    tree:add(f.batch_seq, tvb(40, 4))
+    tree:add(f.group_of, tvb(44, 4))
+    tree:add(f.batch_frames, tvb(48, 1))
+    local before, here = at / segment, math.ceil(data_bytes / segment)
+    if tvb(25, 1):uint() > GROUP_ASK_FLAG then
+        tree:add_proto_expert_info(malformed, "Unknown flags")
+        return words .. " malformed"
+    end
+    if segment == 0 or data_bytes == 0 or data_bytes > tvb(44, 4):uint() or at % segment ~= 0
+        or before + here > frames or before + here < frames and data_bytes % segment ~= 0 then
+        tree:add_proto_expert_info(malformed, "Lengths that do not add up")
+        return words .. " malformed"
+    end
+    local seq = (tvb(40, 4):uint() + before) % 2 ^ 32
+    tree:add(f.seq, tvb(40, 4), seq):set_generated()
+    tree:add(f.batch_here, tvb(BATCH_HEADER_BYTES), here):set_generated()
+    tree:add(f.data, tvb(BATCH_HEADER_BYTES))
+    return words .. string.format(" seq=%.0f frames %d to %d of %d", seq, before + 1,
+                                  before + here, frames)
+end
+
 -- A packet of a batch from its header on, which is a TCP header. Returns a line on it.
 local function dissect_batch(tvb, tree)
     if tvb:len() < BATCH_HEADER_BYTES then
@@ -437,9 +472,12 @@ local function dissect_batch(tvb, tree)
     end
     local kind = tvb(24, 1):bitfield(4, 4)
     if tvb(20, 4):uint() ~= EXPERIMENT or tvb(24, 1):bitfield(0, 4) ~= VERSION
-        or types[kind] == nil then
+        or types[kind] == nil and kind ~= GROUP_DATA then
         tree:add_proto_expert_info(malformed, "Unknown version or type")
         return "malformed"
+    end
+    if kind == GROUP_DATA then
+        return add_group_batch(tvb, tree)
     end
     add_type_and_flags(tvb(24, 2), tree)
     tree:add(f.port, tvb(2, 2))
@@ -466,7 +504,8 @@ local tcp = protocols:get_dissector(IPPROTO_TCP)
 local batches = Proto("rawe_batch", "rawe: batches")
 
 function batches.dissector(tvb, pinfo, tree)
-    if tostring(pinfo.net_src) ~= SOURCE or tostring(pinfo.net_dst) ~= DESTINATION then
+    local to = tostring(pinfo.net_dst)
+    if tostring(pinfo.net_src) ~= SOURCE or to ~= DESTINATION and to ~= GROUP then
         return tcp:call(tvb, pinfo, tree)
     end
     pinfo.cols.protocol = "rawe"

@@ -307,6 +307,41 @@ static void check_encoded(const struct rawe_batch *batch, const uint8_t *head, s
                "a batch did not survive encoding");
 }
 
+/** The same of a batch of a group: each frame stands alone, and is what is encoded for it. */
+static void check_group_batch(const uint8_t *head, size_t head_bytes, size_t data_bytes)
+{
+    struct rawe_group_header header;
+    if (rawe_group_batch_decode(&header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
+        return;
+    }
+    const uint32_t segment_bytes = header.segment_bytes;
+    FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES && header.type == RAWE_GROUP_DATA &&
+                   segment_bytes != 0 && data_bytes != 0 && header.payload_bytes == data_bytes &&
+                   data_bytes <= header.total_bytes && data_bytes <= RAWE_BATCH_BYTES_MAX,
+               "a batch of a group that there cannot be");
+    for (uint32_t i = 0; i < rawe_group_frames(&header); i++) {
+        uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
+        struct rawe_group_header frame, again;
+        const size_t left_bytes = data_bytes - (size_t)i * segment_bytes;
+        const size_t frame_bytes = left_bytes < segment_bytes ? left_bytes : segment_bytes;
+        memcpy(bytes, head, sizeof(bytes));
+        rawe_put32(bytes + 4, number_at(head + 4, 4) + i * segment_bytes);
+        FUZZ_CHECK(rawe_group_batch_decode(&frame, bytes, sizeof(bytes), frame_bytes) ==
+                           RAWE_DECODE_OK &&
+                       frame.sequence == header.sequence + i && rawe_group_frames(&frame) == 1,
+                   "a frame cut from a group's packet is another one");
+        rawe_group_batch_encode(bytes, &frame);
+        FUZZ_CHECK(rawe_group_batch_decode(&again, bytes, sizeof(bytes), frame_bytes) ==
+                           RAWE_DECODE_OK &&
+                       again.flags == frame.flags && again.sender == frame.sender &&
+                       again.key == frame.key && again.id == frame.id &&
+                       again.sequence == frame.sequence && again.acked_root == frame.acked_root &&
+                       again.acknowledgement == frame.acknowledgement &&
+                       again.total_bytes == frame.total_bytes,
+                   "a batch of a group did not survive encoding");
+    }
+}
+
 /** A packet's header, behind the number of bytes that follow it. */
 static void check_batch(const uint8_t *bytes, size_t len_bytes)
 {
@@ -317,6 +352,7 @@ static void check_batch(const uint8_t *bytes, size_t len_bytes)
     size_t head_bytes = len_bytes - 2;
     uint8_t *head = fuzz_copy(bytes + 2, head_bytes);
     struct rawe_batch batch;
+    check_group_batch(head, head_bytes, data_bytes);
     if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) == RAWE_DECODE_OK) {
         FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES, "a batch header cut short was taken");
         FUZZ_CHECK(batch.header.payload_bytes == data_bytes, "data that is not there");

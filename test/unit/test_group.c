@@ -112,6 +112,100 @@ TEST(rawe_group_send__short_messages_share_frames)
     }
 }
 
+TEST(rawe_group_send__in_batches)
+{
+    static const struct {
+        uint32_t len_bytes, window_frames;
+        uint32_t from, count, low, high; /* frames that are lost, for members low to high */
+        unsigned batches, packets, nacks, unicast, multicast;
+    } cases[] = {
+        {1, 16, 0, 0, 0, 0, 1, 4, 0, 0, 0},
+        {100, 16, 0, 0, 0, 0, 1, 4, 0, 0, 0},
+        {101, 16, 0, 0, 0, 0, 1, 4, 0, 0, 0},
+        {1000, 32, 0, 0, 0, 0, 1, 4, 0, 0, 0},
+        {1001, 32, 0, 0, 0, 0, 2, 8, 0, 0, 0},     /* six frames, and five */
+        {1000, 16, 0, 0, 0, 0, 2, 8, 0, 0, 0},     /* at most half of the window */
+        {40000, 16, 0, 0, 0, 0, 50, 200, 0, 0, 0}, /* longer than the window */
+        {1000, 32, 0, 1, 1, 1, 1, 4, 1, 1, 0},
+        {1000, 32, 9, 1, 1, 1, 1, 4, 1, 1, 0},
+        {1000, 32, 3, 4, 1, 1, 1, 5, 1, 4, 0},
+        {1000, 32, 0, 10, 2, 2, 1, 3, 1, 10, 0},
+        {1000, 32, 4, 1, 1, 4, 1, 8, 4, 0, 1},
+        {1050, 32, 8, 3, 3, 3, 2, 8, 1, 3, 0}, /* the end, which is short, too */
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const bool wraps = i % 2 != 0;
+        const size_t k = i / 2;
+        set_up();
+        config.id = wraps ? UINT64_MAX - 4 : ID;
+        config.window_frames = cases[k].window_frames;
+        batch(5);
+        lose(cases[k].from, cases[k].count, cases[k].low, cases[k].high);
+        send_bytes(0, cases[k].len_bytes);
+        pass(1000 * MS);
+        assert_got(0, 1);
+        assert_quiet();
+        assert_int_equal(net.done_count, 1);
+        assert_int_equal(group[0].base - FIRST, (cases[k].len_bytes + 99) / SEGMENT_BYTES);
+        assert_int_equal(group[0].counters.batches_sent, cases[k].batches);
+        assert_int_equal(net.packets, cases[k].packets);
+        assert_int_equal(net.sent[RAWE_GROUP_NACK][0], cases[k].nacks);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][0], cases[k].unicast);
+        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], cases[k].multicast);
+        tear_down();
+    }
+}
+
+/** What a receiver has room for: short batches are counted, not their frames. */
+TEST(rawe_group_send__many_short_batches)
+{
+    config.window_frames = 512;
+    batch(2);
+    unsigned sent = 0;
+    for (; net.done_count == sent; sent++) {
+        send_bytes(0, 200);
+    }
+    assert_int_equal(sent - 1, RAWE_GROUP_BATCHES_MAX);
+    pass(100 * MS);
+    assert_got(0, sent);
+    assert_quiet();
+}
+
+TEST(rawe_group_send__a_batch_waits_for_the_link_and_for_memory)
+{
+    batch(2);
+    for (int left = 0; left < 2; left++) { /* window, batch */
+        unit_allocations_left = left + (left == 0);
+        assert_true(try_send(0, 300));
+        unit_allocations_left = -1;
+        assert_int_equal(net.wire_count, 0);
+        net.link_room = 0;
+        progress(0, net.now_ns);
+        assert_int_equal(net.wire_count, 0);
+        net.link_room = UINT32_MAX;
+        pass(100 * MS);
+        assert_got(0, 1 + (uint32_t)left);
+    }
+    assert_quiet();
+}
+
+/** With no memory for the copy, a frame is repaired later. */
+TEST(rawe_group_receive__a_nack_for_a_frame_of_a_batch_without_memory)
+{
+    batch(2);
+    lose(2, 1, 1, 1);
+    send_bytes(0, 500);
+    arrive();
+    progress(1, net.now_ns + MS / 2);
+    arrive();
+    unit_allocations_left = 0;
+    progress(0, net.now_ns + MS / 2);
+    unit_allocations_left = -1;
+    assert_int_equal(net.sent[RAWE_GROUP_DATA][0], 0);
+    pass(100 * MS);
+    assert_got(0, 1);
+}
+
 /** Nothing is in flight again: the next message does not wait. */
 TEST(rawe_group_send__alone_in_flight)
 {
@@ -276,9 +370,10 @@ TEST(rawe_group_receive__the_same_nack_again)
     send_bytes(0, 100);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         net.now_ns += cases[i].pause_ns;
-        forge(0,
-              (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0},
-              (const uint8_t[]){1});
+        forge(
+            0,
+            (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0, 0},
+            (const uint8_t[]){1});
         progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
         assert_int_equal(net.resent, cases[i].resent);
         assert_int_equal(group[0].counters.repairs_unicast, cases[i].resent);
@@ -313,24 +408,35 @@ TEST(rawe_group_receive__forged_frames)
         struct rawe_group_header header;
         const uint64_t *counter;
     } cases[] = {
-        {{DATA, 0x80, 1, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_decode},
-        {{DATA, RAWE_FLAG_CHECKSUM, 1, key, ID, first, 8, NONE, 0, 16},
+        {{DATA, 0x80, 1, key, ID, first, 8, NONE, 0, 16, 0}, &counters->dropped_decode},
+        {{DATA, RAWE_FLAG_CHECKSUM, 1, key, ID, first, 8, NONE, 0, 16, 0},
          &counters->dropped_checksum},
-        {{DATA, 0, 3, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_member},
-        {{DATA, 0, 0, key, ID, first, 8, NONE, 0, 16}, &counters->dropped_member},
-        {{DATA, 0, 1, key + 1, ID, first, 8, NONE, 0, 16}, &counters->dropped_key},
-        {{DATA, 0, 1, key, ID + 1, first, 8, NONE, 0, 16}, &counters->dropped_group},
-        {{DATA, 0, 1, key, ID, first + 16, 8, NONE, 0, 16}, &counters->dropped_outside},
-        {{DATA, 0, 1, key, ID, first - 1, 8, NONE, 0, 16}, &counters->duplicates},
-        {{DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first, 8, NONE, 0, 8},
+        {{DATA, 0, 3, key, ID, first, 8, NONE, 0, 16, 0}, &counters->dropped_member},
+        {{DATA, 0, 0, key, ID, first, 8, NONE, 0, 16, 0}, &counters->dropped_member},
+        {{DATA, 0, 1, key + 1, ID, first, 8, NONE, 0, 16, 0}, &counters->dropped_key},
+        {{DATA, 0, 1, key, ID + 1, first, 8, NONE, 0, 16, 0}, &counters->dropped_group},
+        {{DATA, 0, 1, key, ID, first + 16, 8, NONE, 0, 16, 0}, &counters->dropped_outside},
+        {{DATA, 0, 1, key, ID, first - 1, 8, NONE, 0, 16, 0}, &counters->duplicates},
+        {{DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first, 8, NONE, 0, 8, 0},
          &counters->dropped_decode}, /* the first message would be 256 bytes */
         /* We have sent nothing. */
-        {{DATA, 0, 1, key, ID, first, 8, 0, first + 1, 16}, &counters->dropped_outside},
-        {{NACK, 0, 1, key, ID, 0, 1, 0, first, 0}, &counters->dropped_outside},
-        {{NACK, 0, 1, key, ID, 0, 1, 2, first, 0}, &counters->dropped_member}, /* not for us */
-        {{RAWE_GROUP_ACK, 0, 1, key, ID, 0, 0, 3, first, 0}, &counters->dropped_member},
-        {{RAWE_GROUP_HEARTBEAT, 0, 1, key, ID, first + 17, 0, NONE, 0, 0},
+        {{DATA, 0, 1, key, ID, first, 8, 0, first + 1, 16, 0}, &counters->dropped_outside},
+        {{NACK, 0, 1, key, ID, 0, 1, 0, first, 0, 0}, &counters->dropped_outside},
+        {{NACK, 0, 1, key, ID, 0, 1, 2, first, 0, 0}, &counters->dropped_member}, /* not for us */
+        {{RAWE_GROUP_ACK, 0, 1, key, ID, 0, 0, 3, first, 0, 0}, &counters->dropped_member},
+        {{RAWE_GROUP_HEARTBEAT, 0, 1, key, ID, first + 17, 0, NONE, 0, 0, 0},
          &counters->dropped_outside},
+        /* Batches of a frame. */
+        {{DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first, 8, NONE, 0, 16, 8},
+         &counters->dropped_decode},
+        {{DATA, 0, 1, key, ID, first, 8, NONE, 0, 7, 8}, &counters->dropped_decode},
+        {{DATA, 0, 3, key, ID, first, 8, NONE, 0, 16, 8}, &counters->dropped_member},
+        {{DATA, 0, 0, key, ID, first, 8, NONE, 0, 16, 8}, &counters->dropped_member},
+        {{DATA, 0, 1, key + 1, ID, first, 8, NONE, 0, 16, 8}, &counters->dropped_key},
+        {{DATA, 0, 1, key, ID + 1, first, 8, NONE, 0, 16, 8}, &counters->dropped_group},
+        {{DATA, 0, 1, key, ID, first + 16, 8, NONE, 0, 16, 8}, &counters->dropped_outside},
+        {{DATA, 0, 1, key, ID, first + 14, 8, NONE, 0, 16, 3}, &counters->dropped_outside},
+        {{DATA, 0, 1, key, ID, first - 1, 8, NONE, 0, 16, 8}, &counters->duplicates},
     };
     start(3);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -342,12 +448,13 @@ TEST(rawe_group_receive__forged_frames)
     }
     /* One that is taken; the second part then claims to be of another message. */
     net.sent_bytes[1] = 16;
-    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first, 8, NONE, 0, 16}, data);
-    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first + 1, 8, NONE, 0, 17}, data + 8);
+    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first, 8, NONE, 0, 16, 0}, data);
+    forge(0, (struct rawe_group_header){DATA, 0, 1, key, ID, first + 1, 8, NONE, 0, 17, 0},
+          data + 8);
     assert_int_equal(counters->dropped_fragment, 1);
     forge(0,
           (struct rawe_group_header){DATA, RAWE_GROUP_FLAG_SHARED, 1, key, ID, first + 1, 8, NONE,
-                                     0, 8},
+                                     0, 8, 0},
           (const uint8_t[8]){0, 6});
     assert_int_equal(counters->dropped_fragment, 2);
     assert_int_equal(net.got_bytes[0][1], 8);
@@ -383,9 +490,14 @@ TEST(rawe_group_receive__checksums)
     counters = &group[0].counters;
     forge(0,
           (struct rawe_group_header){RAWE_GROUP_HEARTBEAT, 0, 1, config.key, ID, FIRST, 0,
-                                     RAWE_GROUP_NO_ROOT, 0, 0},
+                                     RAWE_GROUP_NO_ROOT, 0, 0, 0},
           data);
     assert_int_equal(counters->dropped_checksum, 1);
+    forge(0,
+          (struct rawe_group_header){RAWE_GROUP_DATA, 0, 1, config.key, ID, FIRST, 8,
+                                     RAWE_GROUP_NO_ROOT, 0, 16, 8},
+          data);
+    assert_int_equal(counters->dropped_checksum, 2);
 }
 
 /** A member that was given up is told so when it speaks; nothing is repaired for it. */
@@ -495,7 +607,8 @@ TEST(rawe_group_dead__a_repair_is_due)
 {
     start(3);
     send_bytes(0, 10);
-    forge(0, (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0},
+    forge(0,
+          (struct rawe_group_header){RAWE_GROUP_NACK, 0, 1, config.key, ID, 0, 1, 0, FIRST, 0, 0},
           (const uint8_t[]){1});
     rawe_group_dead(&group[0], 1, net.now_ns);
     rawe_group_dead(&group[0], 1, net.now_ns);

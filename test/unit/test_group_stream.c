@@ -89,6 +89,78 @@ TEST(rawe_group_stream_receive__without_room_for_what_comes_early)
     assert_got(0, 1);
 }
 
+/** A batch that is refused is kept frame by frame, as far as there is room. */
+TEST(rawe_group_stream_receive__a_batch_that_is_not_delivered_now)
+{
+    for (uint32_t room = 3; room < 10; room++) {
+        set_up();
+        config.stored_max = room;
+        batch(2);
+        net.refuses[1] = true;
+        send_bytes(0, 700);
+        arrive();
+        assert_int_equal(group[1].stored, room < 7 ? room : 7);
+        assert_int_equal(group[1].counters.no_buffer, room < 7 ? 7 - room : 0);
+        net.refuses[1] = false;
+        pass(100 * MS);
+        assert_got(0, 1);
+        assert_quiet();
+        tear_down();
+    }
+}
+
+/** Data goes to its place only if it is next, and nothing of it is here. */
+TEST(rawe_group_stream_place__of_what_is_next)
+{
+    static const struct {
+        bool begun; /* a part was delivered before */
+        uint32_t sequence, total_bytes;
+        bool placed;
+    } cases[] = {
+        {true, 2, 600, true},  {true, 1, 600, false}, {true, 3, 600, false}, {true, 2, 601, false},
+        {true, 2, 100, false}, {false, 0, 600, true}, {false, 0, 300, true}, {false, 1, 600, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t head[RAWE_BATCH_HEADER_BYTES];
+        struct rawe_group_header header = {.type = RAWE_GROUP_DATA,
+                                           .sender = 0,
+                                           .key = config.key,
+                                           .id = ID,
+                                           .sequence = FIRST + cases[i].sequence,
+                                           .payload_bytes = 300,
+                                           .acked_root = RAWE_GROUP_NO_ROOT,
+                                           .total_bytes = cases[i].total_bytes,
+                                           .segment_bytes = SEGMENT_BYTES};
+        set_up();
+        batch(2);
+        /* The heartbeat alone makes the stream. */
+        lose(cases[i].begun ? 2 : 0, 6, 1, 1);
+        send_bytes(0, 600);
+        arrive();
+        progress(0, group[0].heartbeat_ns);
+        arrive();
+        rawe_group_batch_encode(head, &header);
+        uint8_t *where = rawe_group_place(&group[1], head, sizeof(head), 300);
+        assert_int_equal(where != NULL, cases[i].placed && cases[i].total_bytes >= 300);
+        tear_down();
+    }
+}
+
+/** The owner has frames that it has not handed up: nothing is asked for. */
+TEST(rawe_group_stream_progress__withheld)
+{
+    batch(2);
+    lose(1, 2, 1, 1);
+    send_bytes(0, 600);
+    group[1].withheld = true;
+    pass(100 * MS);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0);
+    group[1].withheld = false;
+    pass(MS);
+    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 1);
+    assert_got(0, 1);
+}
+
 TEST(rawe_group_stream_receive__without_memory)
 {
     start(2);

@@ -44,7 +44,7 @@ static const struct structure {
     {encode_group_header, decode_group_header,
      &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
                                        0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
-                                       0x00000203},
+                                       0x00000203, 0},
      "\x0A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
      "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x00\x02\x03",
      RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x3F},

@@ -322,3 +322,113 @@ TEST(rawe_batch_decode__parts_must_lie_in_their_message)
         assert_refused(&batch, 1000, RAWE_DECODE_LENGTH);
     }
 }
+
+/** Five frames of a group. */
+static const struct rawe_group_header group_sample = {
+    .type = RAWE_GROUP_DATA,
+    .flags = RAWE_GROUP_FLAG_ASK,
+    .sender = 0x1234,
+    .key = 0x89ABCDEF,
+    .id = 0x1122334455667788,
+    .sequence = 0xFFFFFFFE,
+    .payload_bytes = SAMPLE_BYTES,
+    .acked_root = 0x0405,
+    .acknowledgement = 0x80000001,
+    .total_bytes = 0x00ABCDEF,
+    .segment_bytes = 1000,
+};
+
+/** Encode that, change a byte, and decode it as a packet at an offset. */
+static enum rawe_decode_result pass_group(struct rawe_group_header *decoded, uint32_t at_bytes,
+                                          size_t data_bytes, unsigned byte, uint8_t value)
+{
+    uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
+    rawe_group_batch_encode(bytes, &group_sample);
+    rawe_put32(bytes + 4, at_bytes);
+    bytes[byte] = value;
+    uint8_t *copy = unit_exactly(bytes, sizeof(bytes));
+    enum rawe_decode_result result =
+        rawe_group_batch_decode(decoded, copy, sizeof(bytes), data_bytes);
+    free(copy);
+    return result;
+}
+
+TEST(rawe_group_batch_encode__every_byte_in_its_place)
+{
+    enum { DATA = RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA };
+    static const uint8_t expected[RAWE_BATCH_HEADER_BYTES] = {
+        0x12, 0x34, 0xCD, 0xEF, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0xF0, 0x10, 0x03,
+        0xE8, 0x00, 0x00, 0x00, 0x00, 0xFE, 0x28, 0x52, 0x57, DATA, 0x01, 0x04, 0x05, 0x89, 0xAB,
+        0xCD, 0xEF, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0xFF, 0xFF, 0xFF, 0xFE, 0x00,
+        0xAB, 0xCD, 0xEF, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    };
+    uint8_t out[RAWE_BATCH_HEADER_BYTES];
+    rawe_group_batch_encode(out, &group_sample);
+    assert_memory_equal(out, expected, sizeof(expected));
+}
+
+TEST(rawe_group_batch_decode__parts)
+{
+    static const struct {
+        uint32_t at_bytes, data_bytes, sequence, frames;
+        uint8_t flags; /* ASK is the last frame's */
+    } cases[] = {
+        {0, SAMPLE_BYTES, 0xFFFFFFFE, 5, RAWE_GROUP_FLAG_ASK},
+        {0, 1000, 0xFFFFFFFE, 1, 0},
+        {1000, 3000, 0xFFFFFFFF, 3, 0},
+        {3000, 1321, 1, 2, RAWE_GROUP_FLAG_ASK},
+        {4000, 321, 2, 1, RAWE_GROUP_FLAG_ASK},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rawe_group_header wanted = group_sample, decoded;
+        wanted.sequence = cases[i].sequence;
+        wanted.payload_bytes = (uint16_t)cases[i].data_bytes;
+        wanted.flags = cases[i].flags;
+        assert_int_equal(pass_group(&decoded, cases[i].at_bytes, cases[i].data_bytes, 48, 5),
+                         RAWE_DECODE_OK);
+        assert_int_equal(decoded.type, wanted.type);
+        assert_int_equal(decoded.flags, wanted.flags);
+        assert_int_equal(decoded.sender, wanted.sender);
+        assert_int_equal(decoded.key, wanted.key);
+        assert_int_equal(decoded.id, wanted.id);
+        assert_int_equal(decoded.sequence, wanted.sequence);
+        assert_int_equal(decoded.payload_bytes, wanted.payload_bytes);
+        assert_int_equal(decoded.acked_root, wanted.acked_root);
+        assert_int_equal(decoded.acknowledgement, wanted.acknowledgement);
+        assert_int_equal(decoded.total_bytes, wanted.total_bytes);
+        assert_int_equal(decoded.segment_bytes, wanted.segment_bytes);
+        assert_int_equal(rawe_group_frames(&decoded), cases[i].frames);
+    }
+}
+
+TEST(rawe_group_batch_decode__refuses)
+{
+    static const struct {
+        uint32_t at_bytes, data_bytes;
+        unsigned byte;
+        uint8_t value;
+        enum rawe_decode_result why;
+    } cases[] = {
+        {0, 0, 48, 5, RAWE_DECODE_LENGTH},
+        {500, 1000, 48, 5, RAWE_DECODE_LENGTH},  /* not at a frame */
+        {0, 1500, 48, 5, RAWE_DECODE_LENGTH},    /* a short frame that is not the last */
+        {5000, 1000, 48, 5, RAWE_DECODE_LENGTH}, /* beyond the batch */
+        {0, 4001, 48, 4, RAWE_DECODE_LENGTH},
+        {0, SAMPLE_BYTES, 48, 65, RAWE_DECODE_LENGTH},
+        {0, SAMPLE_BYTES, 45, 0, RAWE_DECODE_OK},
+        {0, 70000, 48, 5, RAWE_DECODE_SHORT},
+        {0, SAMPLE_BYTES, 23, 0x58, RAWE_DECODE_VERSION},
+        {0, SAMPLE_BYTES, 24, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_HEARTBEAT, RAWE_DECODE_TYPE},
+        {0, SAMPLE_BYTES, 24, RAWE_WIRE_VERSION << 4 | RAWE_FRAME_BULK, RAWE_DECODE_TYPE},
+        {0, SAMPLE_BYTES, 25, RAWE_GROUP_FLAG_SHARED, RAWE_DECODE_TYPE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rawe_group_header decoded;
+        assert_int_equal(pass_group(&decoded, cases[i].at_bytes, cases[i].data_bytes, cases[i].byte,
+                                    cases[i].value),
+                         cases[i].why);
+    }
+    struct rawe_group_header decoded;
+    assert_int_equal(rawe_group_batch_decode(&decoded, (const uint8_t[1]){0}, 1, 1),
+                     RAWE_DECODE_SHORT);
+}

@@ -18,6 +18,7 @@ uint8_t data[DATA_BYTES];
 struct group_net net;
 
 static struct in_flight wire[FRAMES_MAX];
+static const uint32_t batch_bytes = BATCH_BYTES;
 
 static uint32_t self_of(const void *context)
 {
@@ -60,6 +61,34 @@ static bool unicast(void *context, uint32_t member, const struct rawe_bytes *fra
     return true;
 }
 
+static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *part,
+                       uint32_t segment_bytes)
+{
+    struct in_flight *flight = flight_at(net.wire_count);
+    if (net.link_room == 0) {
+        return false;
+    }
+    assert_true(++net.wire_count <= FRAMES_MAX && part->len_bytes <= BATCH_BYTES);
+    *flight = (struct in_flight){.from = self_of(context),
+                                 .to = ALL,
+                                 .batch = true,
+                                 .len_bytes = RAWE_BATCH_HEADER_BYTES + part->len_bytes};
+    memcpy(flight->bytes, head, RAWE_BATCH_HEADER_BYTES);
+    memcpy(flight->bytes + RAWE_BATCH_HEADER_BYTES, part->base, part->len_bytes);
+    assert_int_equal(
+        rawe_group_batch_decode(&flight->header, head, RAWE_BATCH_HEADER_BYTES, part->len_bytes),
+        RAWE_DECODE_OK);
+    assert_int_equal(segment_bytes, part->len_bytes > SEGMENT_BYTES ? SEGMENT_BYTES : 0);
+    net.link_room--;
+    return true;
+}
+
+static uint8_t *place(void *context, const struct rawe_group_part *part)
+{
+    assert_int_equal(part->at_bytes + part->len_bytes <= part->total_bytes, true);
+    return net.place;
+}
+
 static bool deliver(void *context, const struct rawe_group_part *part)
 {
     const uint32_t self = self_of(context);
@@ -67,10 +96,12 @@ static bool deliver(void *context, const struct rawe_group_part *part)
         return false;
     }
     uint32_t *bytes = &net.got_bytes[self][part->root];
+    assert_true(!net.placed || part->data == net.place);
     assert_true(*bytes + part->len_bytes <= net.sent_bytes[part->root]);
     assert_true(part->len_bytes == 0 || memcmp(part->data, data + *bytes, part->len_bytes) == 0);
     *bytes += part->len_bytes;
-    net.got_parts[self][part->root]++;
+    net.got_parts[self][part->root] +=
+        net.batches ? (part->len_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES : 1;
     net.refuses[self] =
         net.refuses_after != 0 && net.got_parts[self][part->root] % net.refuses_after == 0;
     net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
@@ -98,8 +129,12 @@ void set_up(void)
                                         .stored_max = 64,
                                         .fail_ns = 10000 * MS,
                                         .deliver = deliver,
+                                        .place = place,
                                         .failed = note_failed,
-                                        .output = {.multicast = multicast, .unicast = unicast}};
+                                        .output = {.multicast = multicast,
+                                                   .unicast = unicast,
+                                                   .batch = send_batch,
+                                                   .batch_bytes = &batch_bytes}};
 }
 
 void start(uint32_t members)
@@ -131,6 +166,45 @@ static void check(uint32_t root)
     }
 }
 
+/** Frames of a batch that come together. */
+static void merge(const struct in_flight *flight, uint32_t at_bytes, uint32_t end_bytes,
+                  uint32_t to)
+{
+    const uint8_t *data_of = flight->bytes + RAWE_BATCH_HEADER_BYTES + at_bytes;
+    const uint32_t len_bytes = end_bytes - at_bytes;
+    uint8_t head[RAWE_BATCH_HEADER_BYTES];
+    if (len_bytes == 0) {
+        return;
+    }
+    memcpy(head, flight->bytes, sizeof(head));
+    rawe_put32(head + 4, at_bytes);
+    net.packets++;
+    uint8_t *where = rawe_group_place(&group[to], head, sizeof(head), len_bytes);
+    net.placed = where != NULL;
+    if (net.placed) {
+        memcpy(where, data_of, len_bytes);
+        data_of = where;
+    }
+    rawe_group_receive_batch(&group[to], head, sizeof(head), data_of, len_bytes, net.now_ns);
+    net.placed = false;
+}
+
+/** A batch is cut, and what is not lost of it is merged again. */
+static void arrive_batch(const struct in_flight *flight, uint32_t to)
+{
+    const uint32_t total_bytes = flight->header.payload_bytes;
+    uint32_t begin_bytes = 0;
+    struct in_flight frame = *flight;
+    for (uint32_t at_bytes = 0; at_bytes < total_bytes; at_bytes += SEGMENT_BYTES) {
+        if (net.loses != NULL && net.loses(&frame, to)) {
+            merge(flight, begin_bytes, at_bytes, to);
+            begin_bytes = at_bytes + SEGMENT_BYTES;
+        }
+        frame.header.sequence++;
+    }
+    merge(flight, begin_bytes, begin_bytes < total_bytes ? total_bytes : begin_bytes, to);
+}
+
 void arrive(void)
 {
     while (net.wire_count != 0) {
@@ -138,8 +212,14 @@ void arrive(void)
         net.wire_first++;
         net.wire_count--;
         for (uint32_t i = 0; i < config.members; i++) {
-            if ((flight.to == ALL ? i != flight.from : i == flight.to) && !net.absent[i] &&
-                !net.absent[flight.from] && (net.loses == NULL || !net.loses(&flight, i))) {
+            if (!(flight.to == ALL ? i != flight.from : i == flight.to) || net.absent[i] ||
+                net.absent[flight.from]) {
+                continue;
+            }
+            if (flight.batch) {
+                arrive_batch(&flight, i);
+                check(i);
+            } else if (net.loses == NULL || !net.loses(&flight, i)) {
                 rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, net.now_ns);
                 check(i);
             }
@@ -149,7 +229,13 @@ void arrive(void)
 
 void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload)
 {
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES];
+    uint8_t bytes[RAWE_BATCH_HEADER_BYTES + PAYLOAD_BYTES];
+    if (header.segment_bytes != 0) {
+        rawe_group_batch_encode(bytes, &header);
+        rawe_group_receive_batch(&group[to], bytes, RAWE_BATCH_HEADER_BYTES, payload,
+                                 header.payload_bytes, net.now_ns);
+        return;
+    }
     rawe_group_header_encode(bytes, &header);
     memcpy(bytes + RAWE_GROUP_HEADER_BYTES, payload, header.payload_bytes);
     rawe_group_receive(&group[to], bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes,
@@ -196,6 +282,7 @@ bool try_send(uint32_t root, uint32_t len_bytes)
         .data = data + net.sent_bytes[root],
         .len_bytes = len_bytes,
         .may_wait = net.may_wait,
+        .batches = net.batches,
     };
     net.sent_bytes[root] += len_bytes;
     const bool taken = rawe_group_send(&group[root], send, net.now_ns);
@@ -213,6 +300,13 @@ void share(uint32_t members)
     config.share_from = 2;
     start(members);
     net.may_wait = true;
+}
+
+void batch(uint32_t members)
+{
+    config.segment_bytes = SEGMENT_BYTES;
+    start(members);
+    net.batches = true;
 }
 
 void send_many(unsigned messages)

@@ -19,6 +19,8 @@ enum {
     MEMBERS_MAX = 20,
     PAYLOAD_BYTES = 128,
     DATA_BYTES = 40000,
+    SEGMENT_BYTES = 100,
+    BATCH_BYTES = 1000,
 };
 
 #define MS 1000000ull
@@ -27,9 +29,10 @@ enum {
 
 struct in_flight {
     uint32_t from, to; /**< to: ALL for a multicast frame */
+    bool batch;
     struct rawe_group_header header;
     size_t len_bytes;
-    uint8_t bytes[RAWE_GROUP_HEADER_BYTES + PAYLOAD_BYTES + RAWE_CHECKSUM_BYTES];
+    uint8_t bytes[RAWE_BATCH_HEADER_BYTES + BATCH_BYTES];
 };
 
 extern struct rawe_group_config config; /**< a test may change it before start */
@@ -47,6 +50,10 @@ struct group_net {
     bool refuses[MEMBERS_MAX];             /**< delivers nothing for now */
     unsigned refuses_after;                /**< each member, after each n parts; 0: never */
     bool may_wait;                         /**< what is sent */
+    bool batches;                          /**< what is sent */
+    unsigned packets;                      /**< with frames of batches that came to a member */
+    uint8_t place[BATCH_BYTES];            /**< where each member wants such frames */
+    bool placed;                           /**< they are received there */
     unsigned sent[RAWE_GROUP_TYPE_END][2]; /**< frames by type, unicast and multicast */
     unsigned resent;
     uint32_t sent_bytes[MEMBERS_MAX];
@@ -90,6 +97,8 @@ bool try_send(uint32_t root, uint32_t len_bytes);
 void send_bytes(uint32_t root, uint32_t len_bytes);
 /** Start members that share frames: with two in flight, ten messages of 10 bytes each. */
 void share(uint32_t members);
+/** Start members that send in batches of up to ten frames of 100 bytes. */
+void batch(uint32_t members);
 /** Member 0 sends messages of 10 bytes. */
 void send_many(unsigned messages);
 /** All members have all messages of `root`. */

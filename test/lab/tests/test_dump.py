@@ -82,6 +82,16 @@ def batch(
     return ethernet(ip + head + bytes(data_bytes), 0x0800)
 
 
+def group_batch(data_bytes, at=0, frames=1, segment=1420, of=6000, flags=0, root=0xFFFF):
+    """The same of a batch to a group, section 13."""
+    head = struct.pack(">HHIIHHHHHH", 3, 0xEF01, at, 100, 0xF010, segment, 0, 0, 0xFE28, 0x5257)
+    head += struct.pack(">BBHIQ", VERSION << 4 | 10, flags, root, 0xABCDEF01, 0x1122334455667788)
+    head += struct.pack(">IIB11x", 7, of, frames)
+    total = 20 + len(head) + data_bytes
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 6, 0, 0xFFFFFFFF, 0xE00000FE)
+    return ethernet(ip + head + bytes(data_bytes), 0x0800)
+
+
 def write_pcap(file, packets, captured=65535):
     """A capture file in the classic format, each packet cut off behind `captured` bytes."""
     with open(file, "wb") as out:
@@ -197,6 +207,22 @@ def test_frames_of_groups_are_shown(dump, tmp_path):
     assert not re.search("abcdef01|55667788", "".join(lines))
 
 
+GROUP_BATCH = [
+    (group_batch(3000, frames=3), "member=3 seq=7-9 len=3000 of=6000 segment=1420"),
+    (group_batch(2840, at=1420, frames=4, flags=1, root=2), "seq=8-9 root=2 ack=100 len=2840"),
+    (group_batch(10, flags=1), "seq=7 len=10 of=6000 segment=1420 flags=ASK"),
+]
+
+
+def test_batches_to_groups_are_shown(dump, tmp_path):
+    packets = [one for one, _ in GROUP_BATCH]
+    lines, said = lines_of(dump, write_pcap(tmp_path / "batch.pcap", packets))
+    assert "6 frames, 0 of them malformed; 6 of them in 3 batch packets" in said
+    for line, (_, words) in zip(lines, GROUP_BATCH, strict=True):
+        assert " batch group DATA      id=1122.. key=abcd.. member=3" in line
+        assert words in line, line
+
+
 def test_other_packets_are_left_out(dump, tmp_path):
     ip = struct.pack(">BBHHHBBHII", 0x45, 0, 28, 0, 0, 64, 17, 0, 0x0A000001, 2)
     packets = [ethernet(ip + bytes(8), 0x0800), ethernet(frame(CLOSE))]
@@ -245,6 +271,9 @@ MALFORMED = [(ethernet(one), words) for one, words in MALFORMED] + [
     (batch(10, at=10, frames=2), "lengths that do not add up"),
     (batch(10, what=1009 << 32), "lengths that do not add up"),
     (batch(10, segment=0), "lengths that do not add up"),
+    (group_batch(10, at=10), "lengths that do not add up"),
+    (group_batch(10, of=9), "lengths that do not add up"),
+    (group_batch(10, flags=0x20), "unknown type or flags"),
 ]
 
 

@@ -62,6 +62,8 @@ static void plan_orders(struct plan *plan, struct sim_random *random)
         order->len_bytes = sim_random_below(random, 10) == 0
                                ? 0
                                : (uint32_t)sim_random_scaled(random, 1, most_bytes);
+        order->batches =
+            plan->segment_bytes != 0 && order->len_bytes != 0 && sim_random_below(random, 4) != 0;
         const uint64_t frames = order->len_bytes / plan->payload_bytes + 1;
         if (frames > left_frames) {
             order->len_bytes = 1;
@@ -126,6 +128,11 @@ void plan_make(struct plan *plan, uint64_t seed)
     plan->stored_max = (uint32_t)sim_random_scaled(&random, 1, 512);
     plan->fail_ns = sim_random_between(&random, 4, 10) * NS_PER_S;
     plan->checksum = sim_random_below(&random, 3) == 0;
+    if (!plan->checksum && sim_random_below(&random, 3) == 0) {
+        plan->segment_bytes =
+            (uint32_t)sim_random_between(&random, plan->payload_bytes / 2, plan->payload_bytes);
+        plan->batch_bytes = (uint32_t)sim_random_scaled(&random, 1, UINT16_MAX);
+    }
     plan->fate = calloc(plan->members, sizeof *plan->fate);
     plan->order = calloc(BURST_MAX, sizeof *plan->order);
     if (plan->fate == NULL || plan->order == NULL) {

@@ -22,11 +22,12 @@
 /** A run that takes longer does not end. */
 #define LONGEST_NS (300 * NS_PER_S)
 
-/** A frame on its way; each arrival holds a reference. */
+/** A frame, or some of a batch, on its way; each arrival holds a reference. */
 struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
-    bool data;
+    uint32_t data; /**< frames of DATA */
+    bool batch;
     uint8_t bytes[];
 };
 
@@ -51,11 +52,13 @@ struct host {
     bool started;
     uint64_t wake_ns;       /**< an event wakes it then */
     uint64_t full_until_ns; /**< of its link */
-    uint32_t burst_left;    /**< frames that it loses next */
-    uint32_t *delivered;    /**< messages, by root */
-    uint32_t *at_bytes;     /**< of the message under way, by root */
-    bool *failed;           /**< members that it has given up */
+    uint32_t burst_left;    /**< frames that it loses next, until a second has passed */
+    uint64_t burst_until_ns;
+    uint32_t *delivered; /**< messages, by root */
+    uint32_t *at_bytes;  /**< of the message under way, by root */
+    bool *failed;        /**< members that it has given up */
     uint32_t sends, done;
+    uint8_t place[UINT16_MAX]; /**< where the data of a batch is wanted */
 };
 
 struct run {
@@ -139,16 +142,18 @@ static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
     struct host *host = &run->host[to];
     uint64_t late_ns =
         plan->jitter_ns == 0 ? 0 : sim_random_below(&run->random, plan->jitter_ns + 1);
+    host->burst_left = run->now_ns < host->burst_until_ns ? host->burst_left : 0;
     if (host->burst_left == 0 && sim_random_chance(&run->random, plan->burst_ppm)) {
         host->burst_left = 1 + (uint32_t)sim_random_below(&run->random, 50);
+        host->burst_until_ns = run->now_ns + NS_PER_S;
     }
     if (host->burst_left != 0 || sim_random_chance(&run->random, plan->loss_ppm)) {
         host->burst_left -= host->burst_left != 0;
         run->outcome->missed += packet->data;
-        run->outcome->lost += !packet->data;
+        run->outcome->lost += packet->data == 0;
         return;
     }
-    run->outcome->missed += packet->data && late_ns >= RAWE_GROUP_NACK_NS / 2;
+    run->outcome->missed += late_ns >= RAWE_GROUP_NACK_NS / 2 ? packet->data : 0;
     packet->references++;
     add_event(run, run->now_ns + plan->delay_ns + late_ns, to, false, packet);
     if (sim_random_chance(&run->random, plan->duplicate_ppm)) {
@@ -205,6 +210,64 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
     release_packet(packet);
 }
 
+static void put_batch_on_wire(struct host *host, const uint8_t *head, const struct rawe_bytes *data,
+                              uint32_t segment_bytes)
+{
+    struct run *run = host->run;
+    const uint32_t from = (uint32_t)(host - run->host);
+    struct rawe_group_header header;
+    if (rawe_group_batch_decode(&header, head, RAWE_BATCH_HEADER_BYTES, data->len_bytes) !=
+            RAWE_DECODE_OK ||
+        header.sender != from || header.segment_bytes != run->plan->segment_bytes ||
+        segment_bytes != (rawe_group_frames(&header) == 1 ? 0 : header.segment_bytes)) {
+        violate(run, "member %u sends a batch that is none", from);
+    }
+    if (run->trace) {
+        printf("%12" PRIu64 " ns  %u: batch, flags %02x sequence %u acks %u of %d, %u bytes\n",
+               run->now_ns, from, header.flags, header.sequence, header.acknowledgement,
+               (int)(int16_t)header.acked_root, header.payload_bytes);
+    }
+    const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
+    for (uint32_t i = 0; i < run->plan->members; i++) {
+        /* What the device cuts is merged again in packets of some frames. */
+        uint32_t at_bytes = i == from ? header.payload_bytes : 0;
+        while (at_bytes < header.payload_bytes) {
+            const uint32_t frames = 1 + (uint32_t)sim_random_below(&run->random, 64);
+            const uint32_t left_bytes = header.payload_bytes - at_bytes;
+            const uint32_t bytes = frames * header.segment_bytes < left_bytes
+                                       ? frames * header.segment_bytes
+                                       : left_bytes;
+            struct sim_packet *packet =
+                must(malloc(sizeof *packet + RAWE_BATCH_HEADER_BYTES + bytes));
+            *packet = (struct sim_packet){.references = 1,
+                                          .len_bytes = RAWE_BATCH_HEADER_BYTES + bytes,
+                                          .batch = true,
+                                          .data = (bytes - 1) / header.segment_bytes + 1};
+            memcpy(packet->bytes, head, RAWE_BATCH_HEADER_BYTES);
+            memcpy(packet->bytes + RAWE_BATCH_HEADER_BYTES, (uint8_t *)data->base + at_bytes,
+                   bytes);
+            rawe_put32(packet->bytes + 4, at_bytes);
+            if (lost) {
+                run->outcome->missed += packet->data;
+            } else {
+                cross(run, packet, i);
+            }
+            release_packet(packet);
+            at_bytes += bytes;
+        }
+    }
+}
+
+static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
+                  uint32_t segment_bytes)
+{
+    const bool takes = link_takes(context);
+    if (takes) {
+        put_batch_on_wire(context, head, data, segment_bytes);
+    }
+    return takes;
+}
+
 static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
 {
     unsigned taken = 0;
@@ -245,6 +308,16 @@ static const struct order *order_of(const struct plan *plan, uint32_t root, uint
         }
     }
     return NULL;
+}
+
+/** The next part, if it is that: somewhere, or where it was received. */
+static uint8_t *place(void *context, const struct rawe_group_part *part)
+{
+    struct host *host = context;
+    if (part->at_bytes != host->at_bytes[part->root]) {
+        violate(host->run, "a place for the wrong part of a message of %u", part->root);
+    }
+    return sim_random_below(&host->run->random, 4) == 0 ? NULL : host->place;
 }
 
 static bool deliver(void *context, const struct rawe_group_part *part)
@@ -317,10 +390,12 @@ static void send_next(struct run *run, struct host *host)
     const struct order *order = order_of(run->plan, self, host->sends);
     const uint32_t len_bytes = order->len_bytes;
     struct sending *sending = must(malloc(sizeof *sending + len_bytes));
-    *sending = (struct sending){
-        .send = {.done = done, .len_bytes = len_bytes, .may_wait = order->may_wait},
-        .run = run,
-        .root = self};
+    *sending = (struct sending){.send = {.done = done,
+                                         .len_bytes = len_bytes,
+                                         .may_wait = order->may_wait && !order->batches,
+                                         .batches = order->batches},
+                                .run = run,
+                                .root = self};
     sending->send.data = sending->data;
     for (uint32_t i = 0; i < len_bytes; i++) {
         sending->data[i] = content(self, host->sends, i);
@@ -345,15 +420,17 @@ static void start(struct run *run, uint32_t self)
         .members = plan->members,
         .self = self,
         .payload_bytes = plan->payload_bytes,
+        .segment_bytes = plan->segment_bytes,
         .window_frames = plan->window_frames,
         .share_from = plan->share_from,
         .stored_max = plan->stored_max,
         .fail_ns = plan->fail_ns,
         .checksum = plan->checksum,
         .deliver = deliver,
+        .place = place,
         .failed = note_failed,
         .context = host,
-        .output = {multicast, unicast, host},
+        .output = {multicast, unicast, batch, &plan->batch_bytes, host},
     };
     rawe_group_init(&host->group, &config);
     host->started = true;
@@ -418,7 +495,8 @@ static void check_end(struct run *run)
         outcome->missed += counters->no_buffer;
         /* For each half window, and each pause, an ACK of all others, and the heartbeats. */
         quiet_control +=
-            (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent) *
+            (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
+             counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
             (plan->members + 2);
         silence = silence || plan->fate[i].dies_ns != NEVER || plan->fate[i].pause_until_ns != 0;
         if (dead(run, i, run->now_ns) || !host->started) {
@@ -466,6 +544,24 @@ static void check_end(struct run *run)
 
 /* The run. */
 
+static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes, bool is_batch)
+{
+    const uint8_t *data = bytes + RAWE_BATCH_HEADER_BYTES;
+    const uint64_t now_ns = host->run->now_ns;
+    if (!is_batch) {
+        rawe_group_receive(&host->group, bytes, len_bytes, now_ns);
+        return;
+    }
+    const uint32_t data_bytes = len_bytes - RAWE_BATCH_HEADER_BYTES;
+    uint8_t *placed = rawe_group_place(&host->group, bytes, RAWE_BATCH_HEADER_BYTES, data_bytes);
+    if (placed != NULL) {
+        memcpy(placed, data, data_bytes);
+        data = placed;
+    }
+    rawe_group_receive_batch(&host->group, bytes, RAWE_BATCH_HEADER_BYTES, data, data_bytes,
+                             now_ns);
+}
+
 /** A frame that no member should believe: one field of a real one is wrong. */
 static void forge(struct run *run, const struct sim_packet *packet, struct host *host)
 {
@@ -473,7 +569,10 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
     struct rawe_group_header before;
     uint8_t *bytes = must(malloc(packet->len_bytes));
     memcpy(bytes, packet->bytes, packet->len_bytes);
-    if (rawe_group_header_decode(&header, bytes, packet->len_bytes) == RAWE_DECODE_OK) {
+    if ((packet->batch
+             ? rawe_group_batch_decode(&header, bytes, RAWE_BATCH_HEADER_BYTES,
+                                       packet->len_bytes - RAWE_BATCH_HEADER_BYTES)
+             : rawe_group_header_decode(&header, bytes, packet->len_bytes)) == RAWE_DECODE_OK) {
         before = header;
         switch (sim_random_below(&run->random, 5)) {
         case 0:
@@ -497,12 +596,13 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
         const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
         const uint64_t dropped_before = dropped(&host->group.counters);
         const bool numbered = header.type == RAWE_GROUP_DATA || header.type == RAWE_GROUP_HEARTBEAT;
-        rawe_group_header_encode(bytes, &header);
+        packet->batch ? rawe_group_batch_encode(bytes, &header)
+                      : rawe_group_header_encode(bytes, &header);
         if (run->plan->checksum) {
             rawe_checksum_encode(bytes + covered_bytes, rawe_crc32c(0, bytes, covered_bytes));
         }
         if (header.sequence == before.sequence || numbered) {
-            rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
+            take_in(host, bytes, packet->len_bytes, packet->batch);
             if (dropped(&host->group.counters) == dropped_before) {
                 violate(run, "member %u takes a forged frame", (uint32_t)(host - run->host));
             }
@@ -524,14 +624,14 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
             (uint8_t)(1u << sim_random_below(&run->random, 8));
         rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
         run->outcome->missed += packet->data;
-        run->outcome->lost += !packet->data;
+        run->outcome->lost += packet->data == 0;
         if (dropped(&host->group.counters) == dropped_before) {
             violate(run, "a corrupt frame was taken");
         }
         free(bytes);
         return;
     }
-    rawe_group_receive(&host->group, packet->bytes, packet->len_bytes, run->now_ns);
+    take_in(host, packet->bytes, packet->len_bytes, packet->batch);
 }
 
 /** Responders answer for members that do not. */
@@ -583,6 +683,7 @@ static void happen(struct run *run, const struct event *event)
         send_next(run, host);
     } else if (event->at_ns == host->wake_ns) {
         host->wake_ns = NEVER;
+        host->group.withheld = sim_random_chance(&run->random, run->plan->refuse_ppm);
         rawe_group_progress(&host->group, run->now_ns);
         progressed = true;
     }

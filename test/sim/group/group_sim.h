@@ -24,6 +24,7 @@ struct order {
     uint32_t root;
     uint32_t len_bytes;
     bool may_wait; /**< to share a frame */
+    bool batches;  /**< in batches */
 };
 
 /** What happens to a member. */
@@ -40,6 +41,8 @@ struct plan {
     uint64_t id; /**< of the group; its lower half is the first sequence number */
     uint32_t members;
     uint32_t payload_bytes;
+    uint32_t segment_bytes; /**< 0: no batches */
+    uint32_t batch_bytes;   /**< of data, at most */
     uint32_t window_frames;
     uint32_t share_from;
     uint32_t stored_max;

@@ -152,23 +152,43 @@ enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const 
 #define TCP_OPTION 0xFE28u
 #define TCP_EXPERIMENT 0x5257u
 
+/** What the headers of connections' and groups' batches have in common; the rest is 0. */
+static void batch_begin(uint8_t out[RAWE_BATCH_HEADER_BYTES], uint8_t type, uint8_t flags,
+                        uint16_t segment_bytes, uint32_t key)
+{
+    memset(out, 0, RAWE_BATCH_HEADER_BYTES);
+    rawe_put16(out + 12, TCP_WORDS_ACK);
+    rawe_put16(out + 14, segment_bytes);
+    rawe_put16(out + 20, TCP_OPTION);
+    rawe_put16(out + 22, TCP_EXPERIMENT);
+    out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+    out[25] = flags;
+    rawe_put32(out + RAWE_BATCH_OFFSET_KEY, key);
+}
+
+/** Read it, for frames of the types from `type` to before `type_end`. */
+static enum rawe_decode_result batch_check(const uint8_t *in, size_t len_bytes, size_t data_bytes,
+                                           uint8_t type, uint8_t type_end, uint8_t flags)
+{
+    if (len_bytes < RAWE_BATCH_HEADER_BYTES || data_bytes > UINT16_MAX) {
+        return RAWE_DECODE_SHORT;
+    }
+    if (get16(in + 20) != TCP_OPTION || get16(in + 22) != TCP_EXPERIMENT) {
+        return RAWE_DECODE_VERSION;
+    }
+    return decode_type(in[RAWE_BATCH_OFFSET_VERSION_TYPE], in[25], type, type_end, flags);
+}
+
 void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_batch *batch)
 {
     const struct rawe_header *header = &batch->header;
     const struct rawe_fragment *fragment = &batch->fragment;
     bool bulk = header->type == RAWE_FRAME_BULK;
-    memset(out, 0, RAWE_BATCH_HEADER_BYTES);
+    batch_begin(out, header->type, header->flags, batch->segment_bytes, header->key);
     rawe_put16(out, (uint16_t)header->connection_id);
     rawe_put16(out + RAWE_BATCH_OFFSET_PORT, header->port);
     rawe_put32(out + 4, batch->at_bytes);
     rawe_put32(out + 8, header->acknowledgement);
-    rawe_put16(out + 12, TCP_WORDS_ACK);
-    rawe_put16(out + 14, batch->segment_bytes);
-    rawe_put16(out + 20, TCP_OPTION);
-    rawe_put16(out + 22, TCP_EXPERIMENT);
-    out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_WIRE_VERSION << 4 | header->type);
-    out[25] = header->flags;
-    rawe_put32(out + RAWE_BATCH_OFFSET_KEY, header->key);
     rawe_put16(out + 32, (uint16_t)(header->connection_id >> 16));
     rawe_put16(out + 34, header->credit);
     rawe_put32(out + 36, header->sequence);
@@ -188,12 +208,10 @@ void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_b
     out[58] = batch->frames;
 }
 
-/** Which frames of the batch a packet carries. */
-static enum rawe_decode_result locate(struct rawe_batch *batch, const uint8_t *in,
-                                      size_t data_bytes)
+/** Which frames of the batch, which has `total`, a packet carries. */
+static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, size_t data_bytes)
 {
     uint32_t segment_bytes = batch->segment_bytes;
-    uint32_t total = in[58];
     if (segment_bytes == 0 || data_bytes == 0 || data_bytes > RAWE_BATCH_BYTES_MAX ||
         batch->at_bytes > RAWE_BATCH_BYTES_MAX - data_bytes ||
         batch->at_bytes % segment_bytes != 0 || total > RAWE_BATCH_FRAMES_MAX) {
@@ -216,14 +234,8 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
 {
     struct rawe_header *header = &batch->header;
     struct rawe_fragment *fragment = &batch->fragment;
-    if (len_bytes < RAWE_BATCH_HEADER_BYTES || data_bytes > UINT16_MAX) {
-        return RAWE_DECODE_SHORT;
-    }
-    if (get16(in + 20) != TCP_OPTION || get16(in + 22) != TCP_EXPERIMENT) {
-        return RAWE_DECODE_VERSION;
-    }
-    enum rawe_decode_result result = decode_type(in[RAWE_BATCH_OFFSET_VERSION_TYPE], in[25], 1,
-                                                 RAWE_FRAME_TYPE_END, RAWE_FLAGS_KNOWN);
+    enum rawe_decode_result result =
+        batch_check(in, len_bytes, data_bytes, 1, RAWE_FRAME_TYPE_END, RAWE_FLAGS_KNOWN);
     if (result != RAWE_DECODE_OK) {
         return result;
     }
@@ -254,7 +266,7 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
     fragment->total_bytes = get32(in + 44);
     fragment->offset = ((uint64_t)get16(in + 52) << 32 | get32(in + 54)) + batch->at_bytes;
     fragment->data_bytes = (uint16_t)data_bytes;
-    result = locate(batch, in, data_bytes);
+    result = locate(batch, in[58], data_bytes);
     return result == RAWE_DECODE_OK && !part_fits(fragment) ? RAWE_DECODE_LENGTH : result;
 }
 
@@ -427,9 +439,50 @@ enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *heade
     header->acked_root = get16(in + 22);
     header->acknowledgement = get32(in + 24);
     header->total_bytes = get32(in + 28);
+    header->segment_bytes = 0;
     return header->payload_bytes <= len_bytes - RAWE_GROUP_HEADER_BYTES && group_lengths_fit(header)
                ? RAWE_DECODE_OK
                : RAWE_DECODE_LENGTH;
+}
+
+void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
+                             const struct rawe_group_header *header)
+{
+    batch_begin(out, header->type, header->flags, header->segment_bytes, header->key);
+    rawe_put16(out, header->sender);
+    rawe_put16(out + RAWE_BATCH_OFFSET_PORT, (uint16_t)header->key);
+    rawe_put32(out + 8, header->acknowledgement);
+    rawe_put16(out + 26, header->acked_root);
+    rawe_put64(out + 32, header->id);
+    rawe_put32(out + 40, header->sequence);
+    rawe_put32(out + 44, header->total_bytes);
+    out[48] = (uint8_t)rawe_group_frames(header);
+}
+
+enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
+                                                size_t len_bytes, size_t data_bytes)
+{
+    enum rawe_decode_result result = batch_check(in, len_bytes, data_bytes, RAWE_GROUP_DATA,
+                                                 RAWE_GROUP_DATA + 1, RAWE_GROUP_FLAG_ASK);
+    if (result != RAWE_DECODE_OK) {
+        return result;
+    }
+    struct rawe_batch batch = {.at_bytes = get32(in + 4), .segment_bytes = get16(in + 14)};
+    result = locate(&batch, in[48], data_bytes);
+    *header = (struct rawe_group_header){
+        .type = RAWE_GROUP_DATA,
+        .flags = batch.last ? in[25] : 0,
+        .sender = get16(in),
+        .key = get32(in + RAWE_BATCH_OFFSET_KEY),
+        .id = get64(in + 32),
+        .sequence = get32(in + 40) + batch.header.sequence,
+        .payload_bytes = (uint16_t)data_bytes,
+        .acked_root = get16(in + 26),
+        .acknowledgement = get32(in + 8),
+        .total_bytes = get32(in + 44),
+        .segment_bytes = batch.segment_bytes,
+    };
+    return result == RAWE_DECODE_OK && !group_lengths_fit(header) ? RAWE_DECODE_LENGTH : result;
 }
 
 void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 9u
+#define RAWE_WIRE_VERSION 10u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -502,6 +502,29 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  */
 #define RAWE_GROUP_HEADER_BYTES 32u
 
+/*
+ * Batch header of a group: consecutive DATA frames of one message travel as one packet, as those of
+ * a connection do (see above), to 224.0.0.254. They are never sent again as such.
+ *
+ *      0        1        2        3
+ *  0 | member that sends it    |  key, lower half        |   TCP: ports
+ *  4 |      offset of the packet in the batch's data     |   TCP: sequence number
+ *  8 |            cumulative acknowledgement             |   TCP: acknowledgement number
+ * 12 | 15 words | ACK          |      segment bytes      |   TCP: data offset, flags, window
+ * 16 |      checksum (link)    |            0            |   TCP: checksum, urgent pointer
+ * 20 |  254     |  40          |   experiment 0x5257     |   TCP option, RFC 6994
+ * 24 | version4 | flags        |   root acknowledged     |
+ *    |  type4   |              |                         |
+ * 28 |               key of the group                    |
+ * 32 |               group id (64)                       |
+ * 40 |      sequence number of the batch's first frame   |
+ * 44 |               length of the message               |
+ * 48 | frames   |            0                           |
+ * 60 data ...
+ *
+ * ASK is for the last frame of the batch.
+ */
+
 enum rawe_group_type {
     RAWE_GROUP_DATA = 10,      /**< multicast; repairs for one or two members: unicast */
     RAWE_GROUP_HEARTBEAT = 11, /**< multicast by a root whose frames are not all acknowledged */
@@ -538,7 +561,17 @@ struct rawe_group_header {
     uint16_t acked_root; /**< member, or RAWE_GROUP_NO_ROOT */
     uint32_t acknowledgement;
     uint32_t total_bytes; /**< DATA: length of the message */
+    /** Of a batch, or part of one: data of each frame but the message's last. Else 0: it is one frame. */
+    uint16_t segment_bytes;
 };
+
+/** Frames that it stands for, from `sequence` on. */
+static inline uint32_t rawe_group_frames(const struct rawe_group_header *header)
+{
+    return header->segment_bytes == 0
+               ? 1
+               : (header->payload_bytes + header->segment_bytes - 1u) / header->segment_bytes;
+}
 
 void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header);
@@ -549,6 +582,14 @@ void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
  */
 enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
                                                  const uint8_t *in, size_t len_bytes);
+
+/** Write the header of a batch, whose data are `payload_bytes`. */
+void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
+                             const struct rawe_group_header *header);
+
+/** Read that of a packet with `data_bytes` behind it, which may be some of the batch's frames. */
+enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
+                                                size_t len_bytes, size_t data_bytes);
 
 /** Bytes in front of each message of a SHARED frame. */
 #define RAWE_GROUP_SHARED_BYTES 2u

@@ -19,7 +19,9 @@
 
 /** A frame of the window. */
 struct rawe_group_frame {
-    uint8_t *bytes; /**< header, payload, room for a checksum */
+    uint8_t *bytes;        /**< header, payload, room for a checksum; in a batch: payload only */
+    uint8_t *memory;       /**< to free with the frame; of a batch, with its last */
+    uint32_t batch_frames; /**< of its batch, from this one on; 0: it goes alone */
     struct rawe_group_header header;
     uint64_t repaired_ns;              /**< 0: never */
     uint16_t nack_from[NACKS_UNICAST]; /**< the first that asked for it */
@@ -34,7 +36,7 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
     assert(config->window_frames >= 2 && config->window_frames <= RAWE_WINDOW_FRAMES_MAX &&
            (config->window_frames & (config->window_frames - 1)) == 0);
     assert(config->payload_bytes >= RAWE_GROUP_NACK_BYTES_MAX &&
-           config->payload_bytes <= UINT16_MAX);
+           config->payload_bytes <= UINT16_MAX && config->segment_bytes <= config->payload_bytes);
     *group = (struct rawe_group){.config = *config, .alive = config->members};
     group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(config);
 }
@@ -75,8 +77,8 @@ static void release(struct rawe_group *group, uint32_t base)
 {
     for (; group->base != base; group->base++) {
         struct rawe_group_frame *frame = frame_at(group, group->base);
-        free(frame->bytes);
-        frame->bytes = NULL;
+        free(frame->memory);
+        frame->memory = NULL;
     }
     if (group->base == group->next) {
         free(group->window);
@@ -136,22 +138,22 @@ static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32
     }
 }
 
-/** With `payload_bytes` of room, the frame `next` of the window. NULL without memory. */
-static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t payload_bytes)
+/** Memory for what is put into the window next. NULL: there is none, or none for the window. */
+static uint8_t *frame_memory(struct rawe_group *group, size_t len_bytes)
 {
-    const struct rawe_group_config *config = &group->config;
     if (group->window == NULL) {
-        group->window = calloc(config->window_frames, sizeof(*group->window));
+        group->window = calloc(group->config.window_frames, sizeof(*group->window));
     }
-    uint8_t *bytes =
-        group->window == NULL
-            ? NULL
-            : malloc(RAWE_GROUP_HEADER_BYTES + payload_bytes + (size_t)RAWE_CHECKSUM_BYTES);
-    if (bytes == NULL) {
-        return NULL;
-    }
+    return group->window == NULL ? NULL : malloc(len_bytes);
+}
+
+/** The frame `next` of the window, of which `window_frames` may be used for now. */
+static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t window_frames,
+                                             uint8_t *bytes, uint8_t *memory)
+{
     struct rawe_group_frame *frame = frame_at(group, group->next);
     *frame = (struct rawe_group_frame){.bytes = bytes,
+                                       .memory = memory,
                                        .header = {.type = RAWE_GROUP_DATA,
                                                   .sequence = group->next,
                                                   .acked_root = RAWE_GROUP_NO_ROOT}};
@@ -159,11 +161,19 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
     group->held_ns = 0;
     const uint32_t asked =
         rawe_sequence_before(group->tree_asked, group->base) ? group->base : group->tree_asked;
-    if (group->next - asked >= config->window_frames / 2 && group->alive == config->members) {
+    if (group->next - asked >= window_frames / 2 && group->alive == group->config.members) {
         frame->header.flags |= RAWE_GROUP_FLAG_ASK;
         group->tree_asked = group->next;
     }
     return frame;
+}
+
+/** With `payload_bytes` of room, the frame `next` of the window. NULL without memory. */
+static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t payload_bytes)
+{
+    uint8_t *bytes =
+        frame_memory(group, RAWE_GROUP_HEADER_BYTES + payload_bytes + (size_t)RAWE_CHECKSUM_BYTES);
+    return bytes == NULL ? NULL : number_frame(group, group->config.window_frames, bytes, bytes);
 }
 
 /** Let a message share the last frame. False: it does not wait, or the message does not fit. */
@@ -219,6 +229,47 @@ static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
     return true;
 }
 
+/**
+ * Put the next parts of a message into the window as a batch; all of its batches are about as long,
+ * and at most half of the window, so that acknowledgements make room for the next. Of short ones fewer
+ * frames are in flight. False without room, or memory.
+ */
+static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
+{
+    const struct rawe_group_config *config = &group->config;
+    const uint32_t segment_bytes = config->segment_bytes;
+    const uint32_t left_bytes = send->len_bytes - send->framed_bytes;
+    const uint32_t left = (left_bytes - 1) / segment_bytes + 1;
+    uint32_t most = *config->output.batch_bytes < RAWE_BATCH_BYTES_MAX
+                        ? *config->output.batch_bytes / segment_bytes
+                        : RAWE_BATCH_BYTES_MAX / segment_bytes;
+    most = most < RAWE_BATCH_FRAMES_MAX ? most : RAWE_BATCH_FRAMES_MAX;
+    most = most < config->window_frames / 2 ? most : config->window_frames / 2;
+    most = most != 0 ? most : 1;
+    const uint32_t batches = (left + most - 1) / most;
+    const uint32_t frames = (left + batches - 1) / batches;
+    const uint32_t bytes = frames < left ? frames * segment_bytes : left_bytes;
+    const uint32_t window_frames = frames * RAWE_GROUP_BATCHES_MAX < config->window_frames
+                                       ? frames * RAWE_GROUP_BATCHES_MAX
+                                       : config->window_frames;
+    uint8_t *memory =
+        group->next - group->base + frames > window_frames ? NULL : frame_memory(group, bytes);
+    if (memory == NULL) {
+        return false;
+    }
+    memcpy(memory, send->data + send->framed_bytes, bytes);
+    for (uint32_t i = 0; i < frames; i++) {
+        const bool last = i + 1 == frames;
+        struct rawe_group_frame *frame = number_frame(
+            group, window_frames, memory + (size_t)i * segment_bytes, last ? memory : NULL);
+        frame->batch_frames = frames - i;
+        frame->header.payload_bytes = (uint16_t)(last ? bytes - i * segment_bytes : segment_bytes);
+        frame->header.total_bytes = send->len_bytes;
+    }
+    send->framed_bytes += bytes;
+    return true;
+}
+
 /** May this message wait, if it has a frame of its own? Two of its length are to fit one. */
 static bool waits(const struct rawe_group *group, const struct rawe_group_send *send)
 {
@@ -237,9 +288,10 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
     while (group->first != NULL) {
         struct rawe_group_send *send = group->first;
         const bool placed = group->alive == 1 || join_frame(group, send);
-        if (!placed &&
-            (group->next - group->base == group->config.window_frames ||
-             !(waits(group, send) ? hold_frame(group, send, now_ns) : frame_part(group, send)))) {
+        if (!placed && (group->next - group->base == group->config.window_frames ||
+                        !(send->batches        ? frame_batch(group, send)
+                          : waits(group, send) ? hold_frame(group, send, now_ns)
+                                               : frame_part(group, send)))) {
             break;
         }
         group->held_ns = send->may_wait ? group->held_ns : 0;
@@ -251,26 +303,70 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
     group->framing = false;
 }
 
+/** Acknowledge with a frame of the window, unless it has waited for the link since it did. */
+static void piggyback_on(struct rawe_group *group, struct rawe_group_frame *frame)
+{
+    if (frame->header.acked_root == RAWE_GROUP_NO_ROOT) {
+        piggyback(group, &frame->header);
+    }
+}
+
+/** Transmit the batch that is next. Returns how many frames the link took: all, or none. */
+static uint32_t transmit_batch(struct rawe_group *group)
+{
+    struct rawe_group_frame *first = frame_at(group, group->sent);
+    const uint32_t frames = first->batch_frames;
+    uint8_t head[RAWE_BATCH_HEADER_BYTES];
+    struct rawe_bytes data = {first->bytes, 0};
+    piggyback_on(group, first);
+    struct rawe_group_header header = first->header;
+    for (uint32_t i = 0; i < frames; i++) {
+        const struct rawe_group_frame *frame = frame_at(group, group->sent + i);
+        header.flags |= frame->header.flags;
+        data.len_bytes += frame->header.payload_bytes;
+    }
+    header.payload_bytes = (uint16_t)data.len_bytes;
+    header.segment_bytes = (uint16_t)group->config.segment_bytes;
+    rawe_group_sign(&group->config, &header);
+    rawe_group_batch_encode(head, &header);
+    const bool taken = group->config.output.batch(group->config.output.context, head, &data,
+                                                  frames == 1 ? 0 : header.segment_bytes);
+    group->counters.batches_sent += taken;
+    return taken ? frames : 0;
+}
+
+/** Transmit frames that go alone, up to the first in a batch. Returns how many the link took. */
+static uint32_t transmit_frames(struct rawe_group *group, uint32_t end, bool *all)
+{
+    struct rawe_bytes frames[TRANSMIT_FRAMES];
+    unsigned count = 0;
+    for (; count < TRANSMIT_FRAMES && group->sent + count != end; count++) {
+        struct rawe_group_frame *frame = frame_at(group, group->sent + count);
+        if (frame->batch_frames != 0) {
+            break;
+        }
+        piggyback_on(group, frame);
+        frames[count] = rawe_group_seal(&group->config, frame->bytes, &frame->header);
+    }
+    const unsigned taken =
+        group->config.output.multicast(group->config.output.context, frames, count);
+    *all = taken == count;
+    return taken;
+}
+
 static void transmit(struct rawe_group *group)
 {
     const uint32_t end = group->next - (group->held_ns != 0);
-    while (group->sent != end) {
-        struct rawe_bytes frames[TRANSMIT_FRAMES];
-        unsigned count = 0;
-        for (; count < TRANSMIT_FRAMES && group->sent + count != end; count++) {
-            struct rawe_group_frame *frame = frame_at(group, group->sent + count);
-            if (frame->header.acked_root == RAWE_GROUP_NO_ROOT) { /* else it has waited before */
-                piggyback(group, &frame->header);
-            }
-            frames[count] = rawe_group_seal(&group->config, frame->bytes, &frame->header);
+    for (bool all = true; all && group->sent != end;) {
+        uint32_t taken = 0;
+        if (frame_at(group, group->sent)->batch_frames != 0) {
+            taken = transmit_batch(group);
+            all = taken != 0;
+        } else {
+            taken = transmit_frames(group, end, &all);
         }
-        const unsigned taken =
-            group->config.output.multicast(group->config.output.context, frames, count);
         group->sent += taken;
         group->counters.frames_sent += taken;
-        if (taken < count) {
-            break;
-        }
     }
 }
 
@@ -350,11 +446,10 @@ static void receive_nack(struct rawe_group *group, const struct rawe_group_heade
     }
 }
 
-/** Send a frame again to those that asked for it. False: the link has no room for now. */
-static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *frame, uint64_t now_ns)
+/** Send a frame, which these are, again to those that asked for it. False: the link is full. */
+static bool repair_with(struct rawe_group *group, struct rawe_group_frame *frame,
+                        struct rawe_bytes bytes, uint64_t now_ns)
 {
-    frame->header.flags |= RAWE_FLAG_RESENT;
-    const struct rawe_bytes bytes = rawe_group_seal(&group->config, frame->bytes, &frame->header);
     if (frame->nacks > NACKS_UNICAST) {
         if (!rawe_group_multicast(&group->config, &bytes)) {
             return false;
@@ -374,6 +469,26 @@ static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *fram
     }
     frame->repaired_ns = now_ns;
     return true;
+}
+
+/** The same of one that may have been sent in a batch. False without memory, too. */
+static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *frame, uint64_t now_ns)
+{
+    const struct rawe_group_config *config = &group->config;
+    uint8_t *copy = NULL;
+    frame->header.flags |= RAWE_FLAG_RESENT;
+    if (frame->batch_frames != 0) {
+        copy = malloc(RAWE_GROUP_HEADER_BYTES + (size_t)frame->header.payload_bytes);
+        if (copy == NULL) {
+            return false;
+        }
+        memcpy(copy + RAWE_GROUP_HEADER_BYTES, frame->bytes, frame->header.payload_bytes);
+    }
+    const struct rawe_bytes bytes =
+        rawe_group_seal(config, copy != NULL ? copy : frame->bytes, &frame->header);
+    const bool taken = repair_with(group, frame, bytes, now_ns);
+    free(copy);
+    return taken;
 }
 
 static void repair(struct rawe_group *group, uint64_t now_ns)
@@ -515,58 +630,88 @@ static void receive_subtree(struct rawe_group *group, const struct rawe_group_he
     }
 }
 
-void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
-                        uint64_t now_ns)
+/** A frame, or frames of a batch, of another member of this group. */
+static void receive(struct rawe_group *group, const struct rawe_group_header *header,
+                    const uint8_t *payload, uint64_t now_ns)
 {
-    struct rawe_group_header header;
-    if (!rawe_group_open(&group->config, &group->counters, &header, bytes, len_bytes) ||
-        !have_members(group)) {
+    if (!have_members(group)) {
         return;
     }
-    struct rawe_group_member *member = &group->members[header.sender];
-    const uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
-    const bool about_us = header.acked_root == group->config.self;
+    struct rawe_group_member *member = &group->members[header->sender];
+    const bool about_us = header->acked_root == group->config.self;
     if (member->failed) {
         group->counters.dropped_member++;
         if (about_us) {
-            exclude(group, header.sender);
+            exclude(group, header->sender);
         }
         return;
     }
-    if (about_us && rawe_sequence_before(group->sent, header.acknowledgement)) {
+    if (about_us && rawe_sequence_before(group->sent, header->acknowledgement)) {
         group->counters.dropped_outside++;
         return;
     }
     member->questions = 0;
-    if (about_us && (header.flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
-        acknowledge_subtree(group, header.sender, header.acknowledgement);
+    if (about_us && (header->flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
+        acknowledge_subtree(group, header->sender, header->acknowledgement);
     } else if (about_us) {
-        acknowledge(group, header.sender, header.acknowledgement);
+        acknowledge(group, header->sender, header->acknowledgement);
     }
-    switch (header.type) {
+    switch (header->type) {
     case RAWE_GROUP_ACK:
         group->counters.acks_received++;
         if (!about_us) {
-            receive_subtree(group, &header, now_ns);
+            receive_subtree(group, header, now_ns);
         }
         break;
     case RAWE_GROUP_NACK:
         if (about_us) {
-            receive_nack(group, &header, payload, now_ns);
+            receive_nack(group, header, payload, now_ns);
         } else {
             group->counters.dropped_member++;
         }
         break;
     default:
-        if ((header.flags & RAWE_GROUP_FLAG_EXCLUDED) != 0) {
-            fail(group, header.sender);
-        } else if (have_stream(group, header.sender, now_ns)) {
-            rawe_group_stream_receive(member->stream, &header, payload, now_ns);
+        if ((header->flags & RAWE_GROUP_FLAG_EXCLUDED) != 0) {
+            fail(group, header->sender);
+        } else if (have_stream(group, header->sender, now_ns)) {
+            rawe_group_stream_receive(member->stream, header, payload, now_ns);
             wait_for(group, member);
         }
         break;
     }
     pump(group, false, now_ns);
+}
+
+void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
+                        uint64_t now_ns)
+{
+    struct rawe_group_header header;
+    if (rawe_group_open(&group->config, &group->counters, &header, bytes, len_bytes)) {
+        receive(group, &header, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
+    }
+}
+
+void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, size_t head_bytes,
+                              const uint8_t *data, size_t data_bytes, uint64_t now_ns)
+{
+    struct rawe_group_header header;
+    if (rawe_group_open_batch(&group->config, &group->counters, &header, head, head_bytes,
+                              data_bytes)) {
+        receive(group, &header, data, now_ns);
+    }
+}
+
+uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
+                          size_t data_bytes)
+{
+    struct rawe_group_counters not_yet = {.messages_sent = 0};
+    struct rawe_group_header header;
+    const struct rawe_group_stream *stream =
+        group->members != NULL && rawe_group_open_batch(&group->config, &not_yet, &header, head,
+                                                        head_bytes, data_bytes)
+            ? group->members[header.sender].stream
+            : NULL;
+    return stream == NULL ? NULL : rawe_group_stream_place(stream, &header);
 }
 
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
@@ -584,7 +729,8 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
         struct rawe_group_member *member = waiting;
         waiting = member->next_waiting;
         member->waiting = false;
-        if (member->stream != NULL && !rawe_group_stream_progress(member->stream, now_ns)) {
+        if (member->stream != NULL &&
+            !rawe_group_stream_progress(member->stream, group->withheld, now_ns)) {
             fail(group, (uint32_t)(member - group->members));
         }
         wait_for(group, member);

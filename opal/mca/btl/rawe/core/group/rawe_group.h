@@ -18,6 +18,9 @@
  * the window is half full or the root has been silent, the root asks: first by a tree, in which each
  * member acknowledges for all below it, then those that lag one by one.
  *
+ * A message of many frames goes in batches, packets that the link cuts into frames; what is lost of
+ * them is repaired frame by frame.
+ *
  * With some frames in flight a short message whose owner sends many may wait, so that others share its
  * frame: until that is full, a message that must not wait is sent, or the owner makes progress.
  *
@@ -39,6 +42,7 @@ struct rawe_group_send {
     void (*done)(struct rawe_group_send *send);
     const uint8_t *data;
     uint32_t len_bytes;
+    bool batches;          /**< it goes in batches: not empty, and the group has segment_bytes */
     bool may_wait;         /**< more are likely to follow, or progress */
     uint32_t framed_bytes; /**< the group's */
 };
@@ -74,6 +78,7 @@ struct rawe_group {
     uint64_t heartbeat_ns; /**< next one; 0: none, all is stable */
     uint64_t repair_ns;    /**< next repair; 0: none is due */
     uint64_t held_ns;      /**< since when the last frame waits for more messages; 0: it does not */
+    bool withheld;         /**< the owner's: frames have come that it has not handed up: no NACKs */
     bool framing;          /**< a call of frame_messages is under way */
     /* as member of other roots' groups */
     struct rawe_group_member *waiting; /**< their streams have a timer, or are to be delivered */
@@ -95,6 +100,14 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
 /** A frame has come, multicast or unicast; `bytes` begin behind the Ethernet header. */
 void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
                         uint64_t now_ns);
+
+/** A packet with frames of a batch has come, its data where rawe_group_place said, or anywhere. */
+void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, size_t head_bytes,
+                              const uint8_t *data, size_t data_bytes, uint64_t now_ns);
+
+/** Where to receive the data of a packet with this header; NULL: anywhere. */
+uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
+                          size_t data_bytes);
 
 /** Run what is due, send what the link had no room for, offer again what was not delivered. */
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);

@@ -7,13 +7,18 @@
 
 #include "base/rawe_crc32c.h"
 
+void rawe_group_sign(const struct rawe_group_config *config, struct rawe_group_header *header)
+{
+    header->sender = (uint16_t)config->self;
+    header->key = config->key;
+    header->id = config->id;
+}
+
 struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_t *bytes,
                                   struct rawe_group_header *header)
 {
     size_t len_bytes = RAWE_GROUP_HEADER_BYTES + header->payload_bytes;
-    header->sender = (uint16_t)config->self;
-    header->key = config->key;
-    header->id = config->id;
+    rawe_group_sign(config, header);
     header->flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
     rawe_group_header_encode(bytes, header);
     if (config->checksum) {
@@ -35,21 +40,17 @@ static bool checksum_right(const struct rawe_group_config *config,
            rawe_checksum_decode(bytes + covered_bytes) == rawe_crc32c(0, bytes, covered_bytes);
 }
 
-bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
-                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes)
+/** Count why a frame is dropped: it is not for this group, its content is wrong, or its sender. */
+static bool check(const struct rawe_group_config *config, struct rawe_group_counters *counters,
+                  const struct rawe_group_header *header, uint64_t *content_wrong)
 {
     uint64_t *reason = NULL;
-    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
-        reason = &counters->dropped_decode;
-    } else if (header->key != config->key) {
+    if (header->key != config->key) {
         reason = &counters->dropped_key;
     } else if (header->id != config->id) {
         reason = &counters->dropped_group;
-    } else if (!checksum_right(config, header, bytes, len_bytes)) {
-        reason = &counters->dropped_checksum;
-    } else if ((header->flags & RAWE_GROUP_FLAG_SHARED) != 0 &&
-               !rawe_group_shared_fits(bytes + RAWE_GROUP_HEADER_BYTES, header->payload_bytes)) {
-        reason = &counters->dropped_decode;
+    } else if (content_wrong != NULL) {
+        reason = content_wrong;
     } else if (header->sender >= config->members || header->sender == config->self) {
         reason = &counters->dropped_member;
     }
@@ -57,4 +58,32 @@ bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_c
         ++*reason;
     }
     return reason == NULL;
+}
+
+bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
+                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes)
+{
+    uint64_t *reason = NULL;
+    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
+        counters->dropped_decode++;
+        return false;
+    }
+    if (!checksum_right(config, header, bytes, len_bytes)) {
+        reason = &counters->dropped_checksum;
+    } else if ((header->flags & RAWE_GROUP_FLAG_SHARED) != 0 &&
+               !rawe_group_shared_fits(bytes + RAWE_GROUP_HEADER_BYTES, header->payload_bytes)) {
+        reason = &counters->dropped_decode;
+    }
+    return check(config, counters, header, reason);
+}
+
+bool rawe_group_open_batch(const struct rawe_group_config *config,
+                           struct rawe_group_counters *counters, struct rawe_group_header *header,
+                           const uint8_t *head, size_t head_bytes, size_t data_bytes)
+{
+    if (rawe_group_batch_decode(header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
+        counters->dropped_decode++;
+        return false;
+    }
+    return check(config, counters, header, config->checksum ? &counters->dropped_checksum : NULL);
 }

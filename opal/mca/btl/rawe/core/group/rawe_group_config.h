@@ -38,6 +38,9 @@
 /** A member is given up after this many unanswered questions, at least, however long it is silent. */
 #define RAWE_GROUP_QUESTIONS 8u
 
+/** Batches in flight: a receiver has room for as many, however short, before it looks. */
+#define RAWE_GROUP_BATCHES_MAX 96u
+
 /** Part of a message, as it is delivered. */
 struct rawe_group_part {
     uint32_t root;        /**< member that sent it */
@@ -45,6 +48,7 @@ struct rawe_group_part {
     uint32_t at_bytes; /**< what lies before the part; the message is complete with its last part */
     uint32_t len_bytes;  /**< 0 only in an empty message */
     const uint8_t *data; /**< valid during the call */
+    bool batches;        /**< a batch of this root has come, now or before */
 };
 
 /** Frames go out from behind their Ethernet headers, which the owner writes. No call back. */
@@ -53,6 +57,10 @@ struct rawe_group_output {
     unsigned (*multicast)(void *context, const struct rawe_bytes *frames, unsigned count);
     /** To one member. False when the send queue is full for now. */
     bool (*unicast)(void *context, uint32_t member, const struct rawe_bytes *frame);
+    /** A batch to all members, behind its header, RAWE_BATCH_HEADER_BYTES; as rawe_batch_output. */
+    bool (*batch)(void *context, uint8_t *head, const struct rawe_bytes *data,
+                  uint32_t segment_bytes);
+    const uint32_t *batch_bytes; /**< data of a batch, now */
     void *context;
 };
 
@@ -63,6 +71,7 @@ struct rawe_group_config {
     uint32_t members;       /**< 1 to RAWE_GROUP_NO_ROOT */
     uint32_t self;          /**< this member, counted from 0 */
     uint32_t payload_bytes; /**< of a frame, at most; 128 to UINT16_MAX */
+    uint32_t segment_bytes; /**< of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
     uint32_t share_from;    /**< frames in flight: then messages may wait to share one; 0: never */
     uint32_t stored_max;    /**< frames that wait for earlier ones, of all roots together */
@@ -73,6 +82,8 @@ struct rawe_group_config {
      * waits when its window is full.
      */
     bool (*deliver)(void *context, const struct rawe_group_part *part);
+    /** Where the owner wants this part, whose data has not been received yet; NULL: anywhere. */
+    uint8_t *(*place)(void *context, const struct rawe_group_part *part);
     /** A member is given up: nothing is delivered from it, no frame kept for it. Once a member. */
     void (*failed)(void *context, uint32_t member);
     void *context;
@@ -82,6 +93,7 @@ struct rawe_group_config {
 struct rawe_group_counters {
     uint64_t messages_sent, messages_delivered;
     uint64_t frames_sent;     /**< DATA, each counted once */
+    uint64_t batches_sent;    /**< packets with some of these */
     uint64_t frames_received; /**< DATA delivered */
     uint64_t repairs_unicast, repairs_multicast;
     uint64_t repairs_suppressed; /**< frames that a NACK names although a repair is under way */
@@ -110,6 +122,14 @@ struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_
 /** Read the header of a frame of another member of this group. False: dropped, the reason counted. */
 bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
                      struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes);
+
+/** The same of a batch, whose header this is. */
+bool rawe_group_open_batch(const struct rawe_group_config *config,
+                           struct rawe_group_counters *counters, struct rawe_group_header *header,
+                           const uint8_t *head, size_t head_bytes, size_t data_bytes);
+
+/** Who sends it, and to which group. */
+void rawe_group_sign(const struct rawe_group_config *config, struct rawe_group_header *header);
 
 static inline bool rawe_group_multicast(const struct rawe_group_config *config,
                                         const struct rawe_bytes *frame)

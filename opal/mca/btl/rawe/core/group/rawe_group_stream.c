@@ -113,8 +113,8 @@ static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 static bool take_part(struct rawe_group_stream *stream, uint32_t total_bytes, const uint8_t *data,
                       uint32_t len_bytes)
 {
-    const struct rawe_group_part part = {stream->root, total_bytes, stream->at_bytes, len_bytes,
-                                         data};
+    const struct rawe_group_part part = {stream->root, total_bytes, stream->at_bytes,
+                                         len_bytes,    data,        stream->batches};
     stream->refused = !stream->config->deliver(stream->config->context, &part);
     if (stream->refused) {
         return false;
@@ -142,12 +142,19 @@ static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, u
     return true;
 }
 
-/** Deliver the frame that is next, or drop it. False: not delivered now, or not wholly. */
-static bool take(struct rawe_group_stream *stream, bool shared, uint32_t total_bytes,
-                 const uint8_t *data, uint32_t len_bytes)
+/** May this be the next part of the message that is under way? */
+static bool continues(const struct rawe_group_stream *stream, uint32_t total_bytes,
+                      uint32_t len_bytes)
 {
-    if (stream->at_bytes != 0 && (shared || total_bytes != stream->total_bytes ||
-                                  len_bytes > total_bytes - stream->at_bytes)) {
+    return stream->at_bytes == 0 ||
+           (total_bytes == stream->total_bytes && len_bytes <= total_bytes - stream->at_bytes);
+}
+
+/** Deliver the frames that are next, or drop them. False: not delivered now, or not wholly. */
+static bool take(struct rawe_group_stream *stream, uint32_t frames, bool shared,
+                 uint32_t total_bytes, const uint8_t *data, uint32_t len_bytes)
+{
+    if ((shared && stream->at_bytes != 0) || !continues(stream, total_bytes, len_bytes)) {
         stream->counters->dropped_fragment++;
         return true;
     }
@@ -155,9 +162,9 @@ static bool take(struct rawe_group_stream *stream, bool shared, uint32_t total_b
                  : take_part(stream, total_bytes, data, len_bytes))) {
         return false;
     }
-    stream->counters->frames_received++;
+    stream->counters->frames_received += frames;
     stream->shared_bytes = 0;
-    stream->next++;
+    stream->next += frames;
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
     return true;
 }
@@ -168,7 +175,7 @@ static void take_stored(struct rawe_group_stream *stream)
     while (stream->next != stream->end && !lacks(stream, stream->next)) {
         struct rawe_group_stored **slot = slot_of(stream, stream->next);
         const struct rawe_group_stored *frame = *slot;
-        if (!take(stream, frame->shared, frame->total_bytes, frame->data, frame->len_bytes)) {
+        if (!take(stream, 1, frame->shared, frame->total_bytes, frame->data, frame->len_bytes)) {
             return;
         }
         drop_stored(stream, slot);
@@ -258,24 +265,62 @@ static bool store(struct rawe_group_stream *stream, const struct rawe_group_head
     return true;
 }
 
-static void receive_data(struct rawe_group_stream *stream, const struct rawe_group_header *header,
-                         const uint8_t *data)
+static void receive_frame(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                          const uint8_t *data)
 {
     const uint32_t sequence = header->sequence;
     if (rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence)) {
         stream->counters->duplicates++;
         return;
     }
-    if (!rawe_sequence_before(sequence, stream->end)) {
-        stream->end = sequence + 1;
-    }
     if (sequence == stream->next &&
-        take(stream, is_shared(header), header->total_bytes, data, header->payload_bytes)) {
+        take(stream, 1, is_shared(header), header->total_bytes, data, header->payload_bytes)) {
         take_stored(stream);
     } else if (!store(stream, header, data)) {
         stream->counters->no_buffer++;
         stream->refused = stream->refused && sequence != stream->next; /* it is missing again */
     }
+}
+
+/** Is it next, and nothing of it here yet? */
+static bool is_whole(const struct rawe_group_stream *stream, const struct rawe_group_header *header)
+{
+    return header->sequence == stream->next && stream->stored_frames == 0;
+}
+
+static void receive_data(struct rawe_group_stream *stream, const struct rawe_group_header *header,
+                         const uint8_t *data)
+{
+    struct rawe_group_header frame = *header;
+    const uint32_t segment_bytes = header->segment_bytes;
+    uint32_t left_bytes = header->payload_bytes;
+    stream->batches = stream->batches || segment_bytes != 0;
+    if (segment_bytes == 0) {
+        receive_frame(stream, header, data);
+        return;
+    }
+    if (is_whole(stream, header) &&
+        take(stream, rawe_group_frames(header), false, header->total_bytes, data, left_bytes)) {
+        return;
+    }
+    for (; left_bytes != 0; frame.sequence++) {
+        frame.payload_bytes = (uint16_t)(left_bytes < segment_bytes ? left_bytes : segment_bytes);
+        receive_frame(stream, &frame, data);
+        data += frame.payload_bytes;
+        left_bytes -= frame.payload_bytes;
+    }
+}
+
+uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
+                                 const struct rawe_group_header *header)
+{
+    const struct rawe_group_part part = {.root = stream->root,
+                                         .total_bytes = header->total_bytes,
+                                         .at_bytes = stream->at_bytes,
+                                         .len_bytes = header->payload_bytes};
+    return is_whole(stream, header) && continues(stream, part.total_bytes, part.len_bytes)
+               ? stream->config->place(stream->config->context, &part)
+               : NULL;
 }
 
 static bool is_listed(const struct rawe_group_stream *stream,
@@ -295,16 +340,17 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
 {
     const bool data = header->type == RAWE_GROUP_DATA;
     /* Behind the last frame that it says there is. */
-    const uint32_t end = header->sequence + data;
+    const uint32_t end = header->sequence + (data ? rawe_group_frames(header) : 0);
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
         stream->counters->dropped_outside++;
         return;
     }
     rawe_group_stream_alive(stream, now_ns);
+    if (rawe_sequence_before(stream->end, end)) {
+        stream->end = end;
+    }
     if (data) {
         receive_data(stream, header, payload);
-    } else if (rawe_sequence_before(stream->end, end)) {
-        stream->end = end;
     }
     if ((header->flags & RAWE_GROUP_FLAG_ASK) != 0 &&
         (!stream->asked || rawe_sequence_before(stream->ask, end))) {
@@ -388,12 +434,15 @@ static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
     return true;
 }
 
-bool rawe_group_stream_progress(struct rawe_group_stream *stream, uint64_t now_ns)
+bool rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns)
 {
     if (stream->refused) {
         take_stored(stream);
         answer_tree(stream);
         expect(stream, now_ns);
+    }
+    if (withheld && stream->gap && stream->nack_ns <= now_ns) {
+        set_nack(stream, now_ns);
     }
     return stream->nack_ns == 0 || stream->nack_ns > now_ns || ask_again(stream, now_ns);
 }

@@ -40,6 +40,7 @@ struct rawe_group_stream {
     uint8_t tries;                          /**< NACKs, or looks, since the root was heard */
     bool asked;                             /**< and has not been answered */
     bool gap;                               /**< nack_ns is for missing frames */
+    bool batches;                           /**< one has come */
     bool refused;                           /**< the frame `next` is there, but was not delivered */
 };
 
@@ -51,6 +52,10 @@ struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *
 
 /** The stream may be NULL. */
 void rawe_group_stream_free(struct rawe_group_stream *stream);
+
+/** Where the owner wants the data of this part of a batch; NULL: anywhere, or it is not next. */
+uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
+                                 const struct rawe_group_header *header);
 
 /** DATA or HEARTBEAT of the root. */
 void rawe_group_stream_receive(struct rawe_group_stream *stream,
@@ -64,8 +69,11 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position
 bool rawe_group_stream_piggyback(struct rawe_group_stream *stream,
                                  struct rawe_group_header *header);
 
-/** Run what is due, offer again what was not delivered. False: the root is to be given up. */
-bool rawe_group_stream_progress(struct rawe_group_stream *stream, uint64_t now_ns);
+/**
+ * Run what is due, offer again what was not delivered; `withheld`: what seems to be missing may have
+ * come. False: the root is to be given up.
+ */
+bool rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns);
 
 /** The root lives: it was heard, or the owner knows. */
 static inline void rawe_group_stream_alive(struct rawe_group_stream *stream, uint64_t now_ns)
