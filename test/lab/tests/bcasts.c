@@ -4,18 +4,20 @@
  * MPI_Bcasts, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
+ *   long      the same, up to beyond what goes by multicast; sharing no buffer
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
  *   types     Allreduces of all types and operations, in place and not, of the user's own as well
  *   sums      COUNT Allreduces, and nothing else
  *   barriers  COUNT Barriers, and nothing else
- *   late      a rank enters seconds after the others; then another computes while it is a root
+ *   late [N]  a rank enters seconds after the others; then another computes while it is a root; Bcasts of
+ *             N bytes [1000]
  *   dups      COUNT communicators: dup, split, all three calls, free
  *   ten       ten communicators at once, in turns
  *   last      the last Bcast is followed by MPI_Finalize alone
- *   endless   until something ends it
+ *   endless [N] until something ends it; Bcasts of N bytes [100]
  *   away FILE many Bcasts, then the root is outside of MPI until the last member, which has them all,
  *             has made the file
- *   truncates the root sends more than the others take: MPI_ERR_TRUNCATE
+ *   truncates N  the root sends N bytes, and the others take half of them: MPI_ERR_TRUNCATE
  */
 #include <complex.h>
 #include <mpi.h>
@@ -27,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES_MAX 9000
+#define BYTES_MAX (5 << 20)
 #define WARM_UP 16 /* calls before a communicator's go by multicast */
 
 static int rank, ranks;
@@ -162,10 +164,33 @@ static void sizes(void)
         for (int bytes = 1440; bytes < 1520; bytes++) {
             bcast(MPI_COMM_WORLD, root, bytes, (unsigned)bytes);
         }
-        bcast(MPI_COMM_WORLD, root, BYTES_MAX, (unsigned)root);
+        bcast(MPI_COMM_WORLD, root, 9000, (unsigned)root);
         for (int count = 1; count < 200; count += 13) {
             bcast_vector(MPI_COMM_WORLD, root, count, (unsigned)count * 1000u);
         }
+    }
+}
+
+/** Each size with roots by turns, and some in a row from one root. */
+static void long_ones(void)
+{
+    static const int some[] = {1500,    2000,    2841,    4096,    8192,          16384,
+                               63900,   65536,   100000,  262144,  500001,        730000,
+                               1000000, 1 << 20, 2 << 20, 4 << 20, (4 << 20) + 1, BYTES_MAX};
+
+    warm_up(MPI_COMM_WORLD);
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
+        for (int turn = 0; turn < ranks + 2; turn++) {
+            bcast(MPI_COMM_WORLD, turn % ranks, some[i], i + (unsigned)turn);
+            bcast(MPI_COMM_WORLD, turn % ranks, some[i] / 40 + 1, i + (unsigned)turn);
+            all_three(MPI_COMM_WORLD, 0, 8, i);
+        }
+        for (unsigned k = 0; k < 5; k++) {
+            bcast(MPI_COMM_WORLD, 1, some[i], i + k);
+        }
+    }
+    for (int count = 400; count < 300000; count = count * 3 + 7) {
+        bcast_vector(MPI_COMM_WORLD, count % ranks, count, (unsigned)count);
     }
 }
 
@@ -401,20 +426,20 @@ static void types(void)
     }
 }
 
-static void late(void)
+static void late(int bytes)
 {
     warm_up(MPI_COMM_WORLD);
     if (rank == ranks - 1) {
         sleep(5);
     }
     for (unsigned i = 0; i < 300; i++) {
-        all_three(MPI_COMM_WORLD, (int)(i / 200), 1000, i);
+        all_three(MPI_COMM_WORLD, (int)(i / 200), bytes, i);
     }
     if (rank == 2) {
-        bcast(MPI_COMM_WORLD, 2, 100, 1);
+        bcast(MPI_COMM_WORLD, 2, bytes / 10, 1);
         sleep(3); /* outside of MPI: what got lost has to be repaired all the same */
     } else {
-        bcast(MPI_COMM_WORLD, 2, 100, 1);
+        bcast(MPI_COMM_WORLD, 2, bytes / 10, 1);
     }
     bcast(MPI_COMM_WORLD, 3, 100, 2);
 }
@@ -469,19 +494,21 @@ static void away(const char *file)
     }
 }
 
-static void truncates(void)
+static void truncates(int bytes)
 {
-    char buffer[200] = {0};
+    char *buffer = calloc(1, (size_t)bytes);
 
     warm_up(MPI_COMM_WORLD);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int status = MPI_Bcast(buffer, rank == 0 ? 200 : 100, MPI_BYTE, 0, MPI_COMM_WORLD);
+    int status = MPI_Bcast(buffer, rank == 0 ? bytes : bytes / 2, MPI_BYTE, 0, MPI_COMM_WORLD);
     int class = MPI_SUCCESS;
     MPI_Error_class(status, &class);
     if (class != (rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE)) {
         fail("class of the error", class);
     }
     bcast(MPI_COMM_WORLD, 1, 100, 5);
+    bcast(MPI_COMM_WORLD, 0, bytes / 2, 6);
+    free(buffer);
 }
 
 int main(int argc, char **argv)
@@ -493,6 +520,8 @@ int main(int argc, char **argv)
     int count = argc > 2 ? atoi(argv[2]) : 1000;
     if (strcmp(what, "sizes") == 0) {
         sizes();
+    } else if (strcmp(what, "long") == 0) {
+        long_ones();
     } else if (strcmp(what, "loop") == 0) {
         loop(count);
     } else if (strcmp(what, "types") == 0) {
@@ -506,7 +535,7 @@ int main(int argc, char **argv)
             MPI_Barrier(MPI_COMM_WORLD);
         }
     } else if (strcmp(what, "late") == 0) {
-        late();
+        late(argc > 2 ? count : 1000);
     } else if (strcmp(what, "dups") == 0) {
         dups(count);
     } else if (strcmp(what, "ten") == 0) {
@@ -514,7 +543,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "away") == 0) {
         away(argv[2]);
     } else if (strcmp(what, "truncates") == 0) {
-        truncates();
+        truncates(count);
     } else if (strcmp(what, "last") == 0) {
         warm_up(MPI_COMM_WORLD);
         for (int i = 0; i < 40; i++) {
@@ -527,7 +556,7 @@ int main(int argc, char **argv)
         printf("rank %d pid %d works\n", rank, (int)getpid());
         fflush(stdout);
         for (unsigned i = 0;; i++) {
-            all_three(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), 100, i);
+            all_three(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), argc > 2 ? count : 100, i);
         }
     }
     if (rank == 0) {

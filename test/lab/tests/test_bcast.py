@@ -44,7 +44,19 @@ def multicasts(result):
 @pytest.mark.parametrize("loss", [0, pytest.param(1, marks=pytest.mark.thorough), 10])
 @pytest.mark.parametrize(
     "what",
-    [("sizes",), ("types",), ("loop", 1000), ("late",), ("ten",), ("last",), ("truncates",)],
+    [
+        ("sizes",),
+        ("long",),
+        ("types",),
+        ("loop", 1000),
+        ("late",),
+        ("late", 100000),
+        ("ten",),
+        ("last",),
+        ("truncates", 200),
+        ("truncates", 4000),
+        ("truncates", 300000),
+    ],
     ids=str,
 )
 def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
@@ -68,7 +80,25 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
 )
 def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, variable):
     lab = make_lab(hosts=HOSTS, loss=1)
-    assert multicasts(run(lab, build, "--mca", *variable, bcasts, "sizes")) == HOSTS
+    for what in ("sizes", "long"):
+        assert multicasts(run(lab, build, "--mca", *variable, bcasts, what)) == HOSTS
+
+
+def test_every_byte_arrives_over_a_bad_wire(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS, topology="wire", wire="reorder=20%:1ms,duplicate=5%,loss=1%")
+    assert multicasts(run(lab, build, bcasts, "long")) == HOSTS
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
+def test_what_is_longer_than_a_frame_goes_in_batches(make_lab, build, bcasts, nic):
+    result = run(make_lab(hosts=HOSTS, nic=nic), build, bcasts, "long")
+    assert "and more in batches" in result.errors
+    assert counted(result, "multicast_batches_sent") > 1000
+
+
+def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
+    result = run(make_lab(hosts=HOSTS), build, bcasts, "long", btls=WITHIN_HOSTS, ranks=8)
+    assert counted(result, "multicast_batches_sent") > 1000
 
 
 @pytest.mark.parametrize("loss", [0, pytest.param(10, marks=pytest.mark.thorough)])
@@ -77,7 +107,9 @@ def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, varia
     [(6, WITHIN_HOSTS), (8, RAWE), (12, (*WITHIN_HOSTS, "--map-by", "ppr:3:node"))],
     ids=["uneven", "rawe alone", "in order of hosts"],
 )
-@pytest.mark.parametrize("what", [("sizes",), ("types",), ("late",), ("dups", 3)], ids=str)
+@pytest.mark.parametrize(
+    "what", [("sizes",), ("long",), ("types",), ("late",), ("dups", 3)], ids=str
+)
 def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, build, bcasts, what, ranks, options, loss
 ):
@@ -113,11 +145,12 @@ def test_a_bcast_is_one_frame_or_shares_it(make_lab, build, bcasts, tmp_path, co
     capture = lab.capture(0, tmp_path / "data.pcap", data)
     coalesce = ("--mca", "btl_rawe_coalesce_from", coalesce_from)
     result = run(lab, build, *coalesce, bcasts, "loop", rounds)
-    # Each member's try, what is left of the warm-up when the eighth Bcast has led to the agreement,
-    # and the two loops.
-    messages = HOSTS + 9 + 2 * rounds
+    # Each member's tries, what is left of the warm-up when the eighth Bcast has led to the
+    # agreement, and the two loops. The second try is a batch of nine frames.
+    messages = 2 * HOSTS + 9 + 2 * rounds
     assert counted(result, "multicast_messages_sent") == messages
-    frames = counted(result, "multicast_frames_sent")
+    messages -= HOSTS
+    frames = counted(result, "multicast_frames_sent") - 9 * HOSTS
     assert frames < messages if coalesce_from else frames == messages
     assert counted(result, "messages_sent") < rounds
     assert frames <= capture.end() <= frames + counted(result, "multicast_repairs")
@@ -139,8 +172,8 @@ def test_a_result_is_one_frame(make_lab, build, bcasts, hosts, ranks, what):
     rounds = 1000
     lab = make_lab(hosts=hosts)
     result = run(lab, build, bcasts, what, rounds, btls=WITHIN_HOSTS, ranks=ranks)
-    # Each leader's try, and what is left when the eighth call has led to the agreement.
-    assert counted(result, "multicast_messages_sent") == hosts + rounds - 7
+    # Each leader's tries, and what is left when the eighth call has led to the agreement.
+    assert counted(result, "multicast_messages_sent") == 2 * hosts + rounds - 7
     # To rank 0 from each of the other leaders, beside what Open MPI sends before.
     contributions = (hosts - 1) * (rounds - 7)
     assert contributions <= counted(result, "messages_sent") < contributions + 100 * ranks
@@ -158,7 +191,7 @@ def test_fewer_than_eight_use_the_barrier_beneath(make_lab, build, bcasts):
 
 def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, build, bcasts):
     result = run(make_lab(hosts=17), build, bcasts, "sums", 100, ranks=17)
-    assert counted(result, "multicast_messages_sent") == 17  # each member's try
+    assert counted(result, "multicast_messages_sent") == 2 * 17  # each member's tries
 
 
 def assert_passes(result, *words):
@@ -240,6 +273,17 @@ def test_it_steps_aside_where_the_switch_passes_no_multicast(make_lab, build, bc
     assert result.errors.count("a member cannot receive what is sent to groups") == HOSTS
 
 
+def test_batches_are_left_out_where_the_switch_passes_none(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS, topology="switch")
+    at_switch(lab, "nft", "add table bridge batches")
+    at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
+    drop = "meta oifname " + lab.nic(2).port + " ether daddr 01:00:5e:00:00:fe drop"
+    at_switch(lab, "nft", f"add rule bridge batches port {drop}")
+    result = run(lab, build, bcasts, "long")
+    assert multicasts(result) == result.errors.count("or a few") == HOSTS
+    assert counted(result, "multicast_batches_sent") == HOSTS  # each member's try
+
+
 @pytest.mark.parametrize("querier", [0, 1])
 def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, build, bcasts, querier):
     lab = make_lab(hosts=HOSTS, topology="switch")
@@ -247,6 +291,9 @@ def test_every_byte_arrives_by_a_switch_that_snoops(make_lab, build, bcasts, que
     # The querier's answers count after this time, in hundredths of a second.
     at_switch(lab, *snoop.split(), "mcast_query_response_interval", "10")
     assert multicasts(run(lab, build, bcasts, "sizes")) == HOSTS
+    result = run(lab, build, bcasts, "long")
+    assert counted(result, "multicast_batches_sent") > 1000
+    assert counted(result, "multicast_repairs") < 1000
 
 
 @pytest.mark.parametrize(
@@ -263,25 +310,26 @@ def test_every_byte_arrives_behind_a_storm_limit(make_lab, build, bcasts, limit,
     assert int(dropped.group(1)) > 0
 
 
-def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS):
-    job = Job(lab, build, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless"])
+def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS, length=100):
+    job = Job(lab, build, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless", length])
     job.wait_for("works", ranks)
     found = re.findall(r"rank (\d+) pid (\d+)", "".join(job.output))
     return job, {int(rank): int(pid) for rank, pid in found}
 
 
+@pytest.mark.parametrize("length", [100, 300000])
 @pytest.mark.parametrize("ranks, killed", [(4, 2), (8, 2), (8, 6)], ids=["", "leader", "other"])
-def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed):
-    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks)
+def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, length):
+    job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks, length=length)
     os.kill(pids[killed], signal.SIGKILL)
     assert_failure(job.finish())
 
 
-@pytest.mark.parametrize("ranks", [4, 8])
-def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks):
+@pytest.mark.parametrize("ranks, length", [(4, 100), (8, 100), (4, 300000)])
+def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, length):
     lab = make_lab(hosts=HOSTS)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
-    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=ranks)
+    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=ranks, length=length)
     for host in range(HOSTS):
         if host != 2:
             lab.blackhole(2, host)

@@ -16,6 +16,7 @@
 #define MEMBERS 3u
 #define ID 77u
 #define PAYLOAD_BYTES 200u
+#define SEGMENT_BYTES 100u
 #define FRAME_BYTES_MAX 300u
 #define FRAMES_MAX 64u
 #define MS 1000000ull
@@ -28,13 +29,16 @@ struct frames {
 };
 
 static mca_btl_rawe_module_t net_module, second_module, lo_module;
-static struct rawe_port link_port, group_port;
+static struct rawe_port link_port, group_port, bulk_port;
 static struct frames sent, waiting;
-static uint32_t word;
+static struct frames batches_sent,
+    batches_waiting; /**< behind the Ethernet header: batch headers */
+static uint32_t word, bulk_word;
 static int bound_to; /**< interface of the group's port */
 static unsigned opened, closed_full;
-static bool refuses_port;
-static struct rawe_port_config opened_with;
+static bool refuses_port, refuses_bulk;
+static unsigned placed; /**< packets received in their place */
+static struct rawe_port_config opened_with, bulk_opened_with;
 
 static void note(struct frames *frames, const uint8_t *bytes, size_t len_bytes)
 {
@@ -84,12 +88,59 @@ static int interface_of(const struct rawe_port *port)
     return bound_to;
 }
 
+static bool transmit_batch(void *port, const struct rawe_frame *packet, uint32_t segment_bytes)
+{
+    uint8_t bytes[FRAME_BYTES_MAX];
+
+    assert_ptr_equal(port, &bulk_port);
+    assert_int_equal(packet->piece_count, 2);
+    assert_int_equal(segment_bytes,
+                     packet->pieces[1].len_bytes > SEGMENT_BYTES ? SEGMENT_BYTES : 0);
+    memcpy(bytes, packet->pieces[0].base, packet->pieces[0].len_bytes);
+    memcpy(bytes + packet->pieces[0].len_bytes, packet->pieces[1].base,
+           packet->pieces[1].len_bytes);
+    note(&batches_sent, bytes, packet->len_bytes);
+    return true;
+}
+
+/** One at a time. */
+static unsigned receive_batch(struct rawe_port *port, unsigned budget,
+                              const struct rawe_port_receiver *receiver, void *context)
+{
+    uint8_t head[RAWE_BATCH_HEADER_BYTES], data[FRAME_BYTES_MAX];
+    const size_t data_bytes = batches_waiting.len_bytes[0] - sizeof(head);
+
+    assert_int_equal(budget, 1);
+    memcpy(head, batches_waiting.bytes[0], sizeof(head));
+    memcpy(data, batches_waiting.bytes[0] + sizeof(head), data_bytes);
+    batches_waiting.count--;
+    for (unsigned i = 0; i < batches_waiting.count; i++) {
+        batches_waiting.len_bytes[i] = batches_waiting.len_bytes[i + 1];
+        memcpy(batches_waiting.bytes[i], batches_waiting.bytes[i + 1], FRAME_BYTES_MAX);
+    }
+    bulk_word = batches_waiting.count != 0;
+    uint8_t *place = receiver->place(context, NULL, head, sizeof(head), data_bytes);
+    placed += place != NULL;
+    if (place != NULL) {
+        memcpy(place, data, data_bytes);
+    }
+    receiver->packet(context, NULL, head, sizeof(head), place != NULL ? place : data, data_bytes);
+    return 1;
+}
+
 static const struct rawe_port_kind link_kind = {.transmit = transmit};
 static const struct rawe_port_kind group_kind = {.receive = receive, .interface = interface_of};
+static const struct rawe_port_kind bulk_kind = {.receive = receive_batch,
+                                                .transmit_batch = transmit_batch};
 
 static int open_port(struct rawe_port **port, const struct rawe_port_config *config,
                      struct rawe_port_error *error)
 {
+    if (config->use == RAWE_PORT_BULK) {
+        bulk_opened_with = *config;
+        *port = refuses_bulk ? NULL : &bulk_port;
+        return refuses_bulk ? rawe_port_failed(error, "socket(AF_PACKET)", ENOMEM) : 0;
+    }
     opened_with = *config;
     if (refuses_port) {
         return rawe_port_failed(error, "socket(AF_PACKET)", EPERM);
@@ -121,9 +172,16 @@ static void set_up(void)
     mca_btl_rawe_params.ethertype = 0x88B5;
     link_port = (struct rawe_port){.kind = &link_kind};
     group_port = (struct rawe_port){.kind = &group_kind, .word = &word, .mask = 1};
+    bulk_port = (struct rawe_port){.kind = &bulk_kind,
+                                   .word = &bulk_word,
+                                   .mask = 1,
+                                   .overhead_bytes = 20,
+                                   .receive_frames = 500,
+                                   .batch_bytes = 2 * SEGMENT_BYTES};
     sent.count = waiting.count = opened = closed_full = 0;
-    word = 0;
-    refuses_port = false;
+    batches_sent.count = batches_waiting.count = placed = 0;
+    word = bulk_word = 0;
+    refuses_port = refuses_bulk = false;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_params.coalesce_from = 0;
     use(&net_module, false);
@@ -144,14 +202,49 @@ static struct mca_btl_rawe_multicast *enter(uint64_t id)
         {.mac = {2, 0, 0, 0, 0, 1}}, {.mac = {2, 0, 0, 0, 0, 2}}, {.mac = {2, 0, 0, 0, 0, 3}}};
 
     assert_int_not_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+    const struct mca_btl_rawe_place all = {
+        .payload_bytes = PAYLOAD_BYTES,
+        .segment_bytes = NULL == net_module.group_bulk ? 0 : SEGMENT_BYTES,
+        .batch_frames = 100,
+    };
     struct mca_btl_rawe_multicast *group =
-        mca_btl_rawe_multicast_open(id, MEMBERS, 0, PAYLOAD_BYTES, places);
+        mca_btl_rawe_multicast_open(id, MEMBERS, 0, &all, places);
     assert_non_null(group);
     return group;
 }
 
-/** DATA of a member waits in the port: `text`, 8 bytes of it. */
-static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text)
+/** The same, with batches. */
+static struct mca_btl_rawe_multicast *enter_with_batches(void)
+{
+    net_module.engine.batches.output.transmit = transmit_batch;
+    return enter(ID);
+}
+
+/** Two frames of a batch of a member wait in the bulk port, all of `text`. */
+static void batch_comes(uint16_t from, uint32_t number, uint32_t total_bytes, const char *text)
+{
+    uint8_t packet[RAWE_BATCH_HEADER_BYTES + 2 * SEGMENT_BYTES];
+    const struct rawe_group_header header = {
+        .type = RAWE_GROUP_DATA,
+        .sender = from,
+        .key = opened_with.key,
+        .id = ID,
+        .sequence = (uint32_t)ID + number,
+        .payload_bytes = 2 * SEGMENT_BYTES,
+        .acked_root = RAWE_GROUP_NO_ROOT,
+        .total_bytes = total_bytes,
+        .segment_bytes = SEGMENT_BYTES,
+    };
+
+    rawe_group_batch_encode(packet, &header);
+    memset(packet + RAWE_BATCH_HEADER_BYTES, *text, 2 * SEGMENT_BYTES);
+    note(&batches_waiting, packet, sizeof packet);
+    bulk_word = 1;
+}
+
+/** DATA of a member waits in the port: 8 bytes of a message, `text`. */
+static void part_comes(uint64_t id, uint16_t from, uint32_t number, const char *text,
+                       uint32_t total_bytes)
 {
     uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES + 8] = {0};
     const struct rawe_group_header header = {
@@ -162,13 +255,19 @@ static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *
         .sequence = (uint32_t)id + number,
         .payload_bytes = 8,
         .acked_root = RAWE_GROUP_NO_ROOT,
-        .total_bytes = 8,
+        .total_bytes = total_bytes,
     };
 
     rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
     memcpy(frame + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, text, 8);
     note(&waiting, frame, sizeof frame);
     word = 1;
+}
+
+/** All of it. */
+static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text)
+{
+    part_comes(id, from, number, text, 8);
 }
 
 /** An acknowledgement of all that we have sent waits. */
@@ -233,6 +332,49 @@ TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
     refuses_port = false;
     atomic_store(&net_module.open, false);
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+}
+
+TEST(mca_btl_rawe_multicast_place__with_batches)
+{
+    static const struct {
+        bool wanted, checksum, refused;
+        uint16_t segment_bytes;
+    } cases[] = {{true, false, false, 1420},
+                 {false, false, false, 0},
+                 {true, true, false, 0},
+                 {true, false, true, 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tear_down();
+        set_up();
+        net_module.group_bulk = NULL;
+        net_module.engine.batches.output.transmit = cases[i].wanted ? transmit_batch : NULL;
+        mca_btl_rawe_params.checksum = cases[i].checksum;
+        refuses_bulk = cases[i].refused;
+        const struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
+        assert_int_not_equal(place.payload_bytes, 0);
+        assert_int_equal(place.segment_bytes, cases[i].segment_bytes);
+        assert_int_equal(place.batch_frames, cases[i].segment_bytes != 0 ? 500 : 0);
+    }
+    assert_int_equal(bulk_opened_with.key, opened_with.key);
+    assert_memory_equal(bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
+}
+
+TEST(mca_btl_rawe_multicast_send__in_batches)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    char data[2 * SEGMENT_BYTES + 50];
+    struct mca_btl_rawe_transfer message = {
+        .data = data, .len_bytes = sizeof(data), .batches = true};
+
+    memset(data, 'x', sizeof(data));
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_int_equal(sent.count, 0);
+    assert_int_equal(batches_sent.count, 2);
+    assert_memory_equal(batches_sent.bytes[0], bulk_opened_with.group, 6);
+    assert_memory_equal(batches_sent.bytes[0] + 6, net_module.address.mac, 6);
+    assert_int_equal(batches_sent.len_bytes[0] + batches_sent.len_bytes[1],
+                     sizeof(data) + 2 * (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES));
 }
 
 TEST(mca_btl_rawe_multicast_send__is_one_frame_to_the_group)
@@ -355,6 +497,94 @@ TEST(mca_btl_rawe_multicast_expect__says_when_the_length_differs)
     assert_true(progress());
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_LENGTH);
     assert_string_equal(data, "nothing");
+}
+
+/** What does not fit a frame comes in several, also if a batch was lost. */
+TEST(mca_btl_rawe_multicast_expect__takes_messages_of_several_frames)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char data[16];
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 16};
+    struct mca_btl_rawe_transfer shorter = {.data = data, .len_bytes = 8};
+
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    part_comes(ID, 1, 0, "part 1, ", 16);
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
+    part_comes(ID, 1, 1, "part 2.", 16);
+    part_comes(ID, 1, 2, "wrong!!", 16);
+    part_comes(ID, 1, 3, "wrong!!", 16);
+    data_comes(ID, 1, 4, "right!!");
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_string_equal(data, "part 1, part 2.");
+    assert_false(message.batches);
+    mca_btl_rawe_multicast_expect(group, 1, &shorter);
+    assert_int_equal(state_of(&shorter), MCA_BTL_RAWE_TRANSFER_LENGTH);
+    mca_btl_rawe_multicast_expect(group, 1, &shorter);
+    assert_int_equal(state_of(&shorter), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_string_equal(data, "right!!");
+}
+
+/** Batches stay in the port until a call waits for them, and are then received into its buffer. */
+TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    char data[4 * SEGMENT_BYTES];
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
+
+    batch_comes(1, 0, sizeof(data), "a");
+    batch_comes(1, 2, sizeof(data), "b");
+    batch_comes(1, 4, sizeof(data), "c");
+    assert_false(progress());
+    assert_false(mca_btl_rawe_multicast_busy(&net_module));
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    assert_int_equal(mca_btl_rawe_multicast_progress(&net_module, true, true), 0);
+    assert_int_equal(batches_waiting.count, 3);
+    assert_true(progress());
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_true(message.batches);
+    assert_int_equal(data[0], 'a');
+    assert_int_equal(data[sizeof(data) - 1], 'b');
+    assert_int_equal(placed, 1); /* the first frames of a root have no stream yet */
+    assert_int_equal(batches_waiting.count, 1);
+}
+
+/** A heartbeat tells of frames that are in the bulk port: they are not asked for. */
+TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    char data[4 * SEGMENT_BYTES];
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
+
+    batch_comes(1, 0, sizeof(data), "a");
+    data_comes(ID, 1, 4, "8 bytes"); /* shows that there are four before it */
+    for (unsigned i = 0; i < 100; i++) {
+        fake_ompi.now_ns += MS;
+        (void)progress();
+    }
+    assert_int_equal(sent.count, 0);
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    fake_ompi.now_ns += MS;
+    (void)progress();
+    assert_int_equal(batches_waiting.count, 0);
+    assert_int_equal(sent.count, 1); /* for the other two */
+    assert_int_equal(sent.bytes[0][RAWE_ETH_HEADER_BYTES] & 0xF, RAWE_GROUP_NACK);
+}
+
+TEST(mca_btl_rawe_multicast_progress__drops_batches_of_no_group)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    struct mca_btl_rawe_transfer message = {.data = NULL, .len_bytes = 0};
+    struct rawe_group_counters counters;
+
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    batch_comes(1, 0, 2 * SEGMENT_BYTES, "a");
+    batches_waiting.bytes[0][32] ^= 1; /* the id */
+    assert_true(progress());
+    mca_btl_rawe_multicast_count(&net_module, &counters);
+    assert_int_equal(counters.dropped_group, 1);
+    mca_btl_rawe_multicast_expect(group, 1, NULL);
 }
 
 /** The progress thread writes nothing into the program's memory; the next progress of MPI's does. */

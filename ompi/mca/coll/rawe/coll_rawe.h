@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * coll/rawe: MPI_Bcast of messages that fit an Ethernet frame, by one multicast frame to a process of
- * each host, and results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot
- * do for a communicator, is the component's beneath, of lower priority.
+ * coll/rawe: MPI_Bcast by one multicast frame, or batches of frames, to a process of each host, and
+ * results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a
+ * communicator, is the component's beneath, of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -52,6 +52,8 @@ typedef struct mca_coll_rawe_module {
     enum mca_coll_rawe_stage stage;
     unsigned counted;                     /**< calls while it counts */
     uint32_t payload_bytes;               /**< of a frame, for all members */
+    size_t limit_bytes;                   /**< of a Bcast by multicast */
+    bool batches;                         /**< they pass to all members */
     mca_coll_rawe_hosts_t *hosts;         /**< once the members have agreed */
     struct mca_btl_rawe_multicast *group; /**< NULL: none, or another rank is the host's leader */
     uint8_t *packed;                      /**< a message with a datatype that has gaps */
@@ -64,7 +66,7 @@ const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 /** A call that could go by multicast: in the one that makes a group worth it the members agree. */
 int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
 
-/** Send what fits a frame from a leader to all others; leaders call it. */
+/** Send up to limit_bytes from a leader to all others; leaders call it. */
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
                             struct ompi_datatype_t *datatype, int root,
                             struct ompi_communicator_t *comm);
@@ -75,7 +77,7 @@ mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
 /** Fill in the rest from `of`. */
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self);
 
-/** Send what fits a frame from a rank to all others: to its leader, to all leaders, to their hosts. */
+/** Send up to limit_bytes from a rank to all others: to its leader, to all leaders, to their hosts. */
 int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
                               struct ompi_datatype_t *datatype, int rank,
                               struct ompi_communicator_t *comm);

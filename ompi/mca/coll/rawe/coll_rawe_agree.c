@@ -11,8 +11,9 @@
  *   2. member 0 says who is on which host, and draws the group's id         Bcasts beneath
  *   3. each leader opens its port, and says where it is                     Allgather beneath
  *   4. each leader sends a message to all, and receives theirs: some networks pass no multicast, or
- *      no frame of this length. It is the first message of each stream
- *   5. have all leaders received all of them?                               Allreduce beneath
+ *      no frame of this length. It is the first message of each stream. The second goes as a batch,
+ *      which some networks do not pass; what is lost is repaired, so its content arrives all the same
+ *   5. what do all leaders receive?                                         Allreduce beneath
  */
 #include "coll_rawe.h"
 
@@ -24,6 +25,9 @@
 
 /** Of votes: in hcoll's range, which hcoll uses from the other end. */
 #define VOTE_TAG (-0x72617765)
+
+/** Frames of the second try: one of each member that comes in a batch is enough, others may be lost. */
+#define TRY_FRAMES 8u
 
 /** What the message of a try may take to come, and its repairs. */
 #define TRY_NS 2000000000ull
@@ -38,6 +42,16 @@ static uint64_t now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+/** What the network is found to pass to groups. */
+enum { PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
+
+/**
+ * Longer Bcasts are left to the component beneath: in plain frames those that lose without a limit on
+ * the link, in batches those that were not measured.
+ */
+#define FRAMES_MOST 3
+#define BATCHES_MOST_BYTES (4u << 20)
 
 /** What a vote decides. */
 enum verdict { GROUP, NO_PART, FEW_HOSTS };
@@ -120,53 +134,73 @@ static bool wait_until(struct mca_btl_rawe_transfer *transfer, uint64_t deadline
     return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&transfer->state);
 }
 
-/** Send a frame as long as they may be, and receive those of all others. */
-static bool try_network(mca_coll_rawe_module_t *module, int members, int self)
+/** Send as much, and receive the same of all others. `*batches`: batches come from all of them. */
+static bool try_network(mca_coll_rawe_module_t *module, int members, int self, size_t len_bytes,
+                        bool *batches)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
     const uint64_t deadline_ns = now_ns() + TRY_NS;
-    struct mca_btl_rawe_transfer transfer = {.data = module->packed,
-                                             .len_bytes = module->payload_bytes};
+    uint8_t *zeros = calloc(1, len_bytes);
+    struct mca_btl_rawe_transfer transfer = {
+        .data = zeros, .len_bytes = len_bytes, .batches = *batches};
 
-    memset(module->packed, 0, module->payload_bytes);
-    if (!offer->send(module->group, &transfer) || !wait_until(&transfer, deadline_ns)) {
-        return false;
-    }
-    for (int i = 1; i < members; ++i) {
+    *batches = true;
+    bool passes = NULL != zeros && offer->send(module->group, &transfer) &&
+                  wait_until(&transfer, deadline_ns);
+    for (int i = 1; i < members && passes; ++i) {
         int root = (self + i) % members;
         offer->expect(module->group, (uint32_t)root, &transfer);
-        if (!wait_until(&transfer, deadline_ns)) {
+        passes = wait_until(&transfer, deadline_ns);
+        if (!passes) {
             offer->expect(module->group, (uint32_t)root, NULL);
-            return false;
         }
+        *batches = *batches && transfer.batches;
     }
-    return true;
+    free(zeros);
+    return passes;
 }
 
-/** Fill in the module what all leaders have in common. Returns false when some cannot take part. */
-static bool find_payload(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *places)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-    module->payload_bytes = places[0].payload_bytes;
-    for (int i = 1; i < module->hosts->count; ++i) {
-        if (places[i].payload_bytes < module->payload_bytes) {
-            module->payload_bytes = places[i].payload_bytes;
-        }
-    }
-    return 0 != module->payload_bytes;
+    return a < b ? a : b;
 }
 
-/** Step 4, of a leader. Returns whether all messages of the try have come. */
-static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
-                  const struct mca_btl_rawe_place *places, int self)
+/** What all leaders can do. */
+static struct mca_btl_rawe_place in_common(const struct mca_btl_rawe_place *places, int count)
+{
+    struct mca_btl_rawe_place all = places[0];
+
+    for (int i = 1; i < count; ++i) {
+        all.payload_bytes = least(all.payload_bytes, places[i].payload_bytes);
+        all.segment_bytes = (uint16_t)least(all.segment_bytes, places[i].segment_bytes);
+        all.batch_frames = least(all.batch_frames, places[i].batch_frames);
+    }
+    return all;
+}
+
+/** Step 4, of a leader. Returns what passes. */
+static int enter(mca_coll_rawe_module_t *module, uint64_t id,
+                 const struct mca_btl_rawe_place *places, const struct mca_btl_rawe_place *all,
+                 int self)
 {
     int members = module->hosts->count;
+    bool batches = false;
 
-    module->packed = malloc(module->payload_bytes);
+    module->packed = malloc(all->payload_bytes);
     module->group = NULL == module->packed
                         ? NULL
-                        : module->offer->open(id, (uint32_t)members, (uint32_t)self,
-                                              module->payload_bytes, places);
-    return NULL != module->group && try_network(module, members, self);
+                        : module->offer->open(id, (uint32_t)members, (uint32_t)self, all, places);
+    if (NULL == module->group ||
+        !try_network(module, members, self, all->payload_bytes, &batches)) {
+        return PASSES_NOTHING;
+    }
+    batches = 0 != all->segment_bytes;
+    return batches &&
+                   try_network(module, members, self, (size_t)TRY_FRAMES * all->payload_bytes,
+                               &batches) &&
+                   batches
+               ? PASSES_BATCHES
+               : PASSES_FRAMES;
 }
 
 /** Step 2 and 3. */
@@ -201,21 +235,28 @@ static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
 static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                  struct mca_btl_rawe_place *places)
 {
-    int entered = 1, all = 0;
+    int passes = PASSES_BATCHES, all = PASSES_NOTHING;
     uint64_t id = 0;
 
     int status = exchange(module, comm, &id, places);
-    if (MPI_SUCCESS == status && find_payload(module, places)) {
+    const struct mca_btl_rawe_place common = in_common(places, module->hosts->count);
+    module->payload_bytes = common.payload_bytes;
+    if (MPI_SUCCESS == status && 0 != common.payload_bytes) {
         if (0 == module->hosts->position) {
-            entered = enter(module, id, places, module->hosts->of[ompi_comm_rank(comm)]);
+            passes = enter(module, id, places, &common, module->hosts->of[ompi_comm_rank(comm)]);
         }
         status =
-            module->allreduce(&entered, &all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
-        network_failed = network_failed || (MPI_SUCCESS == status && 0 == all);
+            module->allreduce(&passes, &all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
+        network_failed = network_failed || (MPI_SUCCESS == status && PASSES_NOTHING == all);
     }
-    if (MPI_SUCCESS == status && 0 != all) {
+    if (MPI_SUCCESS == status && PASSES_NOTHING != all) {
         module->stage = MCA_COLL_RAWE_MULTICASTS;
-        MCA_COLL_RAWE_COMPAT_SAY(comm, "multicasts what fits a frame");
+        module->limit_bytes = PASSES_BATCHES == all ? BATCHES_MOST_BYTES
+                                                    : (size_t)FRAMES_MOST * module->payload_bytes;
+        module->batches = PASSES_BATCHES == all;
+        MCA_COLL_RAWE_COMPAT_SAY(comm, module->batches
+                                           ? "multicasts what fits a frame, and more in batches"
+                                           : "multicasts what fits a frame, or a few");
         return status;
     }
     if (NULL != module->group) {

@@ -6,7 +6,7 @@
  */
 #include "coll_rawe.h"
 
-#include <string.h>
+#include <stdlib.h>
 #include <time.h>
 
 /** A group costs its members about as much as this many calls: it has to be worth that. */
@@ -69,10 +69,9 @@ static int wait_for(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
 }
 
 /** Pack the caller's buffer into `packed`, or the other way. */
-static int convert(mca_coll_rawe_module_t *module, opal_convertor_t *convertor, size_t len_bytes,
-                   bool pack)
+static int convert(void *packed, opal_convertor_t *convertor, size_t len_bytes, bool pack)
 {
-    struct iovec iov = {.iov_base = module->packed, .iov_len = len_bytes};
+    struct iovec iov = {.iov_base = packed, .iov_len = len_bytes};
     uint32_t pieces = 1;
     size_t bytes = len_bytes;
 
@@ -81,31 +80,45 @@ static int convert(mca_coll_rawe_module_t *module, opal_convertor_t *convertor, 
     return bytes == len_bytes ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
-static int transfer(mca_coll_rawe_module_t *module, opal_convertor_t *convertor, size_t len_bytes,
-                    int root, struct ompi_communicator_t *comm)
+/** Send a message that lies in one piece, or receive it there. */
+static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes, int root,
+                    struct ompi_communicator_t *comm)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
-    bool is_root = ompi_comm_rank(comm) == root;
-    bool packs = mca_btl_rawe_compat_must_pack(convertor);
-    struct mca_btl_rawe_transfer message = {.data = module->packed, .len_bytes = len_bytes};
-    int status = MPI_SUCCESS;
+    struct mca_btl_rawe_transfer message = {
+        .data = data,
+        .len_bytes = len_bytes,
+        .batches = module->batches && len_bytes > module->payload_bytes,
+    };
 
-    if (!packs) {
-        opal_convertor_get_current_pointer(convertor, &message.data);
-    } else if (is_root) {
-        status = convert(module, convertor, len_bytes, true);
-        if (MPI_SUCCESS != status) {
-            return status;
-        }
-    }
-    if (!is_root) {
+    if (ompi_comm_rank(comm) != root) {
         offer->expect(module->group, (uint32_t)module->hosts->of[root], &message);
     } else if (!offer->send(module->group, &message)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    status = wait_for(module, comm, &message);
-    return MPI_SUCCESS == status && packs && !is_root ? convert(module, convertor, len_bytes, false)
-                                                      : status;
+    return wait_for(module, comm, &message);
+}
+
+/** The same of one with gaps, through memory in one piece: the module's for up to a frame. */
+static int transfer_packed(mca_coll_rawe_module_t *module, opal_convertor_t *convertor,
+                           size_t len_bytes, int root, struct ompi_communicator_t *comm)
+{
+    bool is_root = ompi_comm_rank(comm) == root;
+    void *longer = len_bytes <= module->payload_bytes ? NULL : malloc(len_bytes);
+    void *packed = len_bytes <= module->payload_bytes ? module->packed : longer;
+    int status = NULL == packed ? OMPI_ERR_OUT_OF_RESOURCE : MPI_SUCCESS;
+
+    if (MPI_SUCCESS == status && is_root) {
+        status = convert(packed, convertor, len_bytes, true);
+    }
+    if (MPI_SUCCESS == status) {
+        status = transfer(module, packed, len_bytes, root, comm);
+    }
+    if (MPI_SUCCESS == status && !is_root) {
+        status = convert(packed, convertor, len_bytes, false);
+    }
+    free(longer);
+    return status;
 }
 
 int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
@@ -123,6 +136,7 @@ int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int co
     size_t type_bytes;
 
     ompi_datatype_type_size(datatype, &type_bytes);
+    const size_t len_bytes = type_bytes * (size_t)count;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int status =
         ompi_comm_rank(comm) == root
@@ -131,7 +145,11 @@ int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int co
             : opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &datatype->super,
                                                        (size_t)count, buffer, 0, &convertor);
     if (OPAL_SUCCESS == status) {
-        status = transfer(module, &convertor, type_bytes * (size_t)count, root, comm);
+        void *data;
+        opal_convertor_get_current_pointer(&convertor, &data);
+        status = mca_btl_rawe_compat_must_pack(&convertor)
+                     ? transfer_packed(module, &convertor, len_bytes, root, comm)
+                     : transfer(module, data, len_bytes, root, comm);
     }
     OBJ_DESTRUCT(&convertor);
     return status;
@@ -150,7 +168,7 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
         return status;
     }
     if (MCA_COLL_RAWE_MULTICASTS == module->stage && 0 != len_bytes &&
-        len_bytes <= module->payload_bytes) {
+        len_bytes <= module->limit_bytes) {
         return mca_coll_rawe_hosts_bcast(module, buffer, count, datatype, root, comm);
     }
     return module->bcast(buffer, count, datatype, root, comm, module->bcast_module);

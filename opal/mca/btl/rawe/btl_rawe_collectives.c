@@ -40,12 +40,12 @@ static struct mca_btl_rawe_place place(void)
 }
 
 static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t members, uint32_t self,
-                                                 uint32_t payload_bytes,
+                                                 const struct mca_btl_rawe_place *all,
                                                  const struct mca_btl_rawe_place *places)
 {
     mca_btl_rawe_lock();
     struct mca_btl_rawe_multicast *group =
-        mca_btl_rawe_multicast_open(id, members, self, payload_bytes, places);
+        mca_btl_rawe_multicast_open(id, members, self, all, places);
     mca_btl_rawe_unlock();
     return group;
 }

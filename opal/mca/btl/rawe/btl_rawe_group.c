@@ -64,6 +64,7 @@ void mca_btl_rawe_group_repair(void)
             renew(state->modules[i], state->modules[i]->link, which);
             renew(state->modules[i], state->modules[i]->bulk, which);
             renew(state->modules[i], state->modules[i]->group_port, which);
+            renew(state->modules[i], state->modules[i]->group_bulk, which);
         }
     }
 }
@@ -72,7 +73,8 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
     return atomic_load_explicit(&module->open, memory_order_acquire) &&
            (is_behind(module, module->link, which) || is_behind(module, module->bulk, which) ||
-            is_behind(module, module->group_port, which));
+            is_behind(module, module->group_port, which) ||
+            is_behind(module, module->group_bulk, which));
 }
 
 /** Reopen the responder here; links only outside MPI, else progress does. False: some are left. */

@@ -443,6 +443,17 @@ void mca_btl_rawe_finalize_wait(void)
     }
 }
 
+/** A bulk port, and the one beside it. */
+static void close_bulk(struct rawe_port **bulk)
+{
+    while (NULL != *bulk) {
+        struct rawe_port *port = *bulk;
+        *bulk = port->beside;
+        port->beside = NULL;
+        close_beside((struct closing){.port = port});
+    }
+}
+
 /** The service thread releases the module here; closing the sockets does not need it. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
@@ -450,12 +461,8 @@ static void close_sockets(mca_btl_rawe_module_t *module)
         rawe_responder_detach(module->responder);
         close_beside((struct closing){.responder = module->responder});
     }
-    while (NULL != module->bulk) {
-        struct rawe_port *port = module->bulk;
-        module->bulk = port->beside;
-        port->beside = NULL;
-        close_beside((struct closing){.port = port});
-    }
+    close_bulk(&module->bulk);
+    close_bulk(&module->group_bulk);
     if (NULL != module->group_port) {
         close_beside((struct closing){.port = module->group_port});
     }

@@ -84,6 +84,8 @@ static const struct metric metrics[] = {
      COUNT(groups.messages_delivered)},
     {"multicast_frames_sent", "frames to a group with data, each counted once",
      COUNT(groups.frames_sent)},
+    {"multicast_batches_sent", "batches to a group, of several of these frames each",
+     COUNT(groups.batches_sent)},
     {"multicast_repairs", "frames sent again, to one member or to all", COUNT(group_repairs)},
     {"multicast_asked", "times a silent sender told a group what it had sent",
      COUNT(groups.heartbeats_sent)},

@@ -61,6 +61,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *link;              /**< express frames, and bulk as plain frames */
     struct rawe_port *bulk;              /**< NULL: no batches here */
     struct rawe_port *group_port;        /**< frames of groups; NULL: none yet */
+    struct rawe_port *group_bulk;        /**< batches of groups; NULL: none */
     struct rawe_responder *responder;
     struct rawe_engine engine;
     struct rawe_inflow_host *inflow; /**< shared with the ranks of this host; NULL: with none */

@@ -18,17 +18,24 @@
 /** Memory that frames of groups are received in: a few windows of frames of MTU 1500. */
 #define RING_BYTES (1u << 20)
 
+/** The same of batches: a quarter of it for those of one frame, another for those up to 16 kB. */
+#define BULK_RING_BYTES (8u << 20)
+
 /** Frames received at a time. */
 #define RECEIVE_BUDGET 64u
 
 /** Groups that the table has room for before it grows. */
 #define GROUPS_EXPECTED 64u
 
-/** Frames of a root that are not acknowledged by all members yet, at most. */
-#define WINDOW_FRAMES 64u
+/**
+ * Frames of a root that are not acknowledged by all members yet, at least, and more up to as many
+ * bytes: with 1 MiB, a Bcast as long took 1.4 times as long, as the copies do not stay in the cache.
+ */
+#define WINDOW_FRAMES_LEAST 64u
+#define WINDOW_BYTES (1u << 19)
 
-/** Frames that wait for earlier ones, or for the program, beside one of each member. */
-#define STORED_FRAMES (4u * WINDOW_FRAMES)
+/** Windows of frames that wait for earlier ones, or for the program, beside one of each member. */
+#define STORED_WINDOWS 4u
 
 /**
  * A message that comes sooner than this after the last, without progress meanwhile, is one of many:
@@ -50,6 +57,7 @@ struct mca_btl_rawe_multicast {
     uint64_t heard_ns;                       /**< when a frame came last, or the group was closed */
     struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
     struct mca_btl_rawe_transfer *expecting; /**< NULL: none is expected */
+    size_t taken_bytes;                      /**< of it */
     uint32_t expected_root;
     struct rawe_group_send send;
     uint8_t macs[][RAWE_MAC_BYTES]; /**< the members' */
@@ -61,6 +69,7 @@ static struct {
     struct mca_btl_rawe_multicast *busy;
     struct rawe_group_counters gone; /**< of groups that are freed */
     uint8_t address[RAWE_MAC_BYTES];
+    unsigned waiting; /**< groups that a call waits for, in which a message is expected or sent */
     bool deferring;   /**< nothing is delivered */
     bool deferred;    /**< something expected has come meanwhile */
     bool holding;     /**< a frame waits for more messages, or for progress */
@@ -148,6 +157,25 @@ static bool unicast(void *context, uint32_t member, const struct rawe_bytes *fra
     return 1 == transmit(group->macs[member], frame, 1);
 }
 
+/** 224.0.0.254, for experiments (RFC 4727): switches that snoop send it everywhere (RFC 4541). */
+static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
+
+static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
+                  uint32_t segment_bytes)
+{
+    uint8_t headers[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES] = {0};
+    const struct rawe_frame packet = {
+        .pieces = {{headers, sizeof(headers)}, *data},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)(sizeof(headers) + data->len_bytes),
+    };
+
+    memcpy(headers, batch_address, RAWE_MAC_BYTES);
+    memcpy(headers + RAWE_MAC_BYTES, groups.module->address.mac, RAWE_MAC_BYTES);
+    memcpy(headers + RAWE_ETH_HEADER_BYTES, head, RAWE_BATCH_HEADER_BYTES);
+    return rawe_port_transmit_batch(groups.module->group_bulk, &packet, segment_bytes);
+}
+
 /** Something may be under way. */
 static void touch(struct mca_btl_rawe_multicast *group)
 {
@@ -156,6 +184,17 @@ static void touch(struct mca_btl_rawe_multicast *group)
         group->next_busy = groups.busy;
         groups.busy = group;
     }
+}
+
+/** A call waits for the group, or not any more. */
+static void set_transfers(struct mca_btl_rawe_multicast *group,
+                          struct mca_btl_rawe_transfer *sending,
+                          struct mca_btl_rawe_transfer *expecting)
+{
+    groups.waiting -= NULL != group->sending || NULL != group->expecting;
+    group->sending = sending;
+    group->expecting = expecting;
+    groups.waiting += NULL != sending || NULL != expecting;
 }
 
 /** rawe_port_receiver.frame */
@@ -179,6 +218,44 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
     struct mca_btl_rawe_multicast *group = found;
     group->heard_ns = now_ns;
     rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES, now_ns);
+    touch(group);
+}
+
+/** The group that a batch is for; NULL. */
+static struct mca_btl_rawe_multicast *group_of(const uint8_t *head, size_t head_bytes,
+                                               size_t data_bytes)
+{
+    struct rawe_group_header header;
+    void *found;
+
+    return RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes) &&
+                   OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, header.id, &found)
+               ? found
+               : NULL;
+}
+
+/** rawe_port_receiver.place */
+static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                             size_t head_bytes, size_t data_bytes)
+{
+    struct mca_btl_rawe_multicast *group = group_of(head, head_bytes, data_bytes);
+
+    return NULL == group ? NULL : rawe_group_place(&group->core, head, head_bytes, data_bytes);
+}
+
+/** rawe_port_receiver.packet */
+static void receive_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                           size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    uint64_t now_ns = *(const uint64_t *)context;
+    struct mca_btl_rawe_multicast *group = group_of(head, head_bytes, data_bytes);
+
+    if (NULL == group) {
+        ++groups.gone.dropped_group;
+        return;
+    }
+    group->heard_ns = now_ns;
+    rawe_group_receive_batch(&group->core, head, head_bytes, data, data_bytes, now_ns);
     touch(group);
 }
 
@@ -210,6 +287,15 @@ static bool open_port(mca_btl_rawe_module_t *module)
         return false;
     }
     groups.module = module;
+    if (NULL != module->engine.batches.output.transmit && !mca_btl_rawe_params.checksum) {
+        config.use = RAWE_PORT_BULK;
+        config.port = (uint16_t)config.key;
+        config.ring_bytes = BULK_RING_BYTES;
+        config.qdisc_bypass = mca_btl_rawe_params.qdisc_bypass;
+        config.priority = (uint8_t)mca_btl_rawe_params.socket_priority;
+        memcpy(config.group, batch_address, sizeof(config.group));
+        (void)rawe_port_open(&module->group_bulk, &config, &error); /* without it no batches */
+    }
     return true;
 }
 
@@ -226,8 +312,30 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
         module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES -
         (mca_btl_rawe_params.checksum ? (uint32_t)RAWE_CHECKSUM_ROOM_BYTES : 0);
     place.payload_bytes = payload_bytes < UINT16_MAX ? payload_bytes : UINT16_MAX;
+    if (NULL != module->group_bulk) {
+        place.segment_bytes = (uint16_t)(module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
+                                         module->group_bulk->overhead_bytes);
+        place.batch_frames = module->group_bulk->receive_frames;
+    }
     memcpy(place.mac, module->address.mac, sizeof(place.mac));
     return place;
+}
+
+/** Is this part of the root's next message expected? */
+static bool expects(const struct mca_btl_rawe_multicast *group, const struct rawe_group_part *part)
+{
+    return NULL != group->expecting && part->root == group->expected_root;
+}
+
+/** rawe_group_config.place */
+static uint8_t *place_part(void *context, const struct rawe_group_part *part)
+{
+    const struct mca_btl_rawe_multicast *group = context;
+
+    return expects(group, part) && !groups.deferring && part->at_bytes == group->taken_bytes &&
+                   part->total_bytes == group->expecting->len_bytes
+               ? (uint8_t *)group->expecting->data + part->at_bytes
+               : NULL;
 }
 
 /** rawe_group_config.deliver */
@@ -236,18 +344,29 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     struct mca_btl_rawe_multicast *group = context;
     struct mca_btl_rawe_transfer *message = group->expecting;
 
-    if (NULL == message || part->root != group->expected_root) {
+    if (!expects(group, part)) {
         return false;
     }
     if (groups.deferring) {
         groups.deferred = true;
         return false;
     }
-    bool fits = part->len_bytes == message->len_bytes && part->total_bytes == part->len_bytes;
-    if (fits && 0 != part->len_bytes) {
-        memcpy(message->data, part->data, part->len_bytes);
+    if (part->at_bytes != group->taken_bytes) {
+        return true; /* the rest of one that had another length */
     }
-    group->expecting = NULL;
+    bool fits = part->total_bytes == message->len_bytes;
+    if (fits && 0 != part->len_bytes) {
+        uint8_t *place = (uint8_t *)message->data + part->at_bytes;
+        if (place != part->data) {
+            memcpy(place, part->data, part->len_bytes);
+        }
+        group->taken_bytes += part->len_bytes;
+        if (group->taken_bytes != message->len_bytes) {
+            return true;
+        }
+    }
+    set_transfers(group, group->sending, NULL);
+    message->batches = part->batches;
     atomic_store_explicit(&message->state,
                           fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH,
                           memory_order_release);
@@ -260,35 +379,48 @@ static void failed(void *context, uint32_t member)
 }
 
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
-                                                           uint32_t self, uint32_t payload_bytes,
+                                                           uint32_t self,
+                                                           const struct mca_btl_rawe_place *all,
                                                            const struct mca_btl_rawe_place *places)
 {
     struct mca_btl_rawe_multicast *group =
         calloc(1, sizeof(*group) + members * sizeof(group->macs[0]));
+    uint32_t window_frames = WINDOW_FRAMES_LEAST;
+    bool batches = 0 != all->segment_bytes && NULL != groups.module->group_bulk;
 
     if (NULL == group || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group)) {
         free(group);
         return NULL;
+    }
+    while (batches && 2 * window_frames * all->payload_bytes <= WINDOW_BYTES &&
+           2 * window_frames <= all->batch_frames && 2 * window_frames <= RAWE_WINDOW_FRAMES_MAX) {
+        window_frames *= 2;
     }
     const struct rawe_group_config config = {
         .id = id,
         .key = (uint32_t)job_hash(),
         .members = members,
         .self = self,
-        .payload_bytes = payload_bytes,
-        .window_frames = WINDOW_FRAMES,
+        .payload_bytes = all->payload_bytes,
+        .segment_bytes = batches ? all->segment_bytes : 0,
+        .window_frames = window_frames,
         /* What is held back has to leave without MPI's help. */
         .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
-        .stored_max = STORED_FRAMES + members,
+        .stored_max = STORED_WINDOWS * window_frames + members,
         /* A process may compute for as long as it likes. Its death is noticed elsewhere. */
         .fail_ns = UINT64_MAX,
         .checksum = mca_btl_rawe_params.checksum,
         .deliver = deliver,
+        .place = place_part,
         .failed = failed,
         .context = group,
-        .output = {.multicast = multicast, .unicast = unicast, .context = group},
+        .output = {.multicast = multicast,
+                   .unicast = unicast,
+                   .batch = batch,
+                   .batch_bytes = batches ? &groups.module->group_bulk->batch_bytes : NULL,
+                   .context = group},
     };
     rawe_group_init(&group->core, &config);
     for (uint32_t i = 0; i < members; ++i) {
@@ -336,6 +468,7 @@ static void group_free(struct mca_btl_rawe_multicast *group)
         *link = group->next_busy;
     }
     add(&groups.gone, &group->core.counters);
+    set_transfers(group, NULL, NULL);
     rawe_group_free(&group->core);
     free(group);
 }
@@ -347,7 +480,7 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
         return;
     }
     group->closed = true;
-    group->expecting = NULL;
+    set_transfers(group, NULL, NULL);
     group->heard_ns = mca_btl_rawe_now_ns();
     touch(group);
 }
@@ -370,6 +503,17 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
 
 /* ---- messages ---- */
 
+static bool batches_wait(const mca_btl_rawe_module_t *module)
+{
+    return NULL != module->group_bulk && rawe_port_pending(module->group_bulk);
+}
+
+static void progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+{
+    group->core.withheld = batches_wait(groups.module);
+    rawe_group_progress(&group->core, now_ns);
+}
+
 /** rawe_group_send.done: the message is in the window. */
 static void sent(struct rawe_group_send *send)
 {
@@ -377,7 +521,7 @@ static void sent(struct rawe_group_send *send)
         (void *)((char *)send - offsetof(struct mca_btl_rawe_multicast, send));
     struct mca_btl_rawe_transfer *message = group->sending;
 
-    group->sending = NULL;
+    set_transfers(group, NULL, group->expecting);
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_DONE, memory_order_release);
 }
 
@@ -390,13 +534,14 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
         group == groups.last && now_ns - groups.sent_ns < STREAK_NS ? groups.streak + 1 : 0;
     groups.last = group;
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
-    group->sending = message;
+    set_transfers(group, message, group->expecting);
     group->send = (struct rawe_group_send){.done = sent,
                                            .data = message->data,
                                            .len_bytes = (uint32_t)message->len_bytes,
+                                           .batches = message->batches,
                                            .may_wait = groups.streak >= RAWE_PEER_STREAK_MESSAGES};
     if (!rawe_group_send(&group->core, &group->send, now_ns)) {
-        group->sending = NULL;
+        set_transfers(group, NULL, group->expecting);
         return false;
     }
     const bool held = 0 != group->core.held_ns;
@@ -410,14 +555,15 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
                                    struct mca_btl_rawe_transfer *message)
 {
     group->expected_root = root;
-    group->expecting = message;
+    set_transfers(group, group->sending, message);
+    group->taken_bytes = 0;
     if (NULL == message) {
         return;
     }
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
     /* It may have come already. */
     if (NULL != group->core.waiting) {
-        rawe_group_progress(&group->core, mca_btl_rawe_now_ns());
+        progress(group, mca_btl_rawe_now_ns());
         touch(group);
     }
 }
@@ -451,6 +597,21 @@ static bool is_busy(const struct mca_btl_rawe_multicast *group, uint64_t now_ns)
            (group->closed && now_ns - group->heard_ns < QUIET_NS);
 }
 
+/**
+ * Batches stay in the port until a call waits for them: then they go where they belong, and are copied
+ * once.
+ */
+static unsigned receive_batches(const mca_btl_rawe_module_t *module,
+                                const struct rawe_port_receiver *receiver, uint64_t now_ns)
+{
+    unsigned received = 0;
+
+    for (unsigned i = 0; i < RECEIVE_BUDGET && 0 != groups.waiting && batches_wait(module); ++i) {
+        received += rawe_port_receive(module->group_bulk, 1, receiver, &now_ns);
+    }
+    return received;
+}
+
 /** Run what is due; groups with nothing under way leave the list, those that were closed go. */
 static void serve(uint64_t now_ns)
 {
@@ -459,7 +620,7 @@ static void serve(uint64_t now_ns)
     while (NULL != *link) {
         struct mca_btl_rawe_multicast *group = *link;
         if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next) {
-            rawe_group_progress(&group->core, now_ns);
+            progress(group, now_ns);
         }
         if (is_busy(group, now_ns)) {
             link = &group->next_busy;
@@ -484,17 +645,23 @@ static void deliver_deferred(uint64_t now_ns)
     {
         struct mca_btl_rawe_multicast *group = each;
         if (NULL != group->expecting) {
-            rawe_group_progress(&group->core, now_ns);
+            progress(group, now_ns);
             touch(group);
         }
     }
 }
 
+static bool is_pending(const mca_btl_rawe_module_t *module)
+{
+    return rawe_port_pending(module->group_port) || (0 != groups.waiting && batches_wait(module));
+}
+
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring)
 {
-    static const struct rawe_port_receiver receiver = {.frame = receive_frame};
-    bool pending = rawe_port_pending(module->group_port);
+    static const struct rawe_port_receiver receiver = {
+        .frame = receive_frame, .place = place_packet, .packet = receive_packet};
+    bool pending = is_pending(module);
 
     if (module != groups.module) {
         return 0;
@@ -510,6 +677,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
+    received += deferring ? 0 : receive_batches(module, &receiver, now_ns);
     groups.holding = false;
     serve(now_ns);
     groups.deferring = false;
@@ -524,5 +692,5 @@ bool mca_btl_rawe_multicast_holding(void)
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
 {
     return NULL != module->group_port && module == groups.module &&
-           (NULL != groups.busy || rawe_port_pending(module->group_port));
+           (NULL != groups.busy || is_pending(module));
 }

@@ -25,7 +25,8 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void);
 
 /** mca_btl_rawe_offer.open, .send, .expect, .awaited and .close */
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
-                                                           uint32_t self, uint32_t payload_bytes,
+                                                           uint32_t self,
+                                                           const struct mca_btl_rawe_place *all,
                                                            const struct mca_btl_rawe_place *places);
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
                                  struct mca_btl_rawe_transfer *message);

@@ -24,7 +24,7 @@
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes when the functions, or what they are given, do. */
-#define MCA_BTL_RAWE_OFFER_VERSION 2u
+#define MCA_BTL_RAWE_OFFER_VERSION 3u
 
 /** A group of processes that multicast messages to each other. Each is on a host of its own. */
 struct mca_btl_rawe_multicast;
@@ -32,8 +32,9 @@ struct mca_btl_rawe_multicast;
 /** How one process takes part; as bytes, in all members' records of each other. */
 struct mca_btl_rawe_place {
     uint8_t mac[6];
-    uint16_t reserved;
+    uint16_t segment_bytes; /**< of a frame in a batch; 0: it has no batches */
     uint32_t payload_bytes; /**< of a frame; 0: it cannot take part */
+    uint32_t batch_frames;  /**< in batches, that its port holds at least */
 };
 
 enum mca_btl_rawe_transfer_state {
@@ -42,11 +43,12 @@ enum mca_btl_rawe_transfer_state {
     MCA_BTL_RAWE_TRANSFER_LENGTH, /**< the message has another length: nothing was copied */
 };
 
-/** A message that fits a frame. The caller's, until it does not wait any more. */
+/** A message. The caller's, until it does not wait any more. */
 struct mca_btl_rawe_transfer {
     void *data;
     size_t len_bytes;
     atomic_int state; /**< enum mca_btl_rawe_transfer_state */
+    bool batches;     /**< to send: goes in batches; received: batches of its root have come */
 };
 
 struct mca_btl_rawe_offer {
@@ -63,9 +65,9 @@ struct mca_btl_rawe_offer {
     bool (*takes_part)(opal_process_name_t name, uint64_t *host);
     /** Open what is needed to receive frames of groups, if it is not open. */
     struct mca_btl_rawe_place (*place)(void);
-    /** Enter a group, `id` being random; NULL without memory. The places are copied. */
+    /** Enter a group, `id` being random, with what `all` can do; NULL without memory. Copied. */
     struct mca_btl_rawe_multicast *(*open)(uint64_t id, uint32_t members, uint32_t self,
-                                           uint32_t payload_bytes,
+                                           const struct mca_btl_rawe_place *all,
                                            const struct mca_btl_rawe_place *places);
     /** Send to all others. False without memory: nothing was taken. */
     bool (*send)(struct mca_btl_rawe_multicast *group, struct mca_btl_rawe_transfer *message);
