@@ -187,7 +187,8 @@ static void flows_finish(struct flows *flows, const struct cluster *cluster, dou
 }
 
 /** Messages without end for as long as planned. */
-static void stream(struct cluster *cluster, struct cluster_result *result)
+static void stream(struct cluster *cluster, const struct rawe_counters *before,
+                   struct cluster_result *result)
 {
     uint64_t slices = cluster->plan.duration_ns / FAIRNESS_NS;
     struct flows flows;
@@ -199,8 +200,8 @@ static void stream(struct cluster *cluster, struct cluster_result *result)
     }
     flows_finish(&flows, cluster, (double)slices, result);
     if (cluster_plan_is_workload(&cluster->plan)) {
-        const struct cluster_traffic *traffic = &cluster->traffic;
-        result->utilization = (double)traffic->delivered_bytes / (double)traffic->begun_bytes;
+        uint64_t bytes = counted_since(cluster, before).bytes_received;
+        result->utilization = (double)bytes / (double)cluster->traffic.begun_bytes;
     }
     result->complete = true;
 }
@@ -284,7 +285,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     struct rawe_counters before = count(&cluster);
     uint64_t began_ns = cluster.now_ns;
     if (endless) {
-        stream(&cluster, &result);
+        stream(&cluster, &before, &result);
     } else {
         advance(&cluster, cluster.now_ns + most_ns, true);
         result.complete = cluster_traffic_done(&cluster);

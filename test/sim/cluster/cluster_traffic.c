@@ -254,7 +254,6 @@ static void arrived(struct cluster_peer *from, struct cluster_message *message)
         sender->messages_tail = at;
     }
     traffic->delivered++;
-    traffic->delivered_bytes += message->size_bytes;
     cluster_samples_add(&traffic->times_ns, time_ns);
     if (cluster_plan_is_workload(&cluster->plan)) {
         sample_slowdown(traffic, &cluster->plan, message->size_bytes, time_ns);
@@ -361,7 +360,7 @@ void cluster_traffic_reset(struct cluster *cluster)
 {
     struct cluster_traffic *traffic = &cluster->traffic;
 
-    traffic->begun_bytes = traffic->delivered_bytes = 0;
+    traffic->begun_bytes = 0;
     traffic->times_ns.count = traffic->ping_half_ns.count = 0;
     for (unsigned i = 0; i < CLUSTER_CLASSES; i++) {
         traffic->slowdowns[i].count = 0;

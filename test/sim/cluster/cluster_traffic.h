@@ -39,7 +39,7 @@ struct cluster_traffic {
     uint32_t pair_count;
     uint32_t started;          /**< pairs; by cluster_traffic_warm one after the other */
     uint64_t begun, delivered; /**< messages */
-    uint64_t begun_bytes, delivered_bytes;
+    uint64_t begun_bytes;
     uint32_t size_bytes;             /**< of those that are due */
     bool endless;                    /**< each is followed by another */
     uint32_t pinger;                 /**< this rank has yet to begin; UINT32_MAX: none */
