@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the limit on what long GETs may have asked for, against a made-up port that drops what it
- * cannot buffer.
+ * Tests of the limit on what long GETs may have asked for, against a made-up link.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -11,8 +10,13 @@
 
 #include "receive/rawe_inflow.h"
 
-#define FIRST_BYTES 100000u
-#define ROUND_NS 50000u
+#define MS_NS 1000000ull
+#define LEAST_BYTES 100000u
+#define LINK_MBPS 25000u
+#define ROUND_NS 20000u
+/** What the link carries in a round. */
+#define ROUND_BYTES (ROUND_NS / 1000 * LINK_MBPS / 8 * 10 / 11)
+#define PIECE_BYTES 25000u
 
 static struct rawe_inflow inflow, other; /* of two processes */
 static struct rawe_inflow_host host;
@@ -20,141 +24,136 @@ static uint64_t now_ns;
 
 static void set_up(void)
 {
-    now_ns = ROUND_NS;
-    rawe_inflow_init(&inflow, FIRST_BYTES);
-    inflow.limits = true;
+    now_ns = MS_NS;
+    rawe_inflow_init(&inflow, LEAST_BYTES, LINK_MBPS);
+    rawe_inflow_wait(&inflow, now_ns);
 }
 
 FIXTURE(set_up, NULL);
 
-/** Ask for as much as the limit allows, from peers behind a port, for as many rounds. Returns the losses. */
-static unsigned ask(uint64_t port_bytes, unsigned rounds)
+/** For that many rounds a part of what the link carries comes. Returns what is asked for beyond the limit. */
+static uint64_t come(unsigned percent, unsigned rounds)
 {
-    unsigned losses = 0;
-    for (unsigned i = 0; i < rounds; i++) {
-        const uint64_t asked_ns = now_ns;
-        const uint64_t asked_bytes = rawe_inflow_limit_bytes(&inflow);
-        now_ns += ROUND_NS;
-        rawe_inflow_arrived(&inflow, asked_bytes, now_ns);
-        if (asked_bytes > port_bytes) {
-            losses++;
-            rawe_inflow_lost(&inflow, 1500, asked_ns, now_ns);
+    uint64_t beyond_bytes = 0;
+    for (unsigned i = 0; i < 10 * rounds; i++) {
+        now_ns += ROUND_NS / 10;
+        rawe_inflow_arrived(&inflow, ROUND_BYTES / 10 * percent / 100, now_ns);
+        while (rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns)) {
+            beyond_bytes += PIECE_BYTES;
         }
     }
-    return losses;
+    return beyond_bytes;
 }
 
-/** Without a limit one frame of that many is lost, until there is one. Returns the frames. */
-static unsigned lose_one_of(unsigned every)
+TEST(rawe_inflow_init__there_is_never_a_limit)
 {
-    rawe_inflow_init(&inflow, 0);
+    rawe_inflow_init(&inflow, 0, LINK_MBPS);
+    rawe_inflow_arrived(&inflow, 1000000, now_ns);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_inflow_lost(&inflow, 1500);
+    }
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), 0);
+}
+
+TEST(rawe_inflow_idles__not_while_the_link_is_busy)
+{
+    assert_int_equal(come(100, 1000), 0);
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES);
+}
+
+TEST(rawe_inflow_idles__not_before_an_answer_can_come)
+{
+    assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns + 10000));
+    assert_true(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns + 30000));
+}
+
+TEST(rawe_inflow_idles__as_much_is_asked_for_as_does_not_come)
+{
+    const unsigned rounds = 100;
+    assert_in_range(come(60, rounds), 36 * rounds * ROUND_BYTES / 100,
+                    40 * rounds * ROUND_BYTES / 100 + PIECE_BYTES);
+    assert_true(rawe_inflow_limit_bytes(&inflow) > 10 * LEAST_BYTES);
+}
+
+TEST(rawe_inflow_idles__time_away_is_not_made_up_for)
+{
+    now_ns += 100 * MS_NS;
+    assert_true(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
+    assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
+}
+
+TEST(rawe_inflow_idles__the_rate_of_the_link_is_not_known)
+{
+    rawe_inflow_init(&inflow, LEAST_BYTES, 0);
+    rawe_inflow_wait(&inflow, now_ns);
+    assert_true(come(0, 100) > 0);
+}
+
+TEST(rawe_inflow_arrived__makes_the_limit_smaller_again)
+{
+    (void)come(50, 100);
+    (void)come(100, 2000);
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES);
+}
+
+TEST(rawe_inflow_ran_dry__grows)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        rawe_inflow_ran_dry(&inflow);
+    }
+    assert_in_range(rawe_inflow_limit_bytes(&inflow), 2 * LEAST_BYTES, 3 * LEAST_BYTES);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_inflow_ran_dry(&inflow);
+    }
+    assert_in_range(rawe_inflow_limit_bytes(&inflow), 1, 1u << 25);
+}
+
+/** One frame of that many is lost. Returns what is asked for beyond the limit where nothing comes then. */
+static uint64_t lose_one_of(unsigned every)
+{
+    set_up();
     for (unsigned i = 1; i < 100000; i++) {
-        now_ns += 1000;
         rawe_inflow_arrived(&inflow, 1500, now_ns);
         if (i % every == 0) {
-            rawe_inflow_lost(&inflow, 1500, now_ns - 100, now_ns);
-        }
-        if (rawe_inflow_is_limited(&inflow)) {
-            return i;
+            rawe_inflow_lost(&inflow, 1500);
         }
     }
-    return 0;
+    rawe_inflow_wait(&inflow, now_ns);
+    return come(0, 100);
 }
 
-TEST(rawe_inflow_init__no_limit_before_much_is_lost)
+TEST(rawe_inflow_lost__the_link_is_slower_than_it_reports)
 {
-    assert_int_equal(lose_one_of(6), 0);
-    assert_in_range(lose_one_of(2), 200, 1000);
-    assert_in_range(rawe_inflow_limit_bytes(&inflow), 64000, 128000);
-}
-
-TEST(rawe_inflow_init__never_a_limit)
-{
-    rawe_inflow_init(&inflow, RAWE_INFLOW_UNLIMITED);
-    for (unsigned i = 1; i < 100; i++) {
-        rawe_inflow_lost(&inflow, 1500, now_ns + i, now_ns + i);
-    }
-    assert_false(rawe_inflow_is_limited(&inflow));
-}
-
-TEST(rawe_inflow_lost__once_for_what_was_asked_for_at_the_same_time)
-{
-    rawe_inflow_lost(&inflow, 1500, now_ns, now_ns + 10);
-    const uint64_t limit_bytes = rawe_inflow_limit_bytes(&inflow);
-    assert_in_range(limit_bytes, FIRST_BYTES / 2, FIRST_BYTES - 1);
-    rawe_inflow_lost(&inflow, 1500, now_ns + 5, now_ns + 20);
-    assert_int_equal(rawe_inflow_limit_bytes(&inflow), limit_bytes);
-    rawe_inflow_lost(&inflow, 1500, now_ns + 15, now_ns + 20);
-    assert_true(rawe_inflow_limit_bytes(&inflow) < limit_bytes);
-}
-
-TEST(rawe_inflow_lost__something_is_always_asked_for)
-{
-    (void)ask(0, 100);
-    assert_in_range(rawe_inflow_limit_bytes(&inflow), 16384, 65536);
-}
-
-TEST(rawe_inflow_arrived__stays_near_what_the_port_holds)
-{
-    const uint64_t ports[] = {60000, 100000, 1000000};
-    for (unsigned i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
-        set_up();
-        (void)ask(ports[i], 500);
-        /* From then on few rounds lose something, and half of the port is used at least. */
-        assert_true(ask(ports[i], 500) <= 15);
-        assert_in_range(rawe_inflow_limit_bytes(&inflow), ports[i] / 2, ports[i] + ports[i] / 16);
-    }
-}
-
-TEST(rawe_inflow_arrived__not_when_it_does_not_limit)
-{
-    inflow.limits = false;
-    rawe_inflow_arrived(&inflow, 1000000, now_ns);
-    assert_int_equal(rawe_inflow_limit_bytes(&inflow), FIRST_BYTES);
-}
-
-TEST(rawe_inflow_arrived__grows_until_there_is_none)
-{
-    (void)ask(UINT64_MAX, 2000);
-    assert_false(rawe_inflow_is_limited(&inflow));
+    assert_int_equal(lose_one_of(6), lose_one_of(100000));
+    assert_true(lose_one_of(2) <= 2 * PIECE_BYTES);
 }
 
 /** Both processes share now. */
-static void join_both(uint64_t first_bytes)
+static void join_both(void)
 {
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&inflow, first_bytes);
-    rawe_inflow_init(&other, first_bytes);
+    rawe_inflow_init(&inflow, LEAST_BYTES, LINK_MBPS);
+    rawe_inflow_init(&other, LEAST_BYTES, LINK_MBPS);
     rawe_inflow_join(&inflow, &host, 0);
     rawe_inflow_join(&other, &host, RAWE_INFLOW_SHARES - 1);
+    rawe_inflow_wait(&inflow, now_ns);
 }
 
-TEST(rawe_inflow_join__what_one_learns_the_other_knows)
+TEST(rawe_inflow_join__both_know_when_the_link_is_idle)
 {
-    join_both(FIRST_BYTES);
-    rawe_inflow_lost(&other, 1500, now_ns, now_ns + 10);
-    const uint64_t limit_bytes = rawe_inflow_limit_bytes(&inflow);
-    assert_in_range(limit_bytes, FIRST_BYTES / 2, FIRST_BYTES - 1);
-    /* The same loss, of what this one had asked for, and a process that comes later. */
-    rawe_inflow_lost(&inflow, 1500, now_ns + 5, now_ns + 20);
-    rawe_inflow_init(&other, FIRST_BYTES);
+    join_both();
+    now_ns += 2 * ROUND_NS;
+    assert_true(rawe_inflow_idles(&other, PIECE_BYTES, now_ns));
+    assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
+    /* A process that comes later changes nothing. */
+    rawe_inflow_init(&other, LEAST_BYTES, LINK_MBPS);
     rawe_inflow_join(&other, &host, 1);
-    assert_int_equal(rawe_inflow_limit_bytes(&inflow), limit_bytes);
-}
-
-TEST(rawe_inflow_join__losses_of_both_count_until_there_is_a_limit)
-{
-    join_both(0);
-    for (unsigned i = 0; i < 1000 && !rawe_inflow_is_limited(&inflow); i++) {
-        now_ns += 1000;
-        rawe_inflow_lost(i % 2 != 0 ? &inflow : &other, 1500, now_ns - 100, now_ns);
-    }
-    assert_true(rawe_inflow_is_limited(&inflow) && rawe_inflow_is_limited(&other));
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES + PIECE_BYTES);
 }
 
 TEST(rawe_inflow_others__what_may_come)
 {
-    join_both(FIRST_BYTES);
+    join_both();
     rawe_inflow_asked(&inflow, 20000, now_ns); /* its own is not among them */
     rawe_inflow_asked(&other, 30000, now_ns);
     rawe_inflow_asked(&other, 10000, now_ns);
@@ -170,7 +169,7 @@ TEST(rawe_inflow_others__what_may_come)
 
 TEST(rawe_inflow_others__a_process_that_dies_is_forgotten)
 {
-    join_both(FIRST_BYTES);
+    join_both();
     rawe_inflow_asked(&other, 30000, now_ns);
     now_ns += RAWE_INFLOW_IDLE_NS - 1;
     assert_int_equal(rawe_inflow_others(&inflow, now_ns).bytes, 30000);

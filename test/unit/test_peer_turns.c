@@ -65,7 +65,7 @@ static void set_up(void)
     unit_peer_connect();
     net.filter = drop_connects;
     rawe_peer_init(&other, peer.engine, &peer.config);
-    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES);
+    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES, 0);
     get_count = 0;
     unit_fill(source, sizeof(source), 3);
     memset(target, 0, sizeof(target));
@@ -86,13 +86,21 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down);
 
+/** The link is busy from now on. */
+static void use_link(void)
+{
+    peer.engine->inflow.limit->used_ns = UINT64_MAX / 2;
+}
+
 /** Two of the other peer have asked for more than may be on its way. */
 static struct get *begin_behind_others(void)
 {
     begin(&other, GET_BYTES);
     begin(&other, GET_BYTES);
     assert_int_equal(under_way(), 2);
-    return begin(&peer, GET_BYTES);
+    struct get *get = begin(&peer, GET_BYTES);
+    use_link();
+    return get;
 }
 
 TEST(rawe_peer_operate__a_get_waits_for_its_turn)
@@ -104,13 +112,34 @@ TEST(rawe_peer_operate__a_get_waits_for_its_turn)
     assert_int_equal(under_way(), 2);
 }
 
+TEST(rawe_peer_begin_waiting__an_idle_link_is_asked_for_more)
+{
+    struct get *get = begin_behind_others();
+    rawe_inflow_wait(&peer.engine->inflow, net.now_ns);
+    unit_run(&net, 200 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(get->done, 1);
+}
+
+/** Of two that wait, the one whose peer owes less has the next turn. */
+TEST(rawe_peer_begin_waiting__asks_the_peer_that_owes_least)
+{
+    begin(&other, GET_BYTES);
+    begin(&other, SHORT_BYTES);
+    struct get *behind = begin(&other, GET_BYTES);
+    struct get *get = begin(&peer, GET_BYTES);
+    assert_int_equal(behind->operation.asked_bytes + get->operation.asked_bytes, 0);
+    unit_run(&net, 40 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(behind->operation.asked_bytes, 0);
+    assert_int_not_equal(get->operation.asked_bytes, 0);
+}
+
 /** Node 0 shares with another process of its host, which is returned. */
 static struct rawe_inflow share_with_another(void)
 {
     static struct rawe_inflow_host host;
     struct rawe_inflow process;
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&process, INFLOW_BYTES);
+    rawe_inflow_init(&process, INFLOW_BYTES, 0);
     rawe_inflow_join(&process, &host, 0);
     rawe_inflow_join(&peer.engine->inflow, &host, 1);
     return process;
@@ -122,6 +151,7 @@ TEST(rawe_peer_operate__waits_for_other_processes)
     struct rawe_inflow process = share_with_another();
     rawe_inflow_asked(&process, INFLOW_BYTES, net.now_ns);
     struct get *get = begin(&peer, GET_BYTES);
+    use_link();
     unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
     assert_int_equal(get->operation.asked_bytes, 0);
     /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
@@ -185,7 +215,7 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
 
 TEST(rawe_peer_operate__no_limit)
 {
-    rawe_inflow_init(&peer.engine->inflow, 0);
+    rawe_inflow_init(&peer.engine->inflow, 0, 0);
     begin_behind_others();
     assert_int_equal(under_way(), 3);
 }

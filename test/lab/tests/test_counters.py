@@ -239,12 +239,3 @@ def test_without_a_full_ring_nothing_is_told(make_lab, build, endless):
     result = run(make_lab(hosts=2), build, *STATS, endless, "rounds", 1000)
     assert help_messages(result) == []
     assert all(one["link_ring_drops"] == 0 for one in both_sides(result))
-
-
-@pytest.mark.parametrize(("inflow", "by_get"), [(0, False), (100000, True)])
-def test_64_kib_are_read_by_their_receiver_only_with_a_limit(make_lab, build, inflow, by_get):
-    program = build / "bench/overlap/overlap"
-    limit = ("--mca", "btl_rawe_inflow_bytes", inflow)
-    result = run(make_lab(hosts=2), build, *STATS, *limit, program, "sender", 65536, 0.2)
-    gets = sum(counters["operations_sent"] for counters in both_sides(result))
-    assert (gets > 0) == by_get, show(result)

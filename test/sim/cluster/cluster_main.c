@@ -23,6 +23,7 @@ struct list {
 
 static struct cluster_plan wanted = {
     .pattern = CLUSTER_INCAST,
+    .inflow_bytes = 100000,
     .leaf_hosts = CLUSTER_HOSTS_MAX,
     .spines = 1,
     .mtu_bytes = 1500,
@@ -185,8 +186,8 @@ static const struct option_row rows[] = {
      read_one, .to = &wanted.host_ns, 1, 1e9},
     {"mtu", "BYTES", "576 to 9000 (default 1500)", option_unsigned, .to = &wanted.mtu_bytes, 576,
      9000},
-    {"inflow", "BYTES", "btl_rawe_inflow_bytes (default 0)", read_one, .to = &wanted.inflow_bytes,
-     0, 1 << 30},
+    {"inflow", "BYTES", "btl_rawe_inflow_bytes (default 100kB)", read_one,
+     .to = &wanted.inflow_bytes, 0, 1 << 25},
     {"congestion", "NAME", "btl_rawe_congestion (default cubic)", read_congestion, .to = NULL, 0, 0,
      "the name of a congestion control"},
     {"express-first", NULL,

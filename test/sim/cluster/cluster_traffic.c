@@ -12,10 +12,7 @@
 #include "routes/rawe_balance.h"
 
 /** What btl_eager_limit leaves for a message, beside ob1's header. */
-static uint32_t eager_bytes_max(const struct cluster_plan *plan)
-{
-    return 64u * 1024u + (plan->inflow_bytes == 0 ? 64u : 0u) - 16u;
-}
+#define EAGER_BYTES_MAX (64u * 1024u + 64u - 16u)
 /** ob1's messages that announce and end a transfer. */
 #define CONTROL_BYTES 64u
 #define PING_BYTES 1024u
@@ -86,10 +83,9 @@ static struct cluster_peer *sender_of(const struct cluster_peer *from)
 static struct cluster_message *find_message(const struct cluster_peer *from, bool announced,
                                             uint32_t size_bytes)
 {
-    const uint32_t eager_bytes = eager_bytes_max(&from->rank->cluster->plan);
     struct cluster_message *message = sender_of(from)->messages;
 
-    while (announced ? message->announced || message->size_bytes <= eager_bytes
+    while (announced ? message->announced || message->size_bytes <= EAGER_BYTES_MAX
                      : message->size_bytes != size_bytes) {
         message = message->next;
     }
@@ -145,7 +141,7 @@ static void start_message(struct cluster_peer *to, uint32_t size_bytes, uint64_t
     *to->messages_tail = message;
     to->messages_tail = &message->next;
     traffic->begun_bytes += size_bytes;
-    if (size_bytes <= eager_bytes_max(&to->rank->cluster->plan)) {
+    if (size_bytes <= EAGER_BYTES_MAX) {
         send_message(to, TAG_EAGER, size_bytes);
     } else {
         send_message(to, TAG_RTS, CONTROL_BYTES);
@@ -224,9 +220,9 @@ static void sample_slowdown(struct cluster_traffic *traffic, const struct cluste
                             uint32_t size_bytes, uint64_t time_ns)
 {
     const struct cluster_workload_size *sizes;
-    enum cluster_class class = size_bytes > eager_bytes_max(plan) ? CLUSTER_LONG
-                               : size_bytes > plan->mtu_bytes     ? CLUSTER_EAGER
-                                                                  : CLUSTER_SHORT;
+    enum cluster_class class = size_bytes > EAGER_BYTES_MAX   ? CLUSTER_LONG
+                               : size_bytes > plan->mtu_bytes ? CLUSTER_EAGER
+                                                              : CLUSTER_SHORT;
     unsigned i = 0;
 
     (void)cluster_workload_sizes(plan->pattern, &sizes);

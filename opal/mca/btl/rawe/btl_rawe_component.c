@@ -82,10 +82,6 @@ static int component_register(void)
     if (OPAL_SUCCESS != status) {
         return status;
     }
-    /* With a limit on GETs messages of 64 KiB are read, too: what is sent at once ignores it. */
-    if (0 != mca_btl_rawe_params.inflow_bytes) {
-        mca_btl_rawe_module_template.btl_eager_limit = 64 * 1024;
-    }
     return mca_btl_base_param_register(&mca_btl_rawe_component.super.btl_version,
                                        &mca_btl_rawe_module_template);
 }

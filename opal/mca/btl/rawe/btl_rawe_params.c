@@ -49,10 +49,10 @@ static const struct number numbers[] = {
     {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
-    {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 0, 0, 1 << 30, "bytes",
-     ", 0: no limit before too much is lost, 1 GiB: none ever", false, OPAL_INFO_LVL_6,
-     "How much of long messages the processes of a host ask for at first, over all peers that send "
-     "them some; more than its switch port buffers is lost, so losses make it less, else it grows"},
+    {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 100000, 0, 1 << 25, "bytes",
+     ", 0: no limit", false, OPAL_INFO_LVL_6,
+     "How much of long messages the processes of a host ask for at a time, over all peers that send "
+     "them some, while the link is busy: what its switch port buffers; where it idles they ask for more"},
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, or a group, short messages gather in frames that are held "

@@ -24,7 +24,7 @@ struct mca_btl_rawe_params {
     /* Memory */
     uint64_t ring_bytes;    /**< receive ring of each link; 0: by ranks and memory of the host */
     uint64_t window_frames; /**< unacknowledged frames of a connection at most; power of two */
-    uint64_t inflow_bytes;  /**< asked for by GETs of several peers at first, see rawe_inflow.h */
+    uint64_t inflow_bytes;  /**< asked for by GETs of several peers, see rawe_inflow.h */
     uint64_t coalesce_from; /**< from this many frames in flight on, short messages share frames */
     uint64_t free_list_num; /**< fragments allocated at start */
     uint64_t free_list_max; /**< fragments at most; 0: no limit */

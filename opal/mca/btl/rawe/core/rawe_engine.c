@@ -145,7 +145,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     /* A REPLY names an operation of any of a process's engines: each engine has its own key. */
     engine->operations.last_key = (uint64_t)config->key << 32;
     engine->deferral.limit_bytes = config->deferred_max_bytes;
-    rawe_inflow_init(&engine->inflow, config->inflow_bytes);
+    rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
     if (config->inflow_host != NULL) {
         rawe_inflow_join(&engine->inflow, config->inflow_host, config->inflow_index);
     }

@@ -101,7 +101,7 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     operation->peer_key = conn->preferred->key;
     operation->peer_port = conn->preferred->port;
     operation->left_bytes = operation->len_bytes;
-    operation->asked_ns = operation->progress_ns = now_ns;
+    operation->progress_ns = now_ns;
     operation->completion.send.done = part_done;
     operation->completion.send.kind = RAWE_FRAGMENT_GET;
     rawe_request_encode(operation->request_bytes,
@@ -190,8 +190,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         if (operation->inflow != NULL) {
             rawe_inflow_arrived(operation->inflow, fragment->data_bytes, engine->now_ns);
             if (resent && rawe_operation_has_rival(operation)) {
-                rawe_inflow_lost(operation->inflow, fragment->data_bytes, operation->asked_ns,
-                                 engine->now_ns);
+                rawe_inflow_lost(operation->inflow, fragment->data_bytes);
             }
         }
         if (operation->left_bytes != 0) {

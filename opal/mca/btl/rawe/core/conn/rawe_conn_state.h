@@ -98,7 +98,7 @@ struct rawe_engine_config {
     uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
-    uint64_t inflow_bytes; /**< asked for by GETs of several peers at first, see rawe_inflow.h */
+    uint64_t inflow_bytes; /**< asked for by GETs of several peers, see rawe_inflow.h */
     struct rawe_inflow_host *inflow_host;  /**< shared on this host; NULL: with no process */
     unsigned inflow_index;                 /**< of this process in it */
     const struct rawe_cc_type *congestion; /**< NULL: the default */

@@ -3,25 +3,24 @@
 
 #include <stddef.h>
 
-/** What a small switch buffers for a port, and a round trip of 20 us holds at 25 Gb/s. */
-#define FIRST_BYTES 100000u
+/** Whatever hosts do: 10 ms at 25 Gb/s. */
+#define MOST_BYTES (1u << 25)
+
+/** Request and answer take some such time: the link is not idle before. */
+#define ROUND_TRIP_NS 20000u
+
+/** What comes makes the limit smaller by that part: where hosts send to all others, 3 % of the time idle. */
+#define DECAY_DIVISOR 32u
+
+/** The rate of a link that does not report it. */
+#define UNKNOWN_MBPS 10000u
 
 /**
- * Without a limit: more than a quarter of what comes, and some 180 frames beyond that, is too much to
- * lose. Many senders of long messages lose 30 to 50 % at one port; where hosts send to each other at
- * random, and lose up to 6 %, a limit costs up to a third of the throughput (doc/performance.md).
+ * More than a quarter of what comes, and some 180 frames beyond that, is lost only where something behind
+ * the link is slower, as a virtual machine's share of a NIC is: then the link has not half of its rate.
  */
 #define LOST_MULTIPLIER 4u
 #define LOST_BYTES 262144u
-
-/** Two pieces of the shortest kind (routes/rawe_peer.c): with less, hosts idle at any rate. */
-#define LEAST_BYTES 32768u
-
-/** By a 256th for each limit's worth that comes: some 90 round trips from a loss to the next. */
-#define GROWTH_DIVISOR 256u
-
-/** Where twice as much as at the last loss passes, that loss says nothing any more. */
-#define FAST_GROWTH_DIVISOR 16u
 
 static uint64_t get(const _Atomic uint64_t *value)
 {
@@ -34,19 +33,19 @@ static void set(_Atomic uint64_t *value, uint64_t to)
 }
 
 /** Unless another process of the host has. */
-static void begin(struct rawe_inflow_limit *limit, uint64_t first_bytes)
+static void begin(struct rawe_inflow_limit *limit, uint64_t least_bytes, uint64_t link_mbps)
 {
-    if (get(&limit->bytes) == 0 && get(&limit->reduced_ns) == 0) {
-        set(&limit->known_bytes, first_bytes);
-        set(&limit->bytes, first_bytes);
+    if (get(&limit->link_mbps) == 0) {
+        set(&limit->bytes, least_bytes);
+        set(&limit->link_mbps, link_mbps);
     }
 }
 
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t first_bytes)
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t least_bytes, uint32_t link_mbps)
 {
-    *inflow = (struct rawe_inflow){.learns = first_bytes < RAWE_INFLOW_UNLIMITED};
+    *inflow = (struct rawe_inflow){.least_bytes = least_bytes};
     inflow->limit = &inflow->own;
-    begin(inflow->limit, inflow->learns ? first_bytes : 0);
+    begin(inflow->limit, least_bytes, link_mbps != 0 ? link_mbps : UNKNOWN_MBPS);
 }
 
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index)
@@ -54,7 +53,7 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
     inflow->host = host;
     inflow->limit = &host->limit;
     inflow->share = &host->shares[index];
-    begin(inflow->limit, get(&inflow->own.bytes));
+    begin(inflow->limit, get(&inflow->own.bytes), get(&inflow->own.link_mbps));
     rawe_inflow_publish(inflow, 0);
 }
 
@@ -68,6 +67,29 @@ void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes)
 void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns)
 {
     inflow->progress_ns = now_ns;
+    set(&inflow->limit->used_ns, now_ns); /* nothing was to come before */
+}
+
+/** The time that bytes take on the link, a tenth of headers included. */
+static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
+{
+    return bytes * 8800 / get(&inflow->limit->link_mbps);
+}
+
+static void grow(struct rawe_inflow *inflow, uint64_t bytes)
+{
+    const uint64_t grown_bytes = get(&inflow->limit->bytes) + bytes;
+    set(&inflow->limit->bytes, grown_bytes < MOST_BYTES ? grown_bytes : MOST_BYTES);
+}
+
+bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
+{
+    if (now_ns < get(&inflow->limit->used_ns) + ROUND_TRIP_NS) {
+        return false;
+    }
+    set(&inflow->limit->used_ns, now_ns - ROUND_TRIP_NS + link_ns(inflow, bytes));
+    grow(inflow, bytes);
+    return true;
 }
 
 /** What has been asked for and has not come is so much more, or less. */
@@ -101,54 +123,42 @@ struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, u
     return others;
 }
 
-/** More may be asked for, by so much. */
-static void grow(struct rawe_inflow_limit *limit, uint64_t bytes)
-{
-    const uint64_t limit_bytes = get(&limit->bytes);
-    const bool known = limit_bytes < 2 * get(&limit->known_bytes);
-    const uint64_t divisor = known ? GROWTH_DIVISOR : FAST_GROWTH_DIVISOR;
-    const uint64_t grown_bytes = limit_bytes + (bytes + divisor - 1) / divisor;
-    set(&limit->bytes, grown_bytes < RAWE_INFLOW_UNLIMITED ? grown_bytes : 0);
-}
-
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
+    const uint64_t used_ns = get(&limit->used_ns);
     const uint64_t excess_bytes = get(&limit->excess_bytes);
+    const uint64_t limit_bytes = get(&limit->bytes);
     change(inflow, 0, bytes, now_ns);
-    if (get(&limit->bytes) == 0 && excess_bytes != 0) {
+    if (used_ns < now_ns) {
+        const uint64_t until_ns = used_ns + link_ns(inflow, bytes);
+        set(&limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
+    }
+    if (excess_bytes != 0) {
         set(&limit->excess_bytes, excess_bytes > bytes ? excess_bytes - bytes : 0);
-    } else if (get(&limit->bytes) != 0 && inflow->limits) {
-        grow(limit, bytes);
+    }
+    if (limit_bytes > inflow->least_bytes) {
+        const uint64_t over_bytes = limit_bytes - inflow->least_bytes;
+        const uint64_t less_bytes = bytes / DECAY_DIVISOR;
+        set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
     }
 }
 
-/** No limit yet: is what is lost more than a limit costs? */
-static bool loses_much(struct rawe_inflow_limit *limit, uint64_t bytes)
+void rawe_inflow_ran_dry(struct rawe_inflow *inflow)
 {
-    const uint64_t excess_bytes = get(&limit->excess_bytes) + bytes * LOST_MULTIPLIER;
-    const bool much = excess_bytes >= LOST_BYTES * LOST_MULTIPLIER;
-    set(&limit->excess_bytes, much ? 0 : excess_bytes);
-    return much;
+    grow(inflow, get(&inflow->limit->bytes) / 4);
 }
 
-void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes, uint64_t asked_ns,
-                      uint64_t now_ns)
+void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
-    if (!inflow->learns || asked_ns <= get(&limit->reduced_ns)) {
-        return;
+    const uint64_t excess_bytes = get(&limit->excess_bytes) + bytes * LOST_MULTIPLIER;
+    const uint64_t link_mbps = get(&limit->link_mbps);
+    if (excess_bytes < LOST_BYTES * LOST_MULTIPLIER) {
+        set(&limit->excess_bytes, excess_bytes);
+    } else if (inflow->least_bytes != 0) {
+        set(&limit->excess_bytes, 0);
+        set(&limit->link_mbps, link_mbps > 1 ? link_mbps / 2 : 1);
+        set(&limit->bytes, inflow->least_bytes);
     }
-    uint64_t limit_bytes = get(&limit->bytes);
-    if (limit_bytes != 0) {
-        limit_bytes = limit_bytes * 7 / 10;
-        limit_bytes = limit_bytes > LEAST_BYTES ? limit_bytes : LEAST_BYTES;
-    } else if (loses_much(limit, bytes)) {
-        limit_bytes = FIRST_BYTES;
-    } else {
-        return;
-    }
-    set(&limit->reduced_ns, now_ns);
-    set(&limit->known_bytes, limit_bytes);
-    set(&limit->bytes, limit_bytes);
 }

@@ -3,10 +3,9 @@
  *
  * How much of long messages the processes of a host may have asked for through one interface, over
  * all peers that send them some. What has been asked for and has not come meets in the switch port
- * of this host, which drops what it cannot buffer. No host is told how much that is. So there is no
- * limit before more than a quarter of what comes was lost; then it is learned: it grows slowly while
- * it is what holds a process back, and falls to 0.7 of it with each loss. Fewer losses cost less
- * than a limit does, where ranks share cores.
+ * of this host, which drops what it cannot buffer. So there is a limit, as long as the link is busy.
+ * Peers that are busy with others send late what they were asked for. Then the link idles, which its
+ * rate tells, and the limit grows by what would have come; what comes makes it smaller again.
  *
  * The receiver does here, for all of its senders together, what congestion control does for one sender:
  * with a window for each of them, their least windows are more than a port holds. No clock, no socket.
@@ -22,9 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** As `first_bytes` of rawe_inflow_init: no limit, whatever is lost. */
-#define RAWE_INFLOW_UNLIMITED (1ull << 30)
-
 /** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
 #define RAWE_INFLOW_IDLE_NS 300000u
 
@@ -39,10 +35,10 @@ struct rawe_inflow_share {
 
 /** The limit. In all zeroes nothing is known yet. */
 struct rawe_inflow_limit {
-    _Atomic uint64_t bytes;        /**< 0: none */
-    _Atomic uint64_t excess_bytes; /**< while there is none: 4 times the losses, less what came */
-    _Atomic uint64_t known_bytes;  /**< the limit when something was lost last, or to begin with */
-    _Atomic uint64_t reduced_ns;   /**< losses of what was asked for until then are known */
+    _Atomic uint64_t bytes;     /**< 0: none */
+    _Atomic uint64_t used_ns;   /**< the link's time until then was used, or the limit has grown */
+    _Atomic uint64_t link_mbps; /**< rate that the link seems to have */
+    _Atomic uint64_t excess_bytes; /**< 4 times the losses, less what came */
 };
 
 /** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
@@ -62,12 +58,12 @@ struct rawe_inflow {
     struct rawe_inflow_host *host;
     struct rawe_inflow_limit own;
     uint64_t progress_ns; /**< something was asked for, came, or began to wait, last */
-    bool learns;          /**< losses change the limit */
+    uint64_t least_bytes; /**< the limit while the link is busy; 0: there is never one */
     bool limits;          /**< more would have been asked for */
 };
 
-/** Begin with a limit of `first_bytes`; 0: with none, until too much is lost. */
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t first_bytes);
+/** `least_bytes` is the limit while the link is busy, 0: none. `link_mbps` is its rate, 0: not known. */
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t least_bytes, uint32_t link_mbps);
 /** Share with the processes of this host, of which this one is number `index`. */
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
 /** So much has been asked for and has not come, by a count of it: some may not come any more. */
@@ -78,22 +74,19 @@ void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
 void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** What other processes have asked for and may come, and how many of them there are. */
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
+/** The limit is reached. If the link has idled meanwhile, it grows by `bytes`: true. */
+bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** Bytes that were asked for have come. */
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** Some bytes of what was asked for at `asked_ns`, of several peers, came again after they were lost. */
-void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes, uint64_t asked_ns,
-                      uint64_t now_ns);
+/** Bytes that were asked for, of several peers, came after they had been lost. */
+void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes);
+/** All that was asked for has come while more waited: the limit is too small for this host. */
+void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
 
-/** RAWE_INFLOW_UNLIMITED: there is none. */
+/** 0: there is none. */
 static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
 {
-    const uint64_t bytes = atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
-    return bytes != 0 ? bytes : RAWE_INFLOW_UNLIMITED;
-}
-
-static inline bool rawe_inflow_is_limited(const struct rawe_inflow *inflow)
-{
-    return rawe_inflow_limit_bytes(inflow) != RAWE_INFLOW_UNLIMITED;
+    return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
 }
 
 #endif

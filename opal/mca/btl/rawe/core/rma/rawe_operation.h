@@ -56,8 +56,7 @@ struct rawe_operation {
     uint32_t index;       /**< in the table */
     uint64_t key;         /**< never used before */
     uint64_t left_bytes;  /**< of the result */
-    uint64_t asked_ns;    /**< when it began */
-    uint64_t progress_ns; /**< the same, or when some of the result came last */
+    uint64_t progress_ns; /**< when it began, or some of the result came last */
     uint32_t peer_key;    /**< of the interface that its connection belongs to */
     uint16_t peer_port;
     struct rawe_operation_part request;    /**< or the data of a PUT */

@@ -423,14 +423,23 @@ static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer
     return asked;
 }
 
-static bool may_ask(const struct rawe_engine *engine, const struct asked *asked)
+/** How much is asked for at a time. */
+static uint64_t piece_bytes(const struct rawe_inflow *inflow)
 {
-    uint64_t limit_bytes =
-        asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(&engine->inflow);
+    uint64_t bytes = rawe_inflow_limit_bytes(inflow) / 4;
+    bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
+    return bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
+}
+
+static bool may_ask(struct rawe_engine *engine, const struct asked *asked)
+{
+    struct rawe_inflow *inflow = &engine->inflow;
+    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(inflow);
     /* Others have their turns before nothing coming says that peers do not run. */
     uint64_t patience_ns = (1 + asked->others.count) * (uint64_t)RAWE_INFLOW_IDLE_NS;
     return asked->bytes + asked->others.bytes < limit_bytes ||
-           engine->now_ns >= asked->progress_ns + patience_ns;
+           engine->now_ns >= asked->progress_ns + patience_ns ||
+           (!asked->single && rawe_inflow_idles(inflow, piece_bytes(inflow), engine->now_ns));
 }
 
 /** Begin an operation now. False: not possible at present. */
@@ -531,7 +540,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
     operation->inflow = takes_turns(operation) ? &engine->inflow : NULL;
-    if (operation->inflow == NULL || !rawe_inflow_is_limited(&engine->inflow)) {
+    if (operation->inflow == NULL || rawe_inflow_limit_bytes(&engine->inflow) == 0) {
         return operate(peer, operation);
     }
     const struct asked asked = sum_asked(engine, peer);
@@ -546,7 +555,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->status = RAWE_STATUS_DONE;
     operation->parts = 1; /* it has still to ask */
     operation->asked_bytes = 0;
-    if (engine->waiting.first == NULL && engine->operations.in_use == 0) {
+    if (engine->waiting.first == NULL) {
         rawe_inflow_wait(&engine->inflow, engine->now_ns);
     }
     append(&engine->waiting, operation);
@@ -554,17 +563,58 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     return true;
 }
 
+/** Looked at for each piece, at most: of more peers than that, one will owe nothing. */
+#define CANDIDATES_MAX 16u
+
+/** What long GETs have asked of a peer and not got. */
+static uint64_t owed_bytes(const struct rawe_operation_table *table, const struct rawe_peer *peer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
+        const struct rawe_operation *operation = table->entries[i];
+        left -= operation != NULL;
+        if (operation != NULL && operation->peer == peer && takes_turns(operation)) {
+            bytes += operation->left_bytes;
+        }
+    }
+    return bytes;
+}
+
+/** Have that one come first in the queue, which is not empty, whose peer owes least. */
+static void choose_turn(struct rawe_engine *engine)
+{
+    struct rawe_operation_queue *queue = &engine->waiting;
+    struct rawe_operation *before = NULL, *best_before = NULL, *best = queue->first;
+    uint64_t least_bytes = owed_bytes(&engine->operations, best->peer);
+    for (unsigned i = 1; least_bytes != 0 && i < CANDIDATES_MAX; i++) {
+        before = before == NULL ? queue->first : before->next;
+        if (before->next == NULL) {
+            break;
+        }
+        uint64_t bytes = owed_bytes(&engine->operations, before->next->peer);
+        if (bytes < least_bytes) {
+            least_bytes = bytes;
+            best_before = before;
+            best = before->next;
+        }
+    }
+    if (best_before != NULL) {
+        best_before->next = best->next;
+        queue->newest = queue->newest == best ? best_before : queue->newest;
+        best->next = queue->first;
+        queue->first = best;
+    }
+}
+
 /** The first in the queue, taken out of it, has its turn. False: what it asks for is not possible. */
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
-    uint64_t piece_bytes = rawe_inflow_limit_bytes(operation->inflow) / 4;
-    piece_bytes = piece_bytes > PIECE_BYTES_MIN ? piece_bytes : PIECE_BYTES_MIN;
-    piece_bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
-    bool last = single || left_bytes < piece_bytes * 3 / 2;
+    uint64_t next_bytes = piece_bytes(operation->inflow);
+    bool last = single || left_bytes < next_bytes * 3 / 2;
     if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
         operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
-    } else if (!ask(operation, last ? left_bytes : piece_bytes)) {
+    } else if (!ask(operation, last ? left_bytes : next_bytes)) {
         return false;
     } else if (!last) {
         append(&operation->peer->engine->waiting, operation);
@@ -577,9 +627,13 @@ static bool take_turn(struct rawe_operation *operation, bool single)
 void rawe_peer_begin_waiting(struct rawe_engine *engine)
 {
     struct rawe_operation_queue *queue = &engine->waiting;
-    struct rawe_operation *first;
-    while ((first = queue->first) != NULL) {
+    while (queue->first != NULL) {
+        choose_turn(engine);
+        struct rawe_operation *first = queue->first;
         const struct asked asked = sum_asked(engine, first->peer);
+        if (engine->inflow.limits && asked.bytes + asked.others.bytes == 0) {
+            rawe_inflow_ran_dry(&engine->inflow);
+        }
         engine->inflow.limits = !may_ask(engine, &asked);
         if (engine->inflow.limits) {
             return;
