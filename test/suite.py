@@ -131,11 +131,11 @@ def build(directory, *options):
     return None
 
 
-def check(part, directory, launcher=(), env=None):
+def check(part, directory, launcher=(), env=None, target="check"):
     """`make check` in one directory, its tests counted from automake's .trs files."""
     for old in directory.rglob("*.trs"):
         old.unlink()
-    argv = [*launcher, "make", "-s", f"-j{os.cpu_count()}", "check"]
+    argv = [*launcher, "make", "-s", f"-j{os.cpu_count()}", target]
     status = call(argv, cwd=directory, env=env)
     failed_before = part.failed
     count = 0
@@ -299,9 +299,11 @@ def run_pytest(part, options, name, more=()):
 
 
 def run_lab(part, options):
-    """pytest over the virtual hosts."""
+    """The tests of sockets between two namespaces, then pytest over the virtual hosts."""
     if not is_root(part):
         return
+    if not options.k:
+        check(part, options.build / "test", env=options.env, target="check-am")
     before = set(record.names())
     more = ["--long"] * options.long + ["--brief"] * options.brief
     run_pytest(part, options, "lab", more)

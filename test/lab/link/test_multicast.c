@@ -370,7 +370,8 @@ static void count_packet(void *context, const uint8_t *source_mac, const uint8_t
 /** Receive until `wanted` frames or packets have come, and what else waits by then. */
 static struct tally receive(struct rawe_port *port, unsigned wanted)
 {
-    static const struct rawe_port_receiver receiver = {count_frame, place_nowhere, count_packet};
+    static const struct rawe_port_receiver receiver = {
+        .frame = count_frame, .place = place_nowhere, .packet = count_packet};
     struct tally tally = {0};
 
     AWAIT((rawe_port_receive(port, 10, &receiver, &tally), tally.frames + tally.packets >= wanted));

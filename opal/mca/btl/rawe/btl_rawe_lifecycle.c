@@ -25,6 +25,7 @@
 #include "core/routes/rawe_balance.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_packet.h"
+#include "linux/port/rawe_port_opening.h"
 #include "linux/sys/rawe_shared.h"
 
 #include <errno.h>
@@ -158,41 +159,31 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
     };
 }
 
-bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
+/** Have the responder's port served. */
+static bool start_responder(mca_btl_rawe_module_t *module, struct rawe_port_opening *opening)
 {
-    struct rawe_port_config config = port_config(module, RAWE_PORT_RESPONDER);
     const struct rawe_responder_duty duty = {
         .serviced = mca_btl_rawe_thread_serviced,
         .service = mca_btl_rawe_thread_service,
         .context = module,
     };
-    struct rawe_port_error error;
+    struct rawe_port *wire = rawe_port_open_end(opening);
 
-    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
-                                  mca_btl_rawe_state.service, &error)) {
-        module->responder = NULL;
-        mca_btl_rawe_failure_note(false, module->interface.name, &error);
+    if (NULL == wire || 0 != rawe_responder_start_on(&module->responder, wire, &opening->config,
+                                                     module->address.mac, &duty,
+                                                     mca_btl_rawe_state.service, &opening->error)) {
+        mca_btl_rawe_failure_note(false, module->interface.name, &opening->error);
         return false;
     }
     return true;
 }
 
-static bool open_link(mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
-    struct rawe_port_config config = port_config(module, RAWE_PORT_EXPRESS);
-    struct rawe_port_error error;
+    struct rawe_port_opening opening = {.config = port_config(module, RAWE_PORT_RESPONDER)};
 
-    if (0 != rawe_port_open(&module->link, &config, &error)) {
-        module->link = NULL;
-        mca_btl_rawe_failure_note(false, module->interface.name, &error);
-        return false;
-    }
-    /* Everything works without batches, too: no message. */
-    config.use = RAWE_PORT_BULK;
-    if (mca_btl_rawe_params.batches && 0 != rawe_port_open(&module->bulk, &config, &error)) {
-        module->bulk = NULL;
-    }
-    return true;
+    rawe_port_open_begin(&opening);
+    return start_responder(module, &opening);
 }
 
 /** Let the engine send batches, if the device or the kernel cuts them. */
@@ -305,9 +296,29 @@ static bool open_engine(mca_btl_rawe_module_t *module)
 /** mca_btl_rawe_module_t.open_sockets */
 static bool open_sockets(mca_btl_rawe_module_t *module)
 {
+    struct rawe_port_opening link = {.config = port_config(module, RAWE_PORT_EXPRESS)};
+    struct rawe_port_opening bulk = {.config = port_config(module, RAWE_PORT_BULK)};
+    struct rawe_port_opening responder = {.config = port_config(module, RAWE_PORT_RESPONDER)};
+    const bool responds = NULL != module->responder;
+
+    rawe_port_open_begin(&link);
+    if (mca_btl_rawe_params.batches) {
+        rawe_port_open_begin(&bulk);
+    }
+    if (!responds) {
+        rawe_port_open_begin(&responder);
+    }
+    module->link = rawe_port_open_end(&link);
+    module->bulk = rawe_port_open_end(&bulk); /* NULL: all works without batches, too */
+    if (NULL == module->link) {
+        mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
+    }
+    if (NULL == module->link || !open_engine(module)) {
+        rawe_port_close(rawe_port_open_end(&responder));
+        return false;
+    }
     /* The responder last: it may be asked at once. */
-    if (!open_link(module) || !open_engine(module) ||
-        (NULL == module->responder && !mca_btl_rawe_module_open_responder(module))) {
+    if (!responds && !start_responder(module, &responder)) {
         return false;
     }
     atomic_store_explicit(&module->open, true, memory_order_release);

@@ -215,28 +215,22 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
 /** Take the helper of this path that waits, if there is one. Returns its descriptor, or -1. */
 static int take_waiting(const char *path)
 {
-    int fd = -1;
+    const int fd = waiting.fd;
 
-    pthread_mutex_lock(&waiting.lock);
-    if (waiting.fd >= 0 && strcmp(waiting.path, path) == 0) {
-        fd = waiting.fd;
-        waiting.fd = -1;
+    if (fd < 0 || strcmp(waiting.path, path) != 0) {
+        return -1;
     }
-    pthread_mutex_unlock(&waiting.lock);
+    waiting.fd = -1;
     return fd;
 }
 
 /** Let it wait for the next request, if no other does. */
 static void keep_waiting(const char *path, int fd)
 {
-    pthread_mutex_lock(&waiting.lock);
     if (waiting.fd < 0 && strlen(path) < sizeof waiting.path) {
         waiting.fd = fd;
         strcpy(waiting.path, path);
-        fd = -1;
-    }
-    pthread_mutex_unlock(&waiting.lock);
-    if (fd >= 0) {
+    } else {
         close(fd);
     }
 }
@@ -265,14 +259,12 @@ static int ask_at(const char *path, int fd, const struct rawe_helper_request *re
     return socket_fd;
 }
 
-int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
-                    struct rawe_port_error *error)
+/** rawe_helper_ask; waiting.lock held. */
+static int ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
+               struct rawe_port_error *error)
 {
     int ends[2];
 
-    if (path == NULL || *path == '\0') {
-        return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
-    }
     const int waiting_fd = take_waiting(path);
     if (waiting_fd >= 0) {
         const int socket_fd = ask_at(path, waiting_fd, request, timeout_ms, error);
@@ -291,6 +283,19 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
         return -1;
     }
     return ask_at(path, ends[0], request, timeout_ms, error);
+}
+
+int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
+                    struct rawe_port_error *error)
+{
+    if (path == NULL || *path == '\0') {
+        return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
+    }
+    /* Ports that are opened beside each other ask the same helper, one after the other. */
+    pthread_mutex_lock(&waiting.lock);
+    const int socket_fd = ask(path, request, timeout_ms, error);
+    pthread_mutex_unlock(&waiting.lock);
+    return socket_fd;
 }
 
 static int ask_patiently(const struct rawe_port_config *config,

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../port/rawe_port_opening.h"
 #include "../sys/rawe_interface.h"
 #include "rawe_helper.h"
 
@@ -211,30 +212,8 @@ static void packet_close(struct rawe_port *port)
     free(packet);
 }
 
-static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
-                       struct rawe_port_error *error);
-
-/** Give the bulk port its middle one, unless it is that itself. Returns 0, or -1 and the error. */
-static int open_beside(struct rawe_packet *packet, struct rawe_port_error *error)
-{
-    struct rawe_port *port = &packet->port;
-    struct rawe_port_config config = packet->config;
-
-    if (config.use != RAWE_PORT_BULK) {
-        return 0;
-    }
-    config.use = RAWE_PORT_MIDDLE;
-    if (packet_open(&port->beside, &config, error) != 0) {
-        return -1;
-    }
-    if (port->beside->receive_frames < port->receive_frames) {
-        port->receive_frames = port->beside->receive_frames;
-    }
-    return 0;
-}
-
-static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
-                       struct rawe_port_error *error)
+static int open_one(struct rawe_port **out, const struct rawe_port_config *config,
+                    struct rawe_port_error *error)
 {
     const bool bulk = config->use == RAWE_PORT_BULK;
     struct rawe_packet *packet = calloc(1, sizeof *packet);
@@ -262,12 +241,40 @@ static int packet_open(struct rawe_port **out, const struct rawe_port_config *co
         rawe_txqueue_init(&packet->txqueue);
         fit_send_buffer(packet);
     }
-    if (open_beside(packet, error) != 0) {
-        packet_close(&packet->port);
-        return -1;
-    }
     *out = &packet->port;
     return 0;
+}
+
+/** A bulk port and its middle one. */
+static int open_both(struct rawe_port **out, const struct rawe_port_config *config,
+                     struct rawe_port_error *error)
+{
+    struct rawe_port_opening middle = {.config = *config};
+    struct rawe_port *port;
+
+    middle.config.use = RAWE_PORT_MIDDLE;
+    rawe_port_open_begin(&middle);
+    const int status = open_one(&port, config, error);
+    struct rawe_port *beside = rawe_port_open_end(&middle);
+    if (status != 0 || beside == NULL) {
+        *error = status != 0 ? *error : middle.error;
+        rawe_port_close(port);
+        rawe_port_close(beside);
+        return -1;
+    }
+    port->beside = beside;
+    if (beside->receive_frames < port->receive_frames) {
+        port->receive_frames = beside->receive_frames;
+    }
+    *out = port;
+    return 0;
+}
+
+static int packet_open(struct rawe_port **out, const struct rawe_port_config *config,
+                       struct rawe_port_error *error)
+{
+    *out = NULL;
+    return (config->use == RAWE_PORT_BULK ? open_both : open_one)(out, config, error);
 }
 
 static int packet_reopen(struct rawe_port *port, int interface_index, struct rawe_port_error *error)

@@ -514,18 +514,21 @@ static int serve(struct rawe_service_source *source, short events)
     return source->deaf && (rest_ms < 0 || rest_ms > pause_ms) ? pause_ms : rest_ms;
 }
 
-int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
-                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_service *service, struct rawe_port_error *error)
+int rawe_responder_start_on(struct rawe_responder **responder, struct rawe_port *wire,
+                            const struct rawe_port_config *config,
+                            const uint8_t mac[RAWE_MAC_BYTES],
+                            const struct rawe_responder_duty *duty, struct rawe_service *service,
+                            struct rawe_port_error *error)
 {
-    struct rawe_port_config own = *config;
     struct rawe_responder *r = calloc(1, sizeof *r);
 
     *responder = NULL;
     *error = (struct rawe_port_error){"malloc", ENOMEM};
     if (r == NULL) {
+        rawe_port_close(wire);
         return -1;
     }
+    r->wire = wire;
     if (duty != NULL) {
         r->duty = *duty;
     }
@@ -537,9 +540,8 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = rawe_port_clock_ns();
-    own.use = RAWE_PORT_RESPONDER;
     r->zeros = calloc(1, UINT16_MAX);
-    if (r->zeros == NULL || rawe_port_open(&r->wire, &own, error) != 0) {
+    if (r->zeros == NULL) {
         goto failed;
     }
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
@@ -558,6 +560,20 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
 failed:
     rawe_responder_stop(r);
     return -1;
+}
+
+int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
+                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
+                         struct rawe_service *service, struct rawe_port_error *error)
+{
+    struct rawe_port_config own = *config;
+    struct rawe_port *wire;
+
+    *responder = NULL;
+    own.use = RAWE_PORT_RESPONDER;
+    return rawe_port_open(&wire, &own, error) != 0
+               ? -1
+               : rawe_responder_start_on(responder, wire, &own, mac, duty, service, error);
 }
 
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,

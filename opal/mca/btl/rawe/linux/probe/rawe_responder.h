@@ -62,6 +62,13 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_po
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
                          struct rawe_service *service, struct rawe_port_error *error);
 
+/** The same on a port that is open, which it takes over, also when it fails. */
+int rawe_responder_start_on(struct rawe_responder **responder, struct rawe_port *wire,
+                            const struct rawe_port_config *config,
+                            const uint8_t mac[RAWE_MAC_BYTES],
+                            const struct rawe_responder_duty *duty, struct rawe_service *service,
+                            struct rawe_port_error *error);
+
 /** As rawe_port_reopen; only in the service thread. */
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error);
