@@ -194,13 +194,14 @@ static int enter(mca_coll_rawe_module_t *module, uint64_t id,
         !try_network(module, members, self, all->payload_bytes, &batches)) {
         return PASSES_NOTHING;
     }
-    batches = 0 != all->segment_bytes;
-    return batches &&
-                   try_network(module, members, self, (size_t)TRY_FRAMES * all->payload_bytes,
-                               &batches) &&
-                   batches
-               ? PASSES_BATCHES
-               : PASSES_FRAMES;
+    if (0 == all->segment_bytes) {
+        return PASSES_FRAMES;
+    }
+    batches = true;
+    if (!try_network(module, members, self, (size_t)TRY_FRAMES * all->payload_bytes, &batches)) {
+        return PASSES_NOTHING; /* what comes late would be in the place of a Bcast's message */
+    }
+    return batches ? PASSES_BATCHES : PASSES_FRAMES;
 }
 
 /** Step 2 and 3. */
