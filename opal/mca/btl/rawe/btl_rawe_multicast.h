@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Groups of processes that multicast to each other (core/group), over the one interface that this
- * process has beside lo. All groups of a process share a port, and with it the job's key and group
- * address, which all members compute alike; frames of its groups are told apart by their ids. What is
- * sent goes through the module's link.
+ * process has beside lo. All groups of a process share two ports, for frames and for batches, and with
+ * them the job's key and group address, which all members compute alike; what is received is told
+ * apart by the groups' ids. Frames are sent through the module's link.
  *
  * All of it is used with the lock of the engines held.
  */

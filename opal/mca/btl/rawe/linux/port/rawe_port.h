@@ -4,8 +4,8 @@
  * A port: one way to the wire through one interface. It moves whole frames; it knows of the
  * protocol only where the receiver's port and key lie, so that the kernel can choose the receiver of a frame.
  *
- * A process has up to four for each interface (enum rawe_port_use). How a port does its work is
- * its kind, a table of functions: packet/ has the one for AF_PACKET sockets.
+ * A process has up to four for each interface (enum rawe_port_use), and three for groups. How a port
+ * does its work is its kind, a table of functions: packet/ has the one for AF_PACKET sockets.
  *
  * Threads: receiving and transmitting may go on at the same time, but receiving in one thread at a
  * time. A receiver may itself receive and transmit.
