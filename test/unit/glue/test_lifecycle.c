@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_lifecycle.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
 #define MODULES 2u
@@ -223,6 +225,44 @@ TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
 bool mca_btl_rawe_compat_fault_tolerant(void)
 {
     return false;
+}
+
+static atomic_int packet_ports; /* that are open */
+
+/** There is no memory for the ring of a link. */
+static int open_packet(struct rawe_port **out, const struct rawe_port_config *config,
+                       struct rawe_port_error *error)
+{
+    static struct rawe_port packet = {.kind = &rawe_packet_port};
+
+    if (RAWE_PORT_EXPRESS == config->use) {
+        return rawe_port_failed(error, "mmap", ENOMEM);
+    }
+    *out = &packet;
+    atomic_fetch_add(&packet_ports, 1);
+    return 0;
+}
+
+static void close_packet(struct rawe_port *of)
+{
+    atomic_fetch_sub(&packet_ports, 1);
+}
+
+const struct rawe_port_kind rawe_packet_port = {.open = open_packet, .close = close_packet};
+
+/** It is tried again each second, as long as a PING comes. */
+TEST(open_sockets__without_a_link_none_stays_open)
+{
+    const struct rawe_interface lo = {.name = "lo", .loopback = true};
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo);
+
+    assert_non_null(module);
+    mca_btl_rawe_params.batches = true;
+    assert_false(module->open_sockets(module));
+    mca_btl_rawe_params.batches = false;
+    assert_int_equal(packet_ports, 0);
+    assert_null(module->bulk);
+    assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
 }
 
 static struct mca_btl_rawe_address address_in_a_life(const struct rawe_interface *interface)

@@ -312,6 +312,8 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     module->bulk = rawe_port_open_end(&bulk); /* NULL: all works without batches, too */
     if (NULL == module->link) {
         mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
+        rawe_port_close(module->bulk); /* the next attempt opens it again */
+        module->bulk = NULL;
     }
     if (NULL == module->link || !open_engine(module)) {
         rawe_port_close(rawe_port_open_end(&responder));
