@@ -35,10 +35,18 @@ static void note_done(struct rawe_operation *operation, enum rawe_status status)
     get->status = status;
 }
 
-static struct get *begin(struct rawe_peer *from, uint64_t len_bytes)
+/** It is its caller's again, who uses it for something else. */
+static void overwrite(struct rawe_operation *operation, enum rawe_status status)
+{
+    note_done(operation, status);
+    memset(operation, 0xEE, sizeof(*operation));
+}
+
+static struct get *begin_with(struct rawe_peer *from, uint64_t len_bytes,
+                              void (*done)(struct rawe_operation *, enum rawe_status))
 {
     struct get *get = &gets[get_count++];
-    *get = (struct get){.operation = {.done = note_done,
+    *get = (struct get){.operation = {.done = done,
                                       .handle_index = source_index,
                                       .handle_key = source_key,
                                       .len_bytes = len_bytes,
@@ -46,6 +54,11 @@ static struct get *begin(struct rawe_peer *from, uint64_t len_bytes)
                                       .kind = RAWE_FRAGMENT_GET}};
     assert_true(rawe_balance_operate(from, &get->operation));
     return get;
+}
+
+static struct get *begin(struct rawe_peer *from, uint64_t len_bytes)
+{
+    return begin_with(from, len_bytes, note_done);
 }
 
 static unsigned under_way(void)
@@ -110,6 +123,12 @@ TEST(rawe_peer_operate__a_get_waits_for_its_turn)
     unit_run(&net, 250 * UNIT_US, 10 * UNIT_US);
     assert_int_equal(get->done, 0);
     assert_int_equal(under_way(), 2);
+}
+
+TEST(rawe_peer_operate__may_be_done_before_it_returns)
+{
+    unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    assert_int_equal(begin_with(&peer, GET_BYTES, overwrite)->status, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_peer_begin_waiting__an_idle_link_is_asked_for_more)
