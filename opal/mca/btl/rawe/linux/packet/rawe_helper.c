@@ -42,9 +42,11 @@ static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
 /** A conversation with a helper that has granted a socket and may grant more. */
 static struct {
     pthread_mutex_t lock;
-    int fd; /**< -1: none */
+    pthread_cond_t released;
+    bool in_use; /**< by one thread, whose the rest is meanwhile */
+    int fd;      /**< -1: none */
     char path[PATH_MAX];
-} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER, .fd = -1};
 
 /** A helper that is being started, in memory that three processes share for a moment. */
 struct start {
@@ -212,6 +214,28 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
     return -1;
 }
 
+/**
+ * Ports that are opened beside each other ask the same helper, one after the other. No lock is held
+ * meanwhile: starting a helper is a kind of fork.
+ */
+static void use_waiting(void)
+{
+    pthread_mutex_lock(&waiting.lock);
+    while (waiting.in_use) {
+        pthread_cond_wait(&waiting.released, &waiting.lock);
+    }
+    waiting.in_use = true;
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+static void release_waiting(void)
+{
+    pthread_mutex_lock(&waiting.lock);
+    waiting.in_use = false;
+    pthread_cond_signal(&waiting.released);
+    pthread_mutex_unlock(&waiting.lock);
+}
+
 /** Take the helper of this path that waits, if there is one. Returns its descriptor, or -1. */
 static int take_waiting(const char *path)
 {
@@ -237,12 +261,12 @@ static void keep_waiting(const char *path, int fd)
 
 void rawe_helper_hang_up(void)
 {
-    pthread_mutex_lock(&waiting.lock);
+    use_waiting();
     if (waiting.fd >= 0) {
         close(waiting.fd);
         waiting.fd = -1;
     }
-    pthread_mutex_unlock(&waiting.lock);
+    release_waiting();
 }
 
 /** Converse, and keep the helper or hang up. */
@@ -259,7 +283,7 @@ static int ask_at(const char *path, int fd, const struct rawe_helper_request *re
     return socket_fd;
 }
 
-/** rawe_helper_ask; waiting.lock held. */
+/** rawe_helper_ask, with `waiting` in use. */
 static int ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                struct rawe_port_error *error)
 {
@@ -291,10 +315,9 @@ int rawe_helper_ask(const char *path, const struct rawe_helper_request *request,
     if (path == NULL || *path == '\0') {
         return rawe_port_failed(error, "btl_rawe_helper is empty", EPERM);
     }
-    /* Ports that are opened beside each other ask the same helper, one after the other. */
-    pthread_mutex_lock(&waiting.lock);
+    use_waiting();
     const int socket_fd = ask(path, request, timeout_ms, error);
-    pthread_mutex_unlock(&waiting.lock);
+    release_waiting();
     return socket_fd;
 }
 
