@@ -12,9 +12,6 @@
 /** A group costs its members about as much as this many calls: it has to be worth that. */
 #define COUNTED 8u
 
-/** Bcasts up to this length count; a frame has room for them anywhere. */
-#define COUNTED_BYTES 1024u
-
 /** Processes that are awaited for longer are asked whether they live; and how many at a time. */
 #define ASK_S 1
 #define ASKED_MOST 8u
@@ -163,7 +160,7 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
 
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
-    int status = len_bytes <= COUNTED_BYTES ? mca_coll_rawe_count(module, comm) : MPI_SUCCESS;
+    int status = mca_coll_rawe_count(module, comm);
     if (MPI_SUCCESS != status) {
         return status;
     }

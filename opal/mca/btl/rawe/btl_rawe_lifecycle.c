@@ -182,7 +182,9 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
     struct rawe_port_opening opening = {.config = port_config(module, RAWE_PORT_RESPONDER)};
 
-    rawe_port_open_begin(&opening);
+    if (0 != rawe_port_open(&opening.port, &opening.config, &opening.error)) {
+        opening.port = NULL;
+    }
     return start_responder(module, &opening);
 }
 
@@ -260,7 +262,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_least_ns = params->probe_min_us * 1000,
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
-        .inflow_bytes = params->inflow_bytes,
+        .inflow_bytes = module->interface.loopback ? 0 : params->inflow_bytes, /* no switch port */
         .inflow_host = module->inflow,
         .inflow_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),

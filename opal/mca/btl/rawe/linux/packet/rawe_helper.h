@@ -77,7 +77,10 @@ int rawe_helper_open_founder(const struct rawe_port_config *config,
 /** No further socket is wanted for now: a helper that waits for the next request ends. */
 void rawe_helper_hang_up(void);
 
-/** Ask the program `path`, started unless one waits, within `timeout_ms`. See rawe_helper_open. */
+/**
+ * Ask the program `path`, started unless one waits, within `timeout_ms`, after all threads that ask
+ * already. See rawe_helper_open.
+ */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error);
 
