@@ -21,6 +21,7 @@
 
 /** Open packet sockets, in the order in which they were created. */
 #define ORDER_FILE "/proc/net/packet"
+#define ORDER_READS_MAX 8u
 
 struct rawe_fanout_member rawe_fanout_member(int fd, const struct rawe_port_config *config)
 {
@@ -97,16 +98,14 @@ static unsigned collect_places(struct rawe_fanout_place *places,
     return used;
 }
 
-/** Sort the members by the creation of their sockets. */
-static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
-                            struct rawe_port_error *error)
+/** Sort the members by the creation of their sockets; returns how many were found. */
+static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned count)
 {
-    FILE *file = fopen(ORDER_FILE, "re");
     char line[256];
     unsigned sorted = 0;
     uintmax_t inode;
 
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    while (fgets(line, sizeof line, file) != NULL) {
         /* sk RefCnt Type Proto Iface R Rmem User Inode; the title fits no number. */
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
             continue;
@@ -120,6 +119,20 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
                 break;
             }
         }
+    }
+    return sorted;
+}
+
+/** The kernel skips sockets where others are closed between two reads: read it again then. */
+static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
+                            struct rawe_port_error *error)
+{
+    FILE *file = fopen(ORDER_FILE, "re");
+    unsigned sorted = 0;
+
+    for (unsigned i = 0; file != NULL && sorted != count && i < ORDER_READS_MAX; i++) {
+        rewind(file);
+        sorted = sort_by(file, members, count);
     }
     if (file != NULL) {
         fclose(file);
