@@ -18,6 +18,20 @@ def assert_failure(result):
     assert result.returncode != 0, show(result)
 
 
+# The beginning of a program that runs on a host as root: `frame` is one that the job has sent from
+# there, `ours` a socket for more.
+HEAR = """
+import os, signal, socket, struct, sys
+ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+ours.bind(("eth0", 3))
+me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
+while True:
+    frame = ours.recv(2000)
+    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
+        break
+"""
+
+
 class Job:
     """A running mpirun whose output is read as it comes."""
 

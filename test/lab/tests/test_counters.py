@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_one_message, assert_success, help_messages, show
-from jobs import Job
+from jobs import HEAR, Job
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = ROOT / "opal/mca/btl/rawe/core/base/rawe_counters.h"
@@ -152,10 +152,11 @@ def test_all_counters_are_performance_variables(make_lab, build, watch, tmp_path
     assert value["frames_unacked_most"] > 0
 
 
-def dumps(result, mark):
+def dumps(away, rank, mark):
     """What rawe dumped between two marks of one rank: (peer, lane, topic) to words."""
-    text = re.search(f"begin of {mark}\n(.*)end of {mark}\n", result.errors, re.DOTALL)
-    assert text, show(result)
+    said = Path(f"{away}.dump.{rank}").read_text(encoding="utf-8")
+    text = re.search(f"begin of {mark}\n(.*)end of {mark}\n", said, re.DOTALL)
+    assert text, said
     found = {}
     for peer, lane, topic, rest in re.findall(
         r"rawe dump: rank \d+ interface eth0 peer rank (\d+): lane (\w+) (\w+): (.*)", text.group(1)
@@ -168,8 +169,9 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     lab = make_lab(hosts=2)
     # No guard that acknowledges them meanwhile. A burst would take the bulk lane.
     unguarded = ["--mca", "btl_rawe_progress_thread_ms", "0"]
-    result = run(lab, build, *unguarded, watch, "dump", 8, tmp_path / "away")
-    asleep = dumps(result, "dump while the peer is away of rank 0")
+    away = tmp_path / "away"
+    run(lab, build, *unguarded, watch, "dump", 8, away)
+    asleep = dumps(away, 0, "dump while the peer is away")
     state = asleep[1, "express", "state"]
     sending = {name: int(word) for name, word in asleep[1, "express", "sending"].items()}
     timers = asleep[1, "express", "timers"]
@@ -181,8 +183,8 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     assert asleep[1, "express", "oldest"]["sequence"] == str(sending["una"])
     assert timers["probe_in"] != "never"
 
-    mine = dumps(result, "dump after all of rank 0")
-    other = dumps(result, "dump after all of rank 1")
+    mine = dumps(away, 0, "dump after all")
+    other = dumps(away, 1, "dump after all")
     now = {name: int(word) for name, word in mine[1, "express", "sending"].items()}
     assert now["una"] >= sending["next"], "what was in flight has been acknowledged since"
     assert mine[1, "express", "state"]["id"] == other[0, "express", "state"]["peer_id"]
@@ -192,19 +194,12 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     # which the handshake's is known, if its CONNECT was not repeated.
     assert int(mine[1, "express", "limits"]["rtt_ns"]) < 1_000_000
     # The counters stand in front of it.
-    assert re.search(r"rawe dump: host \S+ rank 0 interface eth0: messages_sent=\d", result.errors)
+    said = Path(f"{away}.dump.0").read_text(encoding="utf-8")
+    assert re.search(r"rawe dump: host \S+ rank 0 interface eth0: messages_sent=\d", said)
 
 
 # Runs on host 0 as root: while process PID stands still, sends it one frame of the job many times.
-AGAIN = """
-import os, signal, socket, sys
-ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-ours.bind(("eth0", 3))
-me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
-while True:
-    frame = ours.recv(2000)
-    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
-        break
+AGAIN = f"""{HEAR}
 os.kill(int(sys.argv[1]), signal.SIGSTOP)
 for _ in range(1000):
     ours.send(frame)

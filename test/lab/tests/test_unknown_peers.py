@@ -18,7 +18,7 @@ from conftest import (
     assert_success,
     help_messages,
 )
-from jobs import EndlessJob, Job
+from jobs import HEAR, EndlessJob, Job
 
 from rawelab import launch, wiring
 
@@ -26,16 +26,8 @@ from rawelab import launch, wiring
 PLAIN = ("--mca", "btl_rawe_batches", "0")
 
 # Runs on host 0 as root: reads the port and key of the peer from the job's own frames, then calls.
-CALL = """
-import re, socket, struct, sys
+CALL = f"""{HEAR}
 job, count = int(sys.argv[1]), int(sys.argv[2])
-ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-ours.bind(("eth0", 3))
-me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
-while True:
-    frame = ours.recv(2000)
-    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
-        break
 to, address = frame[0:6], frame[16:22]
 unknown_peer = bytes([2, 0, 0, 0, 0, 9])
 for i in range(count):
