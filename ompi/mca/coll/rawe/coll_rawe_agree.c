@@ -47,8 +47,8 @@ static uint64_t now_ns(void)
 enum { PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**
- * Longer Bcasts are left to the component beneath: in plain frames those that lose without a limit on
- * the link, in batches those that were not measured.
+ * Longer Bcasts are left to the component beneath: more plain frames than these are slower than a
+ * tree without a limit on the link, longer batches were not measured.
  */
 #define FRAMES_MOST 3
 #define BATCHES_MOST_BYTES (4u << 20)
