@@ -185,6 +185,7 @@ static void dump(const char *mark)
     const int file = open(name, O_WRONLY | O_CREAT | O_APPEND, 0644), before = dup(STDERR_FILENO);
     if (file < 0 || before < 0 || dup2(file, STDERR_FILENO) < 0) {
         fail("opening the file for the dump");
+        return;
     }
     fprintf(stderr, "begin of %s\n", mark);
     mca_pml.pml_dump((struct ompi_communicator_t *)MPI_COMM_WORLD, 1);
