@@ -106,9 +106,9 @@ static void pass_a_round(struct counter *other)
 {
     const unsigned before = load(&other->calls);
 
-    rawe_service_wake(&other->source);
+    rawe_service_wake(&other->source, 0);
     await(&other->calls, before + 1);
-    rawe_service_wake(&other->source);
+    rawe_service_wake(&other->source, 0);
     await(&other->calls, before + 2);
 }
 
@@ -135,7 +135,7 @@ TEST(serve__for_its_descriptor_its_time_and_when_woken)
     assert_int_equal(write(ends[1], "ab", 2), 2);
     await(&reader.readable_calls, 2);
     const unsigned calls = load(&reader.calls);
-    rawe_service_wake(&reader.source);
+    rawe_service_wake(&reader.source, 0);
     await(&reader.calls, calls + 1);
     assert_int_equal(load(&reader.readable_calls), 2);
     rawe_service_remove(&reader.source);
@@ -152,7 +152,7 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     pass_a_round(&other);
     assert_int_equal(load(&one.readable_calls), 0);
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
-    rawe_service_wake(&one.source);
+    rawe_service_wake(&one.source, 0);
     await(&one.readable_calls, 2); /* nothing is read */
     __atomic_store_n(&one.listens, -1, __ATOMIC_SEQ_CST);
     pass_a_round(&other);
@@ -160,10 +160,27 @@ TEST(listen__it_is_served_for_that_descriptor_until_it_listens_no_more)
     pass_a_round(&other);
     assert_int_equal(load(&one.readable_calls), calls);
     __atomic_store_n(&one.listens, ends[0], __ATOMIC_SEQ_CST);
-    rawe_service_wake(&one.source);
+    rawe_service_wake(&one.source, 0);
     await(&one.readable_calls, calls + 1);
     rawe_service_remove(&one.source); /* the thread uses none of it from here on */
     pass_a_round(&other);
+    rawe_service_remove(&other.source);
+}
+
+TEST(wake__after_some_time)
+{
+    struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
+
+    add(&one);
+    add(&other);
+    pass_a_round(&other);
+    const unsigned calls = load(&one.calls);
+    rawe_service_wake(&one.source, 1);
+    await(&one.calls, calls + 1);
+    rawe_service_wake(&one.source, 1000000); /* ms: with the next one */
+    pass_a_round(&other);
+    assert_int_equal(load(&one.calls), calls + 2);
+    rawe_service_remove(&one.source);
     rawe_service_remove(&other.source);
 }
 
@@ -200,7 +217,7 @@ TEST(remove__neither_source_nor_descriptor_are_used_any_more)
         assert_null(one.source.service);
         const unsigned calls = load(&one.calls);
         assert_int_equal(write(pair[1], "a", 1), 1);
-        rawe_service_wake(&one.source);
+        rawe_service_wake(&one.source, 0);
         pass_a_round(&other);
         assert_int_equal(load(&one.calls), calls);
         /* Nothing else holds the file: closing it is seen at the other end at once. */

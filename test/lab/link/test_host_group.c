@@ -519,7 +519,7 @@ TEST(leader__does_not_keep_the_service_thread_waiting)
     open_groups(PROCESSES, PROCESSES);
     const pid_t pid = await_helper(said);
     const unsigned calls = __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST);
-    rawe_service_wake(&counted.source);
+    rawe_service_wake(&counted.source, 0);
     for (unsigned i = 0; i < 5000 && __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) == calls;
          i++) {
         usleep(1000);

@@ -351,7 +351,7 @@ TEST(reopen__goes_on_answering)
     const int fd = rawe_responder_port(b)->fd;
     assert_true(answers_to_ping(a, watched));
     __atomic_store_n(&reopened, b, __ATOMIC_RELEASE);
-    rawe_responder_wake(b);
+    rawe_responder_wake(b, 0);
     AWAIT(__atomic_load_n(&reopened, __ATOMIC_ACQUIRE) == NULL);
     assert_null(reopened);
     assert_int_equal(rawe_responder_port(b)->fd, fd);

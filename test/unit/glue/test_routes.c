@@ -59,7 +59,7 @@ uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
     return *(const uint64_t *)watch;
 }
 
-void rawe_responder_wake(struct rawe_responder *responder)
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms)
 {
     wakes++;
 }

@@ -261,6 +261,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
     assert_int_equal(other.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(fake.wake_ms, 0);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
@@ -281,4 +282,18 @@ TEST(thread_enabled__not_when_off)
     mca_btl_rawe_params.progress_thread_ms = 0;
     assert_false(mca_btl_rawe_thread_enabled());
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
+}
+
+/** MPI is there, and may have left by then; the thread is not to interrupt what wakes it. */
+TEST(thread_watch__wakes_it_after_an_interval)
+{
+    mca_btl_rawe_params.progress_thread_ms = 2;
+    mca_btl_rawe_thread_watch_for(&module, false);
+    assert_int_equal(fake.wake_ms, 2 * 16);
+    mca_btl_rawe_thread_watch_for(&module, true);
+    assert_int_equal(fake.wake_ms, 2 * 4);
+    fake.wake_ms = -1;
+    mca_btl_rawe_thread_watch_for(&module, true);
+    mca_btl_rawe_thread_watch_for(&module, false);
+    assert_int_equal(fake.wake_ms, -1); /* it polls already */
 }

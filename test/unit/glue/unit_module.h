@@ -27,7 +27,7 @@
 /** The module under test; open. */
 extern mca_btl_rawe_module_t module;
 
-/** The test's settings, and what is noted for it. All of it is 0 when a test begins. */
+/** The test's settings, and what is noted for it. All of it is 0 when a test begins, or -1. */
 struct fake {
     unsigned link_waits, bulk_waits;       /**< frames, packets: see fake_wait_in_link */
     unsigned link_refill;                  /**< as many wait again after each reception */
@@ -40,6 +40,7 @@ struct fake {
     unsigned repairs;         /**< of the group */
     bool listens;             /**< frames wake the thread */
     bool listens_for_room;    /**< so does room for a batch */
+    int wake_ms;              /**< when the thread was to be woken last; -1: it was not */
     unsigned internal_errors; /**< messages that are to be shown */
 };
 extern struct fake fake;

@@ -42,7 +42,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
             atomic_store_explicit(&module->carrier, interface->up, memory_order_relaxed);
             atomic_store_explicit(&state->carriers_changed, true, memory_order_release);
             /* If the program is outside MPI, the progress thread follows. */
-            rawe_responder_wake(module->responder);
+            rawe_responder_wake(module->responder, 0);
         }
     }
     return renewed;

@@ -491,7 +491,7 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
         group->sockets[group->socket_count++] = rawe_fanout_member(port->fd, &packet->config);
     }
     pthread_mutex_unlock(&group->lock);
-    rawe_service_wake(&group->source);
+    rawe_service_wake(&group->source, 0);
 }
 
 void rawe_host_group_hush(struct rawe_host_group *group)

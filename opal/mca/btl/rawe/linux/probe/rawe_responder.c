@@ -393,7 +393,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
     one->next = responder->searches;
     responder->searches = one;
     pthread_mutex_unlock(&responder->lock);
-    rawe_responder_wake(responder);
+    rawe_responder_wake(responder, 0);
     return one;
 }
 
@@ -588,9 +588,9 @@ struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
     return responder->wire;
 }
 
-void rawe_responder_wake(struct rawe_responder *responder)
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms)
 {
-    rawe_service_wake(&responder->source);
+    rawe_service_wake(&responder->source, in_ms);
 }
 
 void rawe_responder_listen(struct rawe_responder *responder,

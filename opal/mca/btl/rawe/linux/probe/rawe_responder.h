@@ -76,8 +76,8 @@ int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
 /** Its port, which stays its own. */
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
-/** Have the thread see to its duty; from any thread. */
-void rawe_responder_wake(struct rawe_responder *responder);
+/** Have the thread see to its duty, as rawe_service_wake; from any thread. */
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms);
 
 /** As rawe_service_listen; only in the service thread. */
 void rawe_responder_listen(struct rawe_responder *responder,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 /** Less the program's thread-local storage; asking the helper needs some 60 KiB. */
@@ -30,16 +30,21 @@ struct rawe_service {
     bool stopping;
     /** Unlike poll(2), epoll does not compare the number of descriptors with RLIMIT_NOFILE. */
     int epoll_fd;
-    int wake_fd; /**< eventfd, edge-triggered: never read */
+    int wake_fd; /**< timerfd, edge-triggered: never read */
     pthread_t thread;
 };
 
 static const struct rawe_service_heard nothing_heard[RAWE_SERVICE_HEARD_MAX] = {{.fd = -1},
                                                                                 {.fd = -1}};
 
-static void interrupt_sleep(const struct rawe_service *service)
+/** A later call replaces an earlier one that has not interrupted it yet. */
+static void interrupt_sleep(const struct rawe_service *service, unsigned in_ms)
 {
-    (void)eventfd_write(service->wake_fd, 1);
+    const struct itimerspec timer = {
+        .it_value = {.tv_sec = in_ms / 1000,
+                     .tv_nsec = in_ms == 0 ? 1 : (long)(in_ms % 1000 * NS_PER_MS)}};
+
+    (void)timerfd_settime(service->wake_fd, 0, &timer, NULL);
 }
 
 /** Watch the source's descriptor, or no longer, as the source wants. Returns false: not watched. */
@@ -188,7 +193,7 @@ int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
         return rawe_port_failed(error, "malloc", ENOMEM);
     }
     (void)pthread_mutex_init(&service->lock, NULL);
-    service->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    service->wake_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (service->wake_fd < 0 || service->epoll_fd < 0 ||
         epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0) {
@@ -214,7 +219,7 @@ void rawe_service_stop(struct rawe_service *service)
     pthread_mutex_lock(&service->lock);
     service->stopping = true;
     pthread_mutex_unlock(&service->lock);
-    interrupt_sleep(service);
+    interrupt_sleep(service, 0);
     pthread_join(service->thread, NULL);
     destroy(service);
 }
@@ -238,7 +243,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->next = service->sources;
     service->sources = source;
     pthread_mutex_unlock(&service->lock);
-    interrupt_sleep(service);
+    interrupt_sleep(service, 0);
     return 0;
 }
 
@@ -290,12 +295,12 @@ void rawe_service_remove(struct rawe_service_source *source)
     pthread_mutex_unlock(&service->lock);
 }
 
-void rawe_service_wake(struct rawe_service_source *source)
+void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms)
 {
     struct rawe_service *service = source->service;
 
     if (service != NULL) {
         __atomic_store_n(&source->woken, true, __ATOMIC_RELEASE);
-        interrupt_sleep(service);
+        interrupt_sleep(service, in_ms);
     }
 }

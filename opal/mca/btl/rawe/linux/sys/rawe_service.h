@@ -69,7 +69,10 @@ void rawe_service_unwatch(struct rawe_service_source *source);
 void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
-/** Have a source served soon; from any thread, without waiting. */
-void rawe_service_wake(struct rawe_service_source *source);
+/**
+ * Have a source served within `in_ms` [ms], 0: soon; from any thread, without waiting. It may be served
+ * earlier, with another one, or later, by as much as another call's `in_ms` that comes meanwhile.
+ */
+void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms);
 
 #endif
