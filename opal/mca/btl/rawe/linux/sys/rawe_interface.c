@@ -268,28 +268,44 @@ static void complete(struct rawe_interface *interfaces, unsigned count)
     }
 }
 
-int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
+/** What rtnetlink says of all interfaces. Returns 0 and a malloc'ed array, or -1 and errno. */
+static int list_links(struct list *list)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    struct list list = {0};
 
-    *interfaces = NULL;
-    *count = 0;
+    *list = (struct list){0};
     if (fd < 0) {
         return -1;
     }
-    const int result = dump_links(fd, &list);
+    const int result = dump_links(fd, list);
     const int code = errno;
     close(fd);
     if (result != 0) {
-        free(list.items);
+        free(list->items);
         errno = code;
+    }
+    return result;
+}
+
+int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
+{
+    struct list list;
+
+    *interfaces = NULL;
+    *count = 0;
+    if (list_links(&list) != 0) {
         return -1;
     }
     complete(list.items, list.count);
     *interfaces = list.items;
     *count = list.count;
     return 0;
+}
+
+/** Might an entry of the list be an address? Asking for them takes the kernel's rtnl_lock twice. */
+static bool may_name_address(const char *list)
+{
+    return list != NULL && strpbrk(list, ".:") != NULL;
 }
 
 /** All addresses of this network namespace; NULL: none are known. */
@@ -334,8 +350,10 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
                                const char *include, const char *exclude, char *unknown,
                                size_t unknown_bytes)
 {
-    unsigned address_count;
-    struct rawe_interface_address *addresses = list_addresses(&address_count);
+    unsigned address_count = 0;
+    struct rawe_interface_address *addresses =
+        may_name_address(include) || may_name_address(exclude) ? list_addresses(&address_count)
+                                                               : NULL;
     const unsigned chosen = rawe_interface_select_from(interfaces, count, addresses, address_count,
                                                        include, exclude, unknown, unknown_bytes);
 
@@ -392,16 +410,15 @@ static void report(struct rawe_carrier *carrier, const struct rawe_interface *in
 /** Report every interface: messages may have been missed. */
 static void report_all(struct rawe_carrier *carrier)
 {
-    struct rawe_interface *interfaces;
-    unsigned count;
+    struct list list;
 
-    if (rawe_interface_list(&interfaces, &count) != 0) {
+    if (list_links(&list) != 0) {
         return; /* what is down shows as silence, too */
     }
-    for (unsigned i = 0; i < count; i++) {
-        report(carrier, &interfaces[i]);
+    for (unsigned i = 0; i < list.count; i++) {
+        report(carrier, &list.items[i]);
     }
-    free(interfaces);
+    free(list.items);
 }
 
 /** rawe_service_source.serve */
