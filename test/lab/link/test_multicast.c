@@ -203,8 +203,8 @@ TEST(socket__of_the_sending_host_gets_nothing)
     }
 }
 
-/** Send a batch to the group, cut into `frames` by the kernel. */
-static void send_batch(unsigned frames, uint16_t segment_bytes)
+/** Send a batch to the group, whose id ends so, cut into `frames` by the kernel. */
+static void send_batch(unsigned frames, uint16_t segment_bytes, uint8_t id)
 {
     static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
     static uint8_t data[RAWE_BATCH_BYTES_MAX] = {0};
@@ -226,7 +226,8 @@ static void send_batch(unsigned frames, uint16_t segment_bytes)
     memcpy(head, kinds[BATCH].mac, 6);
     memcpy(head + 6, net.a.mac, 6);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
-    assert_true(rawe_port_transmit_batch(bulk, &packet, segment_bytes));
+    head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_ID_BYTE] = id;
+    assert_true(rawe_port_transmit_batch(bulk, &packet, frames > 1 ? segment_bytes : 0));
     rawe_port_close(bulk);
 }
 
@@ -240,7 +241,7 @@ TEST(socket__gets_a_batch_in_few_packets)
 
     assert_int_equal(setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one), 0);
     fixture_run("ethtool -K ra0 tso off gso off && ethtool -K rb0 gro on");
-    send_batch(FRAMES, SEGMENT_BYTES);
+    send_batch(FRAMES, SEGMENT_BYTES, 0);
     for (ssize_t left_bytes = FRAMES * SEGMENT_BYTES; left_bytes > 0; packets++) {
         const ssize_t bytes = recv(fd, packet, sizeof packet, 0);
         assert_true(bytes > HEAD_BYTES);
@@ -404,7 +405,7 @@ TEST(port__of_a_group_gets_what_is_sent_to_it_alone)
     send_data(net.b.mac);
     send_data(kinds[BATCH].mac);
     assert_int_equal(receive(express, 1).frames, 1);
-    send_batch(40, 1400);
+    send_batch(40, 1400, 0);
     assert_int_equal(receive(bulk, 1).packets, 1);
     assert_int_equal(receive(express, 0).frames, 0);
     rawe_port_close(express);
@@ -413,10 +414,10 @@ TEST(port__of_a_group_gets_what_is_sent_to_it_alone)
 }
 
 /** Send DATA of a group to this address. */
-static void send_group_data(const uint8_t *mac)
+static void send_group_data(const uint8_t *mac, uint64_t id)
 {
     const struct rawe_group_header header = {
-        .type = RAWE_GROUP_DATA, .key = net.b.key, .payload_bytes = 10};
+        .type = RAWE_GROUP_DATA, .key = net.b.key, .id = id, .payload_bytes = 10};
     uint8_t frame[FRAME_BYTES];
 
     make(frame, FRAME, false);
@@ -437,16 +438,74 @@ TEST(port__of_group_delivery_gets_what_is_sent_to_the_group_or_to_the_host)
     assert_int_equal(rawe_port_open(&port, &config, &error), 0);
     assert_true(is_listed(&net.b, FRAME));
     send_data(net.b.mac);
-    send_group_data(net.b.mac);
-    send_group_data(kinds[FRAME].mac);
+    send_group_data(net.b.mac, 1);
+    send_group_data(kinds[FRAME].mac, 2);
     assert_int_equal(receive(port, 2).frames, 2);
     fixture_run("ip link set rb0 down && ip link set rb0 up");
     assert_int_equal(rawe_port_reopen(port, net.b.index, &error), 0);
     assert_true(is_listed(&net.b, FRAME));
-    send_group_data(kinds[FRAME].mac);
+    send_group_data(kinds[FRAME].mac, 3);
     assert_int_equal(receive(port, 1).frames, 1);
     rawe_port_close(port);
     assert_false(is_listed(&net.b, FRAME));
+}
+
+/** A frame to a group whose id ends so, or a batch of as many. */
+static void send_to_group(unsigned frames, uint8_t id)
+{
+    if (frames == 0) {
+        send_group_data(kinds[FRAME].mac, 0x1234567890ABCD00u | id);
+    } else {
+        send_batch(frames, 1400, id);
+    }
+}
+
+/** The last byte of the group's id decides, until the filter is renewed. */
+TEST(port__of_certain_groups_gets_no_others)
+{
+    static const struct {
+        enum kind kind;
+        enum rawe_port_use use;
+        unsigned frames; /* of a batch: of 2 it comes by the middle port */
+    } cases[] = {{FRAME, RAWE_PORT_GROUP, 0},
+                 {BATCH, RAWE_PORT_BULK, 1},
+                 {BATCH, RAWE_PORT_BULK, 2},
+                 {BATCH, RAWE_PORT_BULK, 40}};
+    static const uint8_t ids[] = {0, 31, 32, 77, 255};
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rawe_port_config config = fixture_config(&net, &net.b);
+        uint32_t groups[RAWE_PORT_GROUP_WORDS] = {0};
+        struct rawe_port_error error;
+        struct rawe_port *port;
+
+        config.use = cases[i].use;
+        config.groups = groups;
+        memcpy(config.group, kinds[cases[i].kind].mac, sizeof config.group);
+        assert_int_equal(rawe_port_open(&port, &config, &error), 0);
+        for (unsigned k = 0; k < sizeof ids; k++) {
+            send_to_group(cases[i].frames, ids[k]);
+            groups[ids[k] / 32] |= UINT32_C(1) << ids[k] % 32;
+            assert_int_equal(rawe_port_renew_filter(port, &error), 0);
+            send_to_group(cases[i].frames, ids[k] ^ 1);
+            send_to_group(cases[i].frames, ids[k]);
+            const struct tally tally = receive(port, 1);
+            assert_int_equal(tally.frames + tally.packets, 1);
+        }
+        assert_int_equal(rawe_port_reopen(port, net.b.index, &error), 0);
+        send_to_group(cases[i].frames, 76);
+        send_to_group(cases[i].frames, 77);
+        struct tally tally = receive(port, 1);
+        assert_int_equal(tally.frames + tally.packets, 1);
+        memset(groups, 0xFF, sizeof groups);
+        assert_int_equal(rawe_port_renew_filter(port, &error), 0);
+        send_to_group(cases[i].frames, 76);
+        tally = receive(port, 1);
+        assert_int_equal(tally.frames + tally.packets, 1);
+        tally = receive(port, 0);
+        assert_int_equal(tally.frames + tally.packets, 0);
+        rawe_port_close(port);
+    }
 }
 
 /* ---- bridges ---- */

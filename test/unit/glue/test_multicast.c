@@ -36,7 +36,8 @@ static struct frames batches_sent,
 static uint32_t word, bulk_word;
 static int bound_to; /**< interface of the group's port */
 static unsigned opened, closed_full;
-static bool refuses_port, refuses_bulk;
+static bool refuses_port, refuses_bulk, refuses_filter;
+static bool gets[2][256]; /**< the last bytes of the ids whose frames, and batches, pass */
 static unsigned placed; /**< packets received in their place */
 static struct rawe_port_config opened_with, bulk_opened_with;
 
@@ -88,6 +89,16 @@ static int interface_of(const struct rawe_port *port)
     return bound_to;
 }
 
+static int renew_filter(struct rawe_port *port, struct rawe_port_error *error)
+{
+    const uint32_t *bits = (port == &bulk_port ? bulk_opened_with : opened_with).groups;
+
+    for (unsigned i = 0; i < 256; i++) {
+        gets[port == &bulk_port][i] = (bits[i / 32] & UINT32_C(1) << i % 32) != 0;
+    }
+    return refuses_filter ? rawe_port_failed(error, "setsockopt(SO_ATTACH_FILTER)", ENOMEM) : 0;
+}
+
 static bool transmit_batch(void *port, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
     uint8_t bytes[FRAME_BYTES_MAX];
@@ -129,9 +140,10 @@ static unsigned receive_batch(struct rawe_port *port, unsigned budget,
 }
 
 static const struct rawe_port_kind link_kind = {.transmit = transmit};
-static const struct rawe_port_kind group_kind = {.receive = receive, .interface = interface_of};
-static const struct rawe_port_kind bulk_kind = {.receive = receive_batch,
-                                                .transmit_batch = transmit_batch};
+static const struct rawe_port_kind group_kind = {
+    .receive = receive, .renew_filter = renew_filter, .interface = interface_of};
+static const struct rawe_port_kind bulk_kind = {
+    .receive = receive_batch, .renew_filter = renew_filter, .transmit_batch = transmit_batch};
 
 static int open_port(struct rawe_port **port, const struct rawe_port_config *config,
                      struct rawe_port_error *error)
@@ -181,7 +193,7 @@ static void set_up(void)
     sent.count = waiting.count = opened = closed_full = 0;
     batches_sent.count = batches_waiting.count = placed = 0;
     word = bulk_word = 0;
-    refuses_port = refuses_bulk = false;
+    refuses_port = refuses_bulk = refuses_filter = false;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_params.coalesce_from = 0;
     use(&net_module, false);
@@ -357,6 +369,30 @@ TEST(mca_btl_rawe_multicast_place__with_batches)
     }
     assert_int_equal(bulk_opened_with.key, opened_with.key);
     assert_memory_equal(bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
+}
+
+/** The ports get what is for groups that are open, or were closed just now. */
+TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    struct mca_btl_rawe_multicast *other = enter(0xABCD00FF);
+    const struct mca_btl_rawe_place all = {.payload_bytes = PAYLOAD_BYTES};
+
+    for (unsigned i = 0; i < 256; i++) {
+        assert_int_equal(gets[0][i], i == ID || i == 0xFF);
+        assert_int_equal(gets[1][i], i == ID || i == 0xFF);
+    }
+    mca_btl_rawe_multicast_close(other, false);
+    mca_btl_rawe_multicast_close(group, true);
+    assert_true(gets[0][ID] && gets[1][ID] && !gets[0][0xFF] && !gets[1][0xFF]);
+    fake_ompi.now_ns += 5000 * MS;
+    (void)progress();
+    assert_false(gets[0][ID] || gets[1][ID]);
+    refuses_filter = true;
+    assert_null(mca_btl_rawe_multicast_open(ID, 1, 0, &all, &all));
+    refuses_filter = false;
+    (void)enter(ID + 1);
+    assert_false(gets[0][ID]);
 }
 
 TEST(mca_btl_rawe_multicast_send__in_batches)

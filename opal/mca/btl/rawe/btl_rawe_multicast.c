@@ -69,6 +69,7 @@ static struct {
     struct mca_btl_rawe_multicast *busy;
     struct rawe_group_counters gone; /**< of groups that are freed */
     uint8_t address[RAWE_MAC_BYTES];
+    uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
     unsigned waiting; /**< groups that a call waits for, in which a message is expected or sent */
     bool deferring;   /**< nothing is delivered */
     bool deferred;    /**< something expected has come meanwhile */
@@ -261,6 +262,26 @@ static void receive_packet(void *context, const uint8_t *source_mac, const uint8
 
 /* ---- life ---- */
 
+/**
+ * Have the ports get what is for our groups, and no other: all ranks of this host would copy the batches
+ * that are for one of them.
+ */
+static bool renew_filters(void)
+{
+    const mca_btl_rawe_module_t *module = groups.module;
+    struct rawe_port_error error;
+    uint64_t id;
+    void *group;
+
+    memset(groups.ports_get, 0, sizeof(groups.ports_get));
+    OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
+    {
+        groups.ports_get[id % 256 / 32] |= UINT32_C(1) << id % 32;
+    }
+    return 0 == rawe_port_renew_filter(module->group_port, &error) &&
+           (NULL == module->group_bulk || 0 == rawe_port_renew_filter(module->group_bulk, &error));
+}
+
 /** The port is the module's, which closes it. */
 static bool open_port(mca_btl_rawe_module_t *module)
 {
@@ -271,6 +292,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
         .interface_index = module->interface.index,
         .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
         .key = (uint32_t)job_hash(),
+        .groups = groups.ports_get,
         .mtu_bytes = module->interface.mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
@@ -388,7 +410,9 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
     uint32_t window_frames = WINDOW_FRAMES_LEAST;
     bool batches = 0 != all->segment_bytes && NULL != groups.module->group_bulk;
 
-    if (NULL == group || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group)) {
+    if (NULL == group || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group) ||
+        !renew_filters()) {
+        opal_hash_table_remove_value_uint64(&groups.all, id);
         free(group);
         return NULL;
     }
@@ -477,6 +501,7 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 {
     if (!complete) {
         group_free(group);
+        (void)renew_filters();
         return;
     }
     group->closed = true;
@@ -630,6 +655,7 @@ static void serve(uint64_t now_ns)
         group->busy = false;
         if (group->closed) {
             group_free(group);
+            (void)renew_filters();
         }
     }
 }

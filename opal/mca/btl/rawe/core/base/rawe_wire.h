@@ -374,6 +374,8 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 #define RAWE_BATCH_OFFSET_CHECKSUM 16u
 #define RAWE_BATCH_OFFSET_VERSION_TYPE 24u
 #define RAWE_BATCH_OFFSET_KEY 28u
+/** Of a batch to a group: the last byte of its id. */
+#define RAWE_BATCH_OFFSET_ID_BYTE 39u
 
 /** A batch as it is sent, or the part of one that a packet carries. */
 struct rawe_batch {
@@ -501,6 +503,9 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * of the frames that are missing; bit 0 of byte 0 is frame `acknowledgement`.
  */
 #define RAWE_GROUP_HEADER_BYTES 32u
+
+/** Offset in the header that the kernel filter looks at: the last byte of the id, which is random. */
+#define RAWE_GROUP_OFFSET_ID_BYTE 15u
 
 /*
  * Batch header of a group: consecutive DATA frames of one message travel as one packet, as those of

@@ -39,7 +39,7 @@ struct offsets {
  * returns "drop" or goes on behind itself. A load beyond the end of a short frame drops it, too.
  */
 struct program {
-    struct sock_filter statements[40];
+    struct sock_filter statements[40 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
     unsigned short length;
 };
 
@@ -126,6 +126,24 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
     demand(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
 }
 
+/** Pass the packet, but for one to another group: `id_byte` is where the last byte of its id lies. */
+static void finish_for_groups(struct program *program, const struct rawe_port_config *config,
+                              uint32_t id_byte)
+{
+    if (config->groups == NULL) {
+        finish(program, UINT32_MAX);
+        return;
+    }
+    load(program, BPF_B, id_byte);
+    for (uint32_t i = 0; i < 32 * RAWE_PORT_GROUP_WORDS; i++) {
+        if ((config->groups[i / 32] >> i % 32 & 1) != 0) {
+            compare(program, BPF_JEQ, i, 0, 1);
+            finish(program, UINT32_MAX);
+        }
+    }
+    finish(program, 0);
+}
+
 /** Everything for the session's port and key but PING and PONG. */
 static void write_for_session(struct program *program, const struct offsets *at,
                               const struct rawe_port_config *config)
@@ -146,7 +164,7 @@ static void write_for_session(struct program *program, const struct offsets *at,
     append(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF));
     refuse(program, RAWE_FRAME_PING);
     refuse(program, RAWE_FRAME_PONG);
-    finish(program, UINT32_MAX);
+    finish_for_groups(program, config, RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_ID_BYTE);
 }
 
 /** PING and PONG for the responder's port and key, PROBE for the session's. */
@@ -176,7 +194,7 @@ static void write_for_group(struct program *program, const struct rawe_port_conf
     load(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE));
     demand_range(program, VERSION_TYPE(RAWE_GROUP_DATA), VERSION_TYPE(RAWE_GROUP_TYPE_END) - 1);
     demand_either(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
-    finish(program, UINT32_MAX);
+    finish_for_groups(program, config, AT(RAWE_GROUP_OFFSET_ID_BYTE));
 }
 
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
@@ -219,8 +237,10 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
                              "setsockopt(SO_ATTACH_FILTER)", error) != 0) {
         return -1;
     }
-    return rawe_port_set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one,
-                                "setsockopt(SO_LOCK_FILTER)", error);
+    return config->groups != NULL
+               ? 0
+               : rawe_port_set_option(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one,
+                                      "setsockopt(SO_LOCK_FILTER)", error);
 }
 
 int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)

@@ -32,7 +32,8 @@ uint32_t rawe_filter_key_offset(enum rawe_port_use use);
  * Attach and lock the filter: only frames to this host, of the EtherType and the types of its use, of
  * our wire version, and for port and key of the configuration pass (of a group's socket: to a group or
  * to this host, of any port); of IPv4 packets only those from the address that batches have. The
- * socket must not be bound yet, so that no frame slips in before. Returns 0, or -1 and the error.
+ * socket must not be bound yet, so that no frame slips in before. A filter for certain groups is not
+ * locked: attached again, it is replaced. Returns 0, or -1 and the error.
  */
 int rawe_filter_attach(int fd, const struct rawe_port_config *config,
                        struct rawe_port_error *error);

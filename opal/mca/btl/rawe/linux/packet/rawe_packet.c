@@ -311,6 +311,16 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     return 0;
 }
 
+/** Frames that wait stay. The kernel replaces the program at once: nothing passes between the two. */
+static int packet_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
+{
+    const struct rawe_packet *packet = (const struct rawe_packet *)port;
+
+    return port->beside != NULL && packet_renew_filter(port->beside, error) != 0
+               ? -1
+               : rawe_filter_attach(port->fd, &packet->config, error);
+}
+
 static int packet_interface(const struct rawe_port *port)
 {
     struct sockaddr_ll address;
@@ -707,6 +717,7 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
 const struct rawe_port_kind rawe_packet_port = {
     .open = packet_open,
     .reopen = packet_reopen,
+    .renew_filter = packet_renew_filter,
     .interface = packet_interface,
     .close = packet_close,
     .receive = packet_receive,

@@ -22,6 +22,9 @@
 
 #include "../../core/base/rawe_output.h"
 
+/** Words of rawe_port_config.groups. */
+#define RAWE_PORT_GROUP_WORDS 8u
+
 /** What a port is for: which frames it gets. Each frame for a process goes to one, a PROBE to two. */
 enum rawe_port_use {
     RAWE_PORT_EXPRESS,   /**< all frames but PING and PONG */
@@ -93,7 +96,12 @@ struct rawe_port_config {
     uint32_t key;       /**< ours */
     uint16_t ping_port; /**< the responder's, for PING and PONG, which no session key is in */
     uint32_t ping_key;
-    uint8_t group[6];   /**< frames to this address instead of the interface's; zeros: none */
+    uint8_t group[6]; /**< frames to this address instead of the interface's; zeros: none */
+    /**
+     * Of what is sent to groups, only that for these: bit i (of word i / 32) is set if the last byte of
+     * an id is i. The caller's, who may change it, see rawe_port_renew_filter. NULL: all.
+     */
+    const uint32_t *groups;
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
     size_t ring_bytes;  /**< memory to receive express frames in; the other uses take less */
     bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
@@ -145,6 +153,7 @@ struct rawe_port_kind {
     int (*open)(struct rawe_port **port, const struct rawe_port_config *config,
                 struct rawe_port_error *error);
     int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
+    int (*renew_filter)(struct rawe_port *port, struct rawe_port_error *error);
     int (*interface)(const struct rawe_port *port);
     void (*close)(struct rawe_port *port);
     unsigned (*receive)(struct rawe_port *port, unsigned budget,
@@ -174,6 +183,12 @@ static inline int rawe_port_reopen(struct rawe_port *port, int interface_index,
                                    struct rawe_port_error *error)
 {
     return port->kind->reopen(port, interface_index, error);
+}
+
+/** rawe_port_config.groups, which is not NULL, has changed. Returns 0, or -1 and the error. */
+static inline int rawe_port_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
+{
+    return port->kind->renew_filter(port, error);
 }
 
 /** Index of the interface that it receives from; negative when that is gone. */
