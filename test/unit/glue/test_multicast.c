@@ -38,7 +38,7 @@ static int bound_to; /**< interface of the group's port */
 static unsigned opened, closed_full;
 static bool refuses_port, refuses_bulk, refuses_filter;
 static bool gets[2][256]; /**< the last bytes of the ids whose frames, and batches, pass */
-static unsigned placed; /**< packets received in their place */
+static unsigned placed;   /**< packets received in their place */
 static struct rawe_port_config opened_with, bulk_opened_with;
 
 static void note(struct frames *frames, const uint8_t *bytes, size_t len_bytes)
@@ -466,6 +466,46 @@ TEST(mca_btl_rawe_multicast_send__holds_back_one_of_many)
         (void)mca_btl_rawe_multicast_progress(&net_module, false, cases[i].deferring);
         assert_int_equal(sent.count, cases[i].after_progress);
         assert_false(mca_btl_rawe_multicast_holding());
+    }
+}
+
+/** Frames of messages that are sent before one waits for acknowledgements. */
+static unsigned sent_at_once(struct mca_btl_rawe_multicast *group)
+{
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+    unsigned taken = 0;
+
+    while (assert_true(mca_btl_rawe_multicast_send(group, &message)),
+           state_of(&message) == MCA_BTL_RAWE_TRANSFER_DONE) {
+        taken++;
+        sent.count = 0;
+    }
+    mca_btl_rawe_multicast_close(group, false);
+    return taken;
+}
+
+TEST(mca_btl_rawe_multicast_open__has_a_window_for_batches_that_all_ports_hold)
+{
+    static const struct {
+        struct mca_btl_rawe_place all;
+        unsigned frames;
+    } cases[] = {
+        {{.payload_bytes = 1400}, 64},
+        {{.payload_bytes = 1400, .segment_bytes = 1300, .batch_frames = 500}, 256}, /* 512 KiB */
+        {{.payload_bytes = 1400, .segment_bytes = 1300, .batch_frames = 256}, 256},
+        {{.payload_bytes = 1400, .segment_bytes = 1300, .batch_frames = 255}, 128},
+        {{.payload_bytes = 1400, .segment_bytes = 1300, .batch_frames = 10}, 64},
+        {{.payload_bytes = 8900, .segment_bytes = 8800, .batch_frames = 5000}, 64},
+        {{.payload_bytes = 200, .segment_bytes = 100, .batch_frames = 5000},
+         RAWE_WINDOW_FRAMES_MAX},
+    };
+    static const struct mca_btl_rawe_place places[MEMBERS];
+
+    mca_btl_rawe_multicast_close(enter_with_batches(), false); /* opens the ports */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct mca_btl_rawe_multicast *group =
+            mca_btl_rawe_multicast_open(ID, MEMBERS, 0, &cases[i].all, places);
+        assert_int_equal(sent_at_once(group), cases[i].frames);
     }
 }
 
