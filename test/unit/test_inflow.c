@@ -11,9 +11,11 @@
 #include "receive/rawe_inflow.h"
 
 #define MS_NS 1000000ull
-#define LEAST_BYTES 100000u
+#define PORT_BYTES 100000u
 #define LINK_MBPS 25000u
 #define ROUND_NS 20000u
+/** The limit while the link is busy. */
+#define LEAST_BYTES 100000u
 /** What the link carries in a round. */
 #define ROUND_BYTES (ROUND_NS / 1000 * LINK_MBPS / 8 * 10 / 11)
 #define PIECE_BYTES 25000u
@@ -25,7 +27,7 @@ static uint64_t now_ns;
 static void set_up(void)
 {
     now_ns = MS_NS;
-    rawe_inflow_init(&inflow, LEAST_BYTES, LINK_MBPS);
+    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
     rawe_inflow_wait(&inflow, now_ns);
 }
 
@@ -75,6 +77,26 @@ TEST(rawe_inflow_idles__as_much_is_asked_for_as_does_not_come)
     assert_true(rawe_inflow_limit_bytes(&inflow) > 10 * LEAST_BYTES);
 }
 
+TEST(rawe_inflow_idles__slow_links_take_longer)
+{
+    static const struct {
+        uint32_t link_mbps, limit_bytes, idle_us;
+    } table[] = {
+        {25000, 100000, 20},
+        {10000, 70000, 20},
+        {1000, 52000, 110},
+        {1, 50002, 500},
+    };
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        rawe_inflow_init(&inflow, PORT_BYTES, table[i].link_mbps);
+        rawe_inflow_wait(&inflow, now_ns);
+        assert_int_equal(rawe_inflow_limit_bytes(&inflow), table[i].limit_bytes);
+        now_ns += table[i].idle_us * 1000;
+        assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns - 1));
+        assert_true(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
+    }
+}
+
 TEST(rawe_inflow_idles__time_away_is_not_made_up_for)
 {
     now_ns += 100 * MS_NS;
@@ -84,7 +106,7 @@ TEST(rawe_inflow_idles__time_away_is_not_made_up_for)
 
 TEST(rawe_inflow_idles__the_rate_of_the_link_is_not_known)
 {
-    rawe_inflow_init(&inflow, LEAST_BYTES, 0);
+    rawe_inflow_init(&inflow, PORT_BYTES, 0);
     rawe_inflow_wait(&inflow, now_ns);
     assert_true(come(0, 100) > 0);
 }
@@ -126,14 +148,15 @@ TEST(rawe_inflow_lost__the_link_is_slower_than_it_reports)
 {
     assert_int_equal(lose_one_of(6), lose_one_of(100000));
     assert_true(lose_one_of(2) <= 2 * PIECE_BYTES);
+    assert_true(rawe_inflow_patience_ns(&inflow) <= 10 * MS_NS);
 }
 
 /** Both processes share now. */
 static void join_both(void)
 {
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&inflow, LEAST_BYTES, LINK_MBPS);
-    rawe_inflow_init(&other, LEAST_BYTES, LINK_MBPS);
+    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
+    rawe_inflow_init(&other, PORT_BYTES, LINK_MBPS);
     rawe_inflow_join(&inflow, &host, 0);
     rawe_inflow_join(&other, &host, RAWE_INFLOW_SHARES - 1);
     rawe_inflow_wait(&inflow, now_ns);
@@ -146,7 +169,7 @@ TEST(rawe_inflow_join__both_know_when_the_link_is_idle)
     assert_true(rawe_inflow_idles(&other, PIECE_BYTES, now_ns));
     assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
     /* A process that comes later changes nothing. */
-    rawe_inflow_init(&other, LEAST_BYTES, LINK_MBPS);
+    rawe_inflow_init(&other, PORT_BYTES, LINK_MBPS);
     rawe_inflow_join(&other, &host, 1);
     assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES + PIECE_BYTES);
 }
@@ -171,7 +194,7 @@ TEST(rawe_inflow_others__a_process_that_dies_is_forgotten)
 {
     join_both();
     rawe_inflow_asked(&other, 30000, now_ns);
-    now_ns += RAWE_INFLOW_IDLE_NS - 1;
+    now_ns += rawe_inflow_patience_ns(&inflow) - 1;
     assert_int_equal(rawe_inflow_others(&inflow, now_ns).bytes, 30000);
     assert_int_equal(rawe_inflow_others(&inflow, now_ns + 1).bytes, 0);
 }

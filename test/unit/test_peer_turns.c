@@ -170,15 +170,16 @@ TEST(rawe_peer_operate__waits_for_other_processes)
     struct rawe_inflow process = share_with_another();
     rawe_inflow_asked(&process, INFLOW_BYTES, net.now_ns);
     struct get *get = begin(&peer, GET_BYTES);
+    const uint64_t patience_ns = rawe_inflow_patience_ns(&process);
     use_link();
-    unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
+    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
     assert_int_equal(get->operation.asked_bytes, 0);
     /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
     rawe_inflow_arrived(&process, 1000, net.now_ns);
     rawe_inflow_asked(&process, 1000, net.now_ns);
-    unit_run(&net, RAWE_INFLOW_IDLE_NS * 3 / 4, 10 * UNIT_US);
+    unit_run(&net, patience_ns * 3 / 4, 10 * UNIT_US);
     assert_int_equal(get->operation.asked_bytes, 0);
-    unit_run(&net, RAWE_INFLOW_IDLE_NS / 2, 10 * UNIT_US);
+    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
     assert_int_equal(get->done, 1);
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
@@ -197,7 +198,7 @@ TEST(rawe_peer_operate__tells_other_processes)
 TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
 {
     struct get *get = begin_behind_others();
-    unit_run(&net, 350 * UNIT_US, 10 * UNIT_US);
+    unit_run(&net, rawe_inflow_patience_ns(&peer.engine->inflow) + 50 * UNIT_US, 10 * UNIT_US);
     assert_int_equal(get->done, 1);
     assert_int_equal(get->status, RAWE_STATUS_DONE);
     assert_memory_equal(target, source, GET_BYTES);

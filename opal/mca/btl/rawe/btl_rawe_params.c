@@ -51,8 +51,9 @@ static const struct number numbers[] = {
      "Largest number of frames to one peer that may be unacknowledged at a time"},
     {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 100000, 0, 1 << 25, "bytes",
      ", 0: no limit", false, OPAL_INFO_LVL_6,
-     "How much of long messages the processes of a host ask for at a time, over all peers that send "
-     "them some, while the link is busy: what its switch port buffers; where it idles they ask for more"},
+     "What a host's switch port buffers: half of that, and what is on its way by the link's rate, is what its "
+     "processes ask for of long messages at a time, over all peers that send them some, while the link is "
+     "busy; where it idles they ask for more"},
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, or a group, short messages gather in frames that are held "

@@ -6,8 +6,17 @@
 /** Whatever hosts do: 10 ms at 25 Gb/s. */
 #define MOST_BYTES (1u << 25)
 
-/** Request and answer take some such time: the link is not idle before. */
+/** Request and answer take some such time. */
 #define ROUND_TRIP_NS 20000u
+
+/** Of a round trip, the time in which frames are on their way, and not in the port. */
+#define IN_TRANSIT_NS 16000u
+
+/** No link counts as busy when nothing has come for that time, however slow it seems to be. */
+#define IDLE_MOST_NS 500000u
+
+/** Peers that have sent nothing for that many times what makes the link idle do not run, or are busy. */
+#define PATIENCE 15u
 
 /** What comes makes the limit smaller by that part: where hosts send to all others, 3 % of the time idle. */
 #define DECAY_DIVISOR 32u
@@ -32,20 +41,29 @@ static void set(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** Unless another process of the host has. */
-static void begin(struct rawe_inflow_limit *limit, uint64_t least_bytes, uint64_t link_mbps)
+/** The limit while the link is busy: half of the port, and what is on its way. */
+static uint64_t least_bytes(const struct rawe_inflow *inflow)
 {
+    return inflow->port_bytes == 0
+               ? 0
+               : inflow->port_bytes / 2 + get(&inflow->limit->link_mbps) * IN_TRANSIT_NS / 8000;
+}
+
+/** Unless another process of the host has. */
+static void begin(struct rawe_inflow *inflow, uint64_t link_mbps)
+{
+    struct rawe_inflow_limit *limit = inflow->limit;
     if (get(&limit->link_mbps) == 0) {
-        set(&limit->bytes, least_bytes);
         set(&limit->link_mbps, link_mbps);
+        set(&limit->bytes, least_bytes(inflow));
     }
 }
 
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t least_bytes, uint32_t link_mbps)
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, uint32_t link_mbps)
 {
-    *inflow = (struct rawe_inflow){.least_bytes = least_bytes};
+    *inflow = (struct rawe_inflow){.port_bytes = port_bytes};
     inflow->limit = &inflow->own;
-    begin(inflow->limit, least_bytes, link_mbps != 0 ? link_mbps : UNKNOWN_MBPS);
+    begin(inflow, link_mbps != 0 ? link_mbps : UNKNOWN_MBPS);
 }
 
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index)
@@ -53,7 +71,7 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
     inflow->host = host;
     inflow->limit = &host->limit;
     inflow->share = &host->shares[index];
-    begin(inflow->limit, get(&inflow->own.bytes), get(&inflow->own.link_mbps));
+    begin(inflow, get(&inflow->own.link_mbps));
     rawe_inflow_publish(inflow, 0);
 }
 
@@ -76,6 +94,22 @@ static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
     return bytes * 8800 / get(&inflow->limit->link_mbps);
 }
 
+/**
+ * The link idles if nothing comes for a round trip. On slow links frames make that longer: an eighth of
+ * a port is some 8 of them. With half a port, less of W4's load arrived at 1 Gb/s.
+ */
+static uint64_t idle_ns(const struct rawe_inflow *inflow)
+{
+    const uint64_t frames_ns = link_ns(inflow, inflow->port_bytes / 8);
+    const uint64_t longer_ns = frames_ns > ROUND_TRIP_NS ? frames_ns : ROUND_TRIP_NS;
+    return longer_ns < IDLE_MOST_NS ? longer_ns : IDLE_MOST_NS;
+}
+
+uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow)
+{
+    return PATIENCE * idle_ns(inflow);
+}
+
 static void grow(struct rawe_inflow *inflow, uint64_t bytes)
 {
     const uint64_t grown_bytes = get(&inflow->limit->bytes) + bytes;
@@ -84,10 +118,11 @@ static void grow(struct rawe_inflow *inflow, uint64_t bytes)
 
 bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
-    if (now_ns < get(&inflow->limit->used_ns) + ROUND_TRIP_NS) {
+    const uint64_t least_ns = idle_ns(inflow);
+    if (now_ns < get(&inflow->limit->used_ns) + least_ns) {
         return false;
     }
-    set(&inflow->limit->used_ns, now_ns - ROUND_TRIP_NS + link_ns(inflow, bytes));
+    set(&inflow->limit->used_ns, now_ns - least_ns + link_ns(inflow, bytes));
     grow(inflow, bytes);
     return true;
 }
@@ -115,7 +150,7 @@ struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, u
         const struct rawe_inflow_share *share = &inflow->host->shares[i];
         const uint64_t bytes = get(&share->asked_bytes);
         if (share != inflow->share && bytes != 0 &&
-            now_ns < get(&share->progress_ns) + RAWE_INFLOW_IDLE_NS) {
+            now_ns < get(&share->progress_ns) + rawe_inflow_patience_ns(inflow)) {
             others.bytes += bytes;
             others.count++;
         }
@@ -137,8 +172,8 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t no
     if (excess_bytes != 0) {
         set(&limit->excess_bytes, excess_bytes > bytes ? excess_bytes - bytes : 0);
     }
-    if (limit_bytes > inflow->least_bytes) {
-        const uint64_t over_bytes = limit_bytes - inflow->least_bytes;
+    if (limit_bytes > least_bytes(inflow)) {
+        const uint64_t over_bytes = limit_bytes - least_bytes(inflow);
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;
         set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
     }
@@ -156,9 +191,9 @@ void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
     const uint64_t link_mbps = get(&limit->link_mbps);
     if (excess_bytes < LOST_BYTES * LOST_MULTIPLIER) {
         set(&limit->excess_bytes, excess_bytes);
-    } else if (inflow->least_bytes != 0) {
+    } else if (inflow->port_bytes != 0) {
         set(&limit->excess_bytes, 0);
         set(&limit->link_mbps, link_mbps > 1 ? link_mbps / 2 : 1);
-        set(&limit->bytes, inflow->least_bytes);
+        set(&limit->bytes, least_bytes(inflow));
     }
 }

@@ -21,9 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
-#define RAWE_INFLOW_IDLE_NS 300000u
-
 /** Processes of a host that can share. Others have limits of their own. */
 #define RAWE_INFLOW_SHARES 128u
 
@@ -58,12 +55,15 @@ struct rawe_inflow {
     struct rawe_inflow_host *host;
     struct rawe_inflow_limit own;
     uint64_t progress_ns; /**< something was asked for, came, or began to wait, last */
-    uint64_t least_bytes; /**< the limit while the link is busy; 0: there is never one */
+    uint64_t port_bytes;  /**< what the switch port buffers; 0: there is never a limit */
     bool limits;          /**< more would have been asked for */
 };
 
-/** `least_bytes` is the limit while the link is busy, 0: none. `link_mbps` is its rate, 0: not known. */
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t least_bytes, uint32_t link_mbps);
+/**
+ * `port_bytes` is what the switch port buffers, 0: no limit. `link_mbps` is the link's rate, 0: not known.
+ * While the link is busy the limit is half of that, and what is on its way by that rate.
+ */
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, uint32_t link_mbps);
 /** Share with the processes of this host, of which this one is number `index`. */
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
 /** So much has been asked for and has not come, by a count of it: some may not come any more. */
@@ -74,6 +74,8 @@ void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
 void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** What other processes have asked for and may come, and how many of them there are. */
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
+/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
+uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow);
 /** The limit is reached. If the link has idled meanwhile, it grows by `bytes`: true. */
 bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** Bytes that were asked for have come. */

@@ -436,7 +436,7 @@ static bool may_ask(struct rawe_engine *engine, const struct asked *asked)
     struct rawe_inflow *inflow = &engine->inflow;
     uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(inflow);
     /* Others have their turns before nothing coming says that peers do not run. */
-    uint64_t patience_ns = (1 + asked->others.count) * (uint64_t)RAWE_INFLOW_IDLE_NS;
+    uint64_t patience_ns = (1 + asked->others.count) * rawe_inflow_patience_ns(inflow);
     return asked->bytes + asked->others.bytes < limit_bytes ||
            engine->now_ns >= asked->progress_ns + patience_ns ||
            (!asked->single && rawe_inflow_idles(inflow, piece_bytes(inflow), engine->now_ns));
