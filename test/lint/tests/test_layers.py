@@ -20,6 +20,7 @@ modules = ["rawe_wire_end rawe_wire_end_packet"]
 folder = "."
 uses = { core = "all", link = "all" }
 openmpi = true
+modules = ["btl_rawe_send", "btl_rawe_top"]
 """
 SOUND = {
     "core/rawe_low.h": "#include <stdint.h>\nint rawe_low_get(void);\n",
@@ -36,6 +37,7 @@ SOUND = {
     "btl_rawe_send.h": '#include "opal/mca/btl/btl.h"\nvoid btl_rawe_send(void);\n',
     "btl_rawe_send.c": '#include "btl_rawe_send.h"\n#include "link/rawe_wire_end.h"\n'
     '#include "core/rawe_high.h"\nvoid btl_rawe_send(void)\n{\n    rawe_wire_end_send();\n}\n',
+    "btl_rawe_top.h": "void btl_rawe_top(void);\n",
 }
 
 
@@ -75,9 +77,7 @@ def test_check__call_through_a_function_pointer_is_no_arrow(check):
 
 def test_check__upward_include(check):
     text = '#include "rawe_mid.h"\n' + SOUND["core/rawe_low.c"]
-    problems = check({"core/rawe_low.c": text})
-    assert any("core/rawe_low.c:1:" in one and "an arrow points up" in one for one in problems)
-    assert any("circle of 2 modules: rawe_low, rawe_mid" in one for one in problems)
+    only(check({"core/rawe_low.c": text}), "core/rawe_low.c:1:", "an arrow points up")
 
 
 def test_check__upward_call_without_an_include(check):
@@ -97,46 +97,9 @@ def test_check__header_that_declares_a_function_of_a_higher_module(check):
     assert any("rawe_low.h:3: declares rawe_mid_get()" in one for one in problems)
 
 
-def test_check__circle_of_glue_which_has_no_order(check):
-    problems = check(
-        {
-            "btl_rawe_a.h": "void btl_rawe_a(void);\n",
-            "btl_rawe_a.c": '#include "btl_rawe_b.h"\nvoid btl_rawe_a(void)\n{\n}\n',
-            "btl_rawe_b.h": "void btl_rawe_b(void);\n",
-            "btl_rawe_b.c": '#include "btl_rawe_a.h"\nvoid btl_rawe_b(void)\n{\n}\n',
-        }
-    )
-    only(problems, "btl_rawe_a.c:1:", "circle of 2 modules: btl_rawe_a, btl_rawe_b")
-
-
-def test_check__circle_of_headers_inside_of_a_module(check):
-    only(
-        check(
-            {
-                "core/rawe_low.h": '#include "rawe_low_internal.h"\n' + SOUND["core/rawe_low.h"],
-                "core/rawe_low_internal.h": '#include "rawe_low.h"\n',
-            }
-        ),
-        "circle of headers: core/rawe_low.h -> core/rawe_low_internal.h -> core/rawe_low.h",
-    )
-
-
-def test_check__sources_of_one_module_may_share_its_header(check):
-    more = "void rawe_wire_end_more(void);\n"
-    text = '#include "rawe_wire_end.h"\nvoid rawe_wire_end_more(void)\n{\n}\n'
-    calls = SOUND["link/rawe_wire_end_packet.c"] + "void x(void)\n{\n    rawe_wire_end_more();\n}\n"
-    changes = {
-        "link/rawe_wire_end.h": SOUND["link/rawe_wire_end.h"] + more,
-        "link/rawe_wire_end.c": text,
-        "link/rawe_wire_end_packet.c": calls,
-    }
-    assert check(changes) == []
-    changes["link/rawe_wire_end.c"] = text.replace("{\n}", "{\n    rawe_wire_end_send();\n}")
-    only(
-        check(changes),
-        "circle of 2 sources inside of the module rawe_wire_end",
-        "link/rawe_wire_end.c:4 uses rawe_wire_end_send() of link/rawe_wire_end_packet.c",
-    )
+def test_check__glue_has_an_order_too(check):
+    text = '#include "btl_rawe_top.h"\n' + SOUND["btl_rawe_send.c"]
+    only(check({"btl_rawe_send.c": text}), "btl_rawe_send.c:1:", "an arrow points up")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +184,6 @@ def mutant(tmp_path):
     ("path", "text", "reason"),
     [
         ("core/send/rawe_loss.c", '#include "rawe_engine.h"\n', "an arrow points up"),
-        ("core/send/rawe_loss.c", '#include "rawe_engine.h"\n', "circle of"),
         ("core/base/rawe_wire.h", '#include "base/rawe_timer.h"\n', "an arrow points up"),
         ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
         (
