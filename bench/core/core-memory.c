@@ -97,7 +97,7 @@ static double measure_rest(struct core_net *net)
             rawe_engine_advance(hub, net->now_ns);
         }
     }
-    if (hub->awake != NULL) {
+    if (!rawe_list_empty(&hub->awake)) {
         core_net_fail("a connection does not come to rest");
     }
     return ((double)heap_bytes() - (double)before) / net->peers;

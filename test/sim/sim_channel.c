@@ -68,7 +68,7 @@ void sim_channel_rest(struct sim_node *node)
         if (node->sim->plan.rests && conn != NULL && rawe_conn_may_rest(conn) &&
             sim_random_below(&node->rest, 4) == 0) {
             channel->rested = *conn;
-            channel->rested.timer.link = NULL;
+            channel->rested.timer.link = (struct rawe_link){NULL};
             channel->rested.cc.window = conn->cc.first;
             channel->rested.liveness.probes = NULL;
             channel->rested.liveness.probes_remembered = 0;

@@ -144,8 +144,8 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
                  node->index, channel->peer);
     }
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
-    if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
-        !rawe_timer_armed(&conn->timer)) {
+    if (conn->handshake.state == RAWE_CONN_OPEN && waits && !rawe_list_has(&conn->pending) &&
+        !sim->plan.lying && !rawe_timer_armed(&conn->timer)) {
         net_fail("timers are armed", "n%u to n%u: something to send, and nothing to wait for",
                  node->index, channel->peer);
     }

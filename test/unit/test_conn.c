@@ -194,10 +194,11 @@ TEST(rawe_conn_make_pending__twice_is_once)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_conn_make_pending(end(0));
     rawe_conn_make_pending(end(0));
-    assert_ptr_equal(net.node[0].engine.pending, end(0));
-    assert_null(end(0)->next_pending);
+    assert_ptr_equal(rawe_list_take(&net.node[0].engine.pending), &end(0)->pending);
+    assert_true(rawe_list_empty(&net.node[0].engine.pending));
+    rawe_conn_make_pending(end(0));
     unit_settle(&net);
-    assert_false(end(0)->is_pending);
+    assert_false(rawe_list_has(&end(0)->pending));
 }
 
 /* rawe_conn_arm */

@@ -25,7 +25,7 @@ static struct access *get_held(uint64_t offset, uint64_t len_bytes)
 {
     struct access *access = record_get(offset, len_bytes);
     unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    assert_non_null(engine(1)->serving.used);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
     return access;
 }
 
@@ -64,7 +64,7 @@ TEST(get__memory_deregistered_while_the_reply_is_in_flight)
         memcpy(expected, record_memory, sizeof(expected));
         const struct access *access = get_held(0, sizeof(expected));
         revoke_and_go_on(lost != 0);
-        assert_null(engine(1)->serving.used);
+        assert_true(rawe_list_empty(&engine(1)->serving.used));
         if (lost) {
             assert_refused(access);
             assert_nothing_read(0xEE);
@@ -91,11 +91,11 @@ TEST(get__memory_deregistered_while_an_acknowledgement_is_missing)
     net.filter = drop_acknowledgements;
     unit_run(&net, 2 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(access->done, 1);
-    assert_non_null(engine(1)->serving.used);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
     record_revoke();
     net.filter = NULL;
     record_run();
-    assert_null(engine(1)->serving.used);
+    assert_true(rawe_list_empty(&engine(1)->serving.used));
     assert_int_equal(access->status, RAWE_STATUS_DONE);
     assert_memory_equal(record_result, expected, sizeof(expected));
 }
@@ -105,7 +105,7 @@ TEST(get__memory_deregistered_before_the_reply_is_sent)
     const struct access *access = record_get(0, 60000);
     net.filter = drop_all; /* the bulk lane is asked for in vain */
     unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    assert_non_null(engine(1)->serving.used);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
     record_revoke();
     net.filter = NULL;
     record_run();
@@ -142,7 +142,7 @@ TEST(get__memory_gone_when_the_target_finalizes)
         unit_wire_clear(&net);
         net.node[0].paused = false;
         unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
-        assert_null(engine(1)->serving.used);
+        assert_true(rawe_list_empty(&engine(1)->serving.used));
         assert_nothing_read(0xEE);
         assert_refused(access);
     }

@@ -111,7 +111,7 @@ static struct rawe_operation waiting;
 PREVENTS(connecting, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_CONNECTING)
 PREVENTS(failed, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_FAILED)
 PREVENTS(elsewhere, predicted, conn->engine, NULL)
-PREVENTS(pending, is_pending, false, true)
+PREVENTS(pending, pending.next, NULL, (struct rawe_link *)8)
 PREVENTS(queue, queue.first, NULL, &queued)
 PREVENTS(report, queue.reports, NULL, &queued)
 PREVENTS(held, sendwin.held, NULL, &any_frame)
@@ -139,7 +139,7 @@ PREVENTS(defers, engine->deferral.active, false, true)
 PREVENTS(deferred_left, engine->deferral.first, NULL, &deferred)
 PREVENTS(completions, engine->deferral.pending, false, true)
 PREVENTS(operations, engine->waiting.first, NULL, &waiting)
-PREVENTS(served, engine->serving.used, NULL, (struct rawe_served *)8)
+PREVENTS(served, engine->serving.used.next, &conn->engine->serving.used, (struct rawe_link *)8)
 
 static void in_window(struct rawe_conn *conn, bool on)
 {
@@ -222,7 +222,7 @@ TEST(rawe_conn_rest__is_silent)
     rails_run(100 * UNIT_S, 500 * UNIT_MS);
     assert_int_equal(rails.carried[0], carried);
     assert_int_equal(counters(0)->rests, RAWE_LANES);
-    assert_null(rails_peer(0, 0)->engine->awake);
+    assert_true(rawe_list_empty(&rails_peer(0, 0)->engine->awake));
     assert_int_equal(rails_peer(0, 0)->engine->timers.armed, 0);
     assert_int_equal(rails_peer(0, 0)->engine->connections, RAWE_LANES);
 }

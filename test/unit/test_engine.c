@@ -90,9 +90,9 @@ TEST_WITH(unconnected, rawe_engine_flush__from_within_a_callback_of_a_flush)
     /* Neither of the two has been forgotten on the way. */
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
-        assert_false(conn->is_pending);
+        assert_false(rawe_list_has(&conn->pending));
         rawe_conn_make_pending(conn);
-        assert_ptr_equal(net.node[0].engine.pending, conn);
+        assert_ptr_equal(rawe_list_first(&net.node[0].engine.pending), &conn->pending);
         rawe_engine_flush(&net.node[0].engine, net.now_ns);
     }
 }
@@ -115,7 +115,8 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     unit_fix_window(end(0), 0);
     unit_send_message(end(0), &send, 2, &byte, 1);
     unit_fix_window(end(0), 64);
-    assert_ptr_equal(net.node[0].engine.pending, end(0)); /* and bulk behind it */
+    assert_ptr_equal(rawe_list_first(&net.node[0].engine.pending),
+                     &end(0)->pending); /* and bulk behind it */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
     assert_null(net.node[0].conn[RAWE_LANE_BULK]);

@@ -331,14 +331,14 @@ static void wait_for_all(struct rawe_send *send, struct rawe_conn *conn)
     assert_ptr_equal(conn, star.down[0]);
     assert_true(hub->engine.link_full);
     star_send(&star, star.down[SPOKES - 1], &sends[SPOKES - 1], data, 1000);
-    assert_non_null(hub->engine.pending);
-    assert_non_null(hub->engine.flushing);
+    assert_false(rawe_list_empty(&hub->engine.pending));
+    assert_false(rawe_list_empty(&hub->engine.flushing));
     hub->link_room = UINT32_MAX;
     rawe_engine_flush(&hub->engine, star.now_ns);
     for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star.down[i]->sendwin.in_flight, i == 0 ? 2 : 1);
     }
-    assert_null(hub->engine.flushing);
+    assert_true(rawe_list_empty(&hub->engine.flushing));
 }
 
 TEST(rawe_engine_flush__inside_a_callback_of_itself)

@@ -281,7 +281,8 @@ static uint64_t timer_ns(const struct rawe_timer_wheel *wheel)
     if (wheel->armed == 0) {
         return UINT64_MAX;
     }
-    while (wheel->slots[0][tick % RAWE_TIMER_SLOTS] == NULL && tick % RAWE_TIMER_SLOTS != 0) {
+    while (rawe_list_empty(&wheel->slots[0][tick % RAWE_TIMER_SLOTS]) &&
+           tick % RAWE_TIMER_SLOTS != 0) {
         tick++;
     }
     return tick << RAWE_TIMER_TICK_SHIFT;

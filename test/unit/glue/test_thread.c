@@ -182,9 +182,10 @@ static void have_more_to_send(unsigned batches)
     static struct rawe_conn conn;
 
     sent_by_flush = batches;
-    module.engine.pending = &conn;
+    rawe_list_init(&module.engine.pending);
+    rawe_list_append(&module.engine.pending, &conn.pending);
     take_over();
-    module.engine.pending = NULL;
+    rawe_list_remove(&conn.pending);
     sent_by_flush = 0;
 }
 

@@ -175,7 +175,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 
     if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
                     !rawe_engine_has_deferred(engine) &&
-                    (!poll_clock || (0 == engine->timers.armed && NULL == engine->awake &&
+                    (!poll_clock || (0 == engine->timers.armed && rawe_list_empty(&engine->awake) &&
                                      !data_is_missing(module))))) {
         return 0;
     }

@@ -50,8 +50,7 @@ int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
                                 struct mca_btl_base_registration_handle_t *handle)
 {
     mca_btl_rawe_registration_t *registration =
-        (mca_btl_rawe_registration_t *)((char *)handle -
-                                        offsetof(mca_btl_rawe_registration_t, handle));
+        RAWE_OWNER(handle, mca_btl_rawe_registration_t, handle);
 
     mca_btl_rawe_lock();
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {

@@ -204,8 +204,7 @@ static void report(mca_btl_rawe_access_t *access, enum rawe_refusal refusal, boo
 /** rawe_operation.done */
 static void operation_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    mca_btl_rawe_access_t *access =
-        (mca_btl_rawe_access_t *)((char *)operation - offsetof(mca_btl_rawe_access_t, operation));
+    mca_btl_rawe_access_t *access = RAWE_OWNER(operation, mca_btl_rawe_access_t, operation);
 
     --access->endpoint->awaited;
     report(access, operation->refusal, RAWE_STATUS_DONE == status);

@@ -31,8 +31,7 @@ OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_
 
 static mca_btl_rawe_fragment_t *fragment_of(struct rawe_message *message)
 {
-    return (mca_btl_rawe_fragment_t *)((char *)message -
-                                       offsetof(mca_btl_rawe_fragment_t, message));
+    return RAWE_OWNER(message, mca_btl_rawe_fragment_t, message);
 }
 
 static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
@@ -223,7 +222,7 @@ static void message_release(struct rawe_message *message)
 
 static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
 {
-    return (mca_btl_rawe_fragment_t *)((char *)work - offsetof(mca_btl_rawe_fragment_t, work));
+    return RAWE_OWNER(work, mca_btl_rawe_fragment_t, work);
 }
 
 /** The endpoint that carries a message. Lock held. */
@@ -376,9 +375,7 @@ static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refus
 /** rawe_operation.done */
 static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *)((char *)operation -
-                                    offsetof(mca_btl_rawe_fragment_t, operation));
+    mca_btl_rawe_fragment_t *fragment = RAWE_OWNER(operation, mca_btl_rawe_fragment_t, operation);
 
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
         get_refused(fragment->endpoint, operation->refusal);

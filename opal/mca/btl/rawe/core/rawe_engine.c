@@ -152,7 +152,11 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);
-    engine->awake_tail = &engine->awake;
+    rawe_list_init(&engine->pending);
+    rawe_list_init(&engine->flushing);
+    rawe_list_init(&engine->awake);
+    rawe_list_init(&engine->serving.used);
+    rawe_list_init(&engine->serving.free);
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
     rawe_buffer_pool_init(&engine->reassembly_buffers,
@@ -555,7 +559,9 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 /** A flush begins for links of other engines, too, through which connections of this one go. */
 static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 {
-    for (struct rawe_conn *conn = engine->flushing; conn != NULL; conn = conn->next_pending) {
+    const struct rawe_link *flushing = &engine->flushing;
+    for (struct rawe_link *link = flushing->next; link != flushing; link = link->next) {
+        const struct rawe_conn *conn = RAWE_OWNER(link, struct rawe_conn, pending);
         if (conn->via != engine) {
             conn->via->link_full = conn->via->batches_full = false;
         }
@@ -569,38 +575,41 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
-    if (engine->pending != NULL) {
-        /* Inside a callback of a flush: go on with its rest, which the callback may wait for. */
-        *(engine->flushing != NULL ? engine->flushing_tail : &engine->flushing) = engine->pending;
-        engine->flushing_tail = engine->pending_tail;
-        engine->pending = NULL;
-    }
+    /* Inside a callback of a flush: go on with its rest, which the callback may wait for. */
+    rawe_list_append_all(&engine->flushing, &engine->pending);
     engine->link_full = engine->batches_full = false;
     rawe_peer_begin_waiting(engine);
     if (engine->table->migrated != 0) {
         begin_elsewhere(engine, now_ns);
     }
-    struct rawe_conn *conn;
-    while ((conn = rawe_conn_next_flushed(engine)) != NULL) {
-        rawe_conn_flush(conn, now_ns);
+    struct rawe_link *link;
+    while ((link = rawe_list_take(&engine->flushing)) != NULL) {
+        rawe_conn_flush(RAWE_OWNER(link, struct rawe_conn, pending), now_ns);
     }
 }
 
 /** Connections looked at in one round at most: a thousand would take long. */
 #define CHECKS_MAX 64u
 
+/** The connection that is to be looked at next; NULL: all are at rest. */
+static struct rawe_conn *first_awake(const struct rawe_engine *engine)
+{
+    struct rawe_link *first = rawe_list_first(&engine->awake);
+    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, awake);
+}
+
 /** Have connections rest that were idle when they were looked at last, and are now. */
 static void rest_idle(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_conn *conn;
     for (unsigned checks = 0;
-         checks < CHECKS_MAX && (conn = engine->awake) != NULL && conn->check_ns <= now_ns;
+         (conn = first_awake(engine)) != NULL && checks < CHECKS_MAX && conn->check_ns <= now_ns;
          checks++) {
         if (rawe_conn_check_idle(conn, now_ns)) {
             (void)rawe_peer_rest(conn); /* without memory it is looked at again */
         }
     }
-    engine->check_ns = engine->awake != NULL ? engine->awake->check_ns : now_ns;
+    engine->check_ns = conn != NULL ? conn->check_ns : now_ns;
 }
 
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)

@@ -100,13 +100,14 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 /** True when rawe_engine_flush has something to do, or something left in a callback of it. */
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
 {
-    return engine->pending != NULL || engine->flushing != NULL || engine->waiting.first != NULL;
+    return !rawe_list_empty(&engine->pending) || !rawe_list_empty(&engine->flushing) ||
+           engine->waiting.first != NULL;
 }
 
 /** Nothing is to be kept going, but connections may be idle: call rawe_engine_advance now and then. */
 static inline bool rawe_engine_may_rest(const struct rawe_engine *engine)
 {
-    return engine->timers.armed == 0 && engine->awake != NULL;
+    return engine->timers.armed == 0 && !rawe_list_empty(&engine->awake);
 }
 
 /** Nothing is in flight, owed or held back: nothing to be kept going. */

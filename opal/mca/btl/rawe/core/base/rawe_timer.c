@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_timer.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
@@ -12,6 +11,9 @@
 void rawe_timer_wheel_init(struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
     memset(wheel, 0, sizeof(*wheel));
+    for (unsigned i = 0; i < RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS; i++) {
+        rawe_list_init(&wheel->slots[i / RAWE_TIMER_SLOTS][i % RAWE_TIMER_SLOTS]);
+    }
     wheel->tick = now_ns >> RAWE_TIMER_TICK_SHIFT;
 }
 
@@ -19,6 +21,17 @@ void rawe_timer_init(struct rawe_timer *timer, rawe_timer_fn *expired)
 {
     memset(timer, 0, sizeof(*timer));
     timer->expired = expired;
+}
+
+static struct rawe_timer *timer_of(struct rawe_link *link)
+{
+    return link == NULL ? NULL : RAWE_OWNER(link, struct rawe_timer, link);
+}
+
+/** The slot of a level that holds the timers of a tick. */
+static struct rawe_link *slot_of(struct rawe_timer_wheel *wheel, unsigned level, uint64_t tick)
+{
+    return &wheel->slots[level][(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
 }
 
 static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
@@ -37,81 +50,51 @@ static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
         distance >>= RAWE_TIMER_SLOT_BITS;
         level++;
     }
-    struct rawe_timer **head =
-        &wheel->slots[level][(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
-    timer->next = *head;
-    if (timer->next != NULL) {
-        timer->next->link = &timer->next;
-    }
-    timer->link = head;
-    *head = timer;
-}
-
-static void unlink_timer(struct rawe_timer *timer)
-{
-    *timer->link = timer->next;
-    if (timer->next != NULL) {
-        timer->next->link = timer->link;
-    }
-    timer->next = NULL;
-    timer->link = NULL;
+    rawe_list_append(slot_of(wheel, level, tick), &timer->link);
 }
 
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns)
 {
-    if (timer->link != NULL) {
-        unlink_timer(timer);
-    } else {
-        wheel->armed++;
-    }
+    wheel->armed += !rawe_timer_armed(timer);
+    rawe_list_remove(&timer->link);
     timer->deadline_ns = deadline_ns;
     insert(wheel, timer);
 }
 
 void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
 {
-    if (timer->link != NULL) {
-        unlink_timer(timer);
-        wheel->armed--;
+    wheel->armed -= rawe_timer_armed(timer);
+    rawe_list_remove(&timer->link);
+}
+
+/** Insert timers where they belong by now. */
+static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
+{
+    struct rawe_timer *timer;
+    while ((timer = timer_of(rawe_list_take(timers))) != NULL) {
+        insert(wheel, timer);
     }
 }
 
-/** Move a slot's timers to where they belong by now: a finer level, or the same slot again. */
+/** Move a slot's timers to a finer level, or to the same slot again. */
 static void cascade(struct rawe_timer_wheel *wheel, unsigned level)
 {
-    struct rawe_timer **head =
-        &wheel->slots[level][(wheel->tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
-    struct rawe_timer *timer = *head;
-    *head = NULL;
-    while (timer != NULL) {
-        struct rawe_timer *next = timer->next;
-        insert(wheel, timer);
-        timer = next;
-    }
+    struct rawe_link timers;
+    rawe_list_init(&timers);
+    rawe_list_append_all(&timers, slot_of(wheel, level, wheel->tick));
+    insert_all(wheel, &timers);
 }
 
 /** Sort all timers again around `tick`: cheaper than stepping over a long gap. */
 static void jump(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
-    struct rawe_timer *all = NULL;
-    for (unsigned level = 0; level < RAWE_TIMER_LEVELS; level++) {
-        for (unsigned slot = 0; slot < RAWE_TIMER_SLOTS; slot++) {
-            struct rawe_timer *timer = wheel->slots[level][slot];
-            wheel->slots[level][slot] = NULL;
-            while (timer != NULL) {
-                struct rawe_timer *next = timer->next;
-                timer->next = all;
-                all = timer;
-                timer = next;
-            }
-        }
+    struct rawe_link all;
+    rawe_list_init(&all);
+    for (unsigned i = 0; i < RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS; i++) {
+        rawe_list_append_all(&all, &wheel->slots[i / RAWE_TIMER_SLOTS][i % RAWE_TIMER_SLOTS]);
     }
     wheel->tick = tick;
-    while (all != NULL) {
-        struct rawe_timer *next = all->next;
-        insert(wheel, all);
-        all = next;
-    }
+    insert_all(wheel, &all);
 }
 
 void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
@@ -131,15 +114,15 @@ void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
             }
             cascade(wheel, level);
         }
-        struct rawe_timer *expired = wheel->slots[0][wheel->tick & SLOT_MASK];
-        wheel->slots[0][wheel->tick & SLOT_MASK] = NULL;
-        if (expired != NULL) {
-            expired->link = &expired;
+        struct rawe_link *slot = slot_of(wheel, 0, wheel->tick++);
+        if (rawe_list_empty(slot)) {
+            continue; /* most are */
         }
-        wheel->tick++;
-        while (expired != NULL) {
-            struct rawe_timer *timer = expired;
-            unlink_timer(timer);
+        struct rawe_link expired;
+        struct rawe_timer *timer;
+        rawe_list_init(&expired);
+        rawe_list_append_all(&expired, slot);
+        while ((timer = timer_of(rawe_list_take(&expired))) != NULL) {
             if (timer->deadline_ns > now_ns) {
                 insert(wheel, timer);
                 continue;

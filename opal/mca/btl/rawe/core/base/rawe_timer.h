@@ -11,8 +11,9 @@
 #define RAWE_TIMER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "rawe_list.h"
 
 #define RAWE_TIMER_TICK_SHIFT 14u
 #define RAWE_TIMER_LEVELS 4u
@@ -25,7 +26,7 @@ struct rawe_timer;
 typedef void rawe_timer_fn(struct rawe_timer *timer, uint64_t now_ns);
 
 struct rawe_timer {
-    struct rawe_timer *next, **link; /**< position in a slot's list; link is NULL when not armed */
+    struct rawe_link link; /**< in a slot's list; in none when it is not armed */
     uint64_t deadline_ns;
     rawe_timer_fn *expired;
 };
@@ -33,7 +34,7 @@ struct rawe_timer {
 struct rawe_timer_wheel {
     uint64_t tick;  /**< all ticks before this one have been processed */
     unsigned armed; /**< how many timers are armed */
-    struct rawe_timer *slots[RAWE_TIMER_LEVELS][RAWE_TIMER_SLOTS];
+    struct rawe_link slots[RAWE_TIMER_LEVELS][RAWE_TIMER_SLOTS];
 };
 
 void rawe_timer_wheel_init(struct rawe_timer_wheel *wheel, uint64_t now_ns);
@@ -42,7 +43,7 @@ void rawe_timer_init(struct rawe_timer *timer, rawe_timer_fn *expired);
 
 static inline bool rawe_timer_armed(const struct rawe_timer *timer)
 {
-    return timer->link != NULL;
+    return rawe_list_has(&timer->link);
 }
 
 /** Arm for `deadline_ns`, or move to it. Expires at or after it, never before. */
@@ -52,7 +53,7 @@ void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, ui
 static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                                      uint64_t deadline_ns)
 {
-    if (timer->link == NULL || timer->deadline_ns > deadline_ns) {
+    if (!rawe_timer_armed(timer) || timer->deadline_ns > deadline_ns) {
         rawe_timer_arm(wheel, timer, deadline_ns);
     }
 }

@@ -29,20 +29,7 @@ static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
     conn->check_ns = engine->config.rest_ns != 0 ? now_ns + engine->config.rest_ns : UINT64_MAX;
     conn->checked_sent = conn->sendwin.next;
     conn->checked_taken = rawe_recvwin_next(&conn->recvwin);
-    conn->next_awake = NULL;
-    conn->awake_link = engine->awake_tail;
-    *engine->awake_tail = conn;
-    engine->awake_tail = &conn->next_awake;
-}
-
-static void unlink_awake(struct rawe_conn *conn)
-{
-    *conn->awake_link = conn->next_awake;
-    if (conn->next_awake != NULL) {
-        conn->next_awake->awake_link = conn->awake_link;
-    } else {
-        conn->engine->awake_tail = conn->awake_link;
-    }
+    rawe_list_append(&engine->awake, &conn->awake);
 }
 
 /** A connection in its first state, but for its id. */
@@ -126,8 +113,8 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, 0);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
-    rawe_conn_unlink_pending(conn);
-    unlink_awake(conn);
+    rawe_list_remove(&conn->pending);
+    rawe_list_remove(&conn->awake);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->predicted == NULL;
@@ -144,17 +131,18 @@ static bool prevents_rest(const struct rawe_engine *engine)
 {
     const struct rawe_deferral *deferral = &engine->deferral;
     return engine->finalizing || deferral->active || deferral->pending || deferral->first != NULL ||
-           engine->waiting.first != NULL || engine->serving.used != NULL;
+           engine->waiting.first != NULL || !rawe_list_empty(&engine->serving.used);
 }
 
 /** Is nothing owed to the peer? */
 static bool owes_nothing(const struct rawe_conn *conn)
 {
     const struct rawe_recvwin *recvwin = &conn->recvwin;
-    return !conn->is_pending && !rawe_recvwin_due(recvwin) && recvwin->unacked_frames == 0 &&
-           recvwin->ack_deadline_ns == 0 && !rawe_recvwin_has_gap(recvwin) &&
-           conn->reassembly.first == NULL && conn->sliced == NULL && !conn->credit.asked &&
-           !conn->credit.refused && !rawe_credit_waits(&conn->into->credit, &conn->credit);
+    return !rawe_list_has(&conn->pending) && !rawe_recvwin_due(recvwin) &&
+           recvwin->unacked_frames == 0 && recvwin->ack_deadline_ns == 0 &&
+           !rawe_recvwin_has_gap(recvwin) && conn->reassembly.first == NULL &&
+           conn->sliced == NULL && !conn->credit.asked && !conn->credit.refused &&
+           !rawe_credit_waits(&conn->into->credit, &conn->credit);
 }
 
 /** Is nothing expected of the peer, nor to be done for what was sent? */
@@ -182,7 +170,7 @@ bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
 {
     bool idle = conn->checked_sent == conn->sendwin.next &&
                 conn->checked_taken == rawe_recvwin_next(&conn->recvwin);
-    unlink_awake(conn);
+    rawe_list_remove(&conn->awake);
     append_awake(conn, now_ns);
     return idle && rawe_conn_may_rest(conn);
 }
@@ -215,7 +203,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
     };
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
-    unlink_awake(conn);
+    rawe_list_remove(&conn->awake);
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
     rawe_conn_table_rest(engine->table, conn->handshake.local_id, rest);
@@ -373,8 +361,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
-    struct rawe_conn *conn =
-        (struct rawe_conn *)(void *)((char *)timer - offsetof(struct rawe_conn, timer));
+    struct rawe_conn *conn = RAWE_OWNER(timer, struct rawe_conn, timer);
     if (conn->sendwin.loss_deadline_ns != 0 && now_ns >= conn->sendwin.loss_deadline_ns) {
         rawe_sendwin_plan_search(&conn->sendwin, 0);
         rawe_conn_detect_losses(conn, now_ns);

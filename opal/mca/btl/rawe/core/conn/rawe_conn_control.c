@@ -7,54 +7,18 @@
 
 #include "base/rawe_crc32c.h"
 
-static void append_pending(struct rawe_conn **first, struct rawe_conn ***tail,
-                           struct rawe_conn *conn)
-{
-    conn->is_pending = true;
-    conn->next_pending = NULL;
-    if (*first == NULL) {
-        *tail = first;
-    }
-    **tail = conn;
-    *tail = &conn->next_pending;
-}
-
 void rawe_conn_make_pending(struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->engine;
-    if (!conn->is_pending) {
-        append_pending(&engine->pending, &engine->pending_tail, conn);
-    }
-}
-
-static bool unlink_pending(struct rawe_conn **link, struct rawe_conn ***tail,
-                           const struct rawe_conn *conn)
-{
-    for (; *link != NULL; link = &(*link)->next_pending) {
-        if (*link == conn) {
-            *link = conn->next_pending;
-            if (*link == NULL) {
-                *tail = link;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-void rawe_conn_unlink_pending(struct rawe_conn *conn)
-{
-    struct rawe_engine *engine = conn->engine;
-    if (conn->is_pending && !unlink_pending(&engine->pending, &engine->pending_tail, conn)) {
-        unlink_pending(&engine->flushing, &engine->flushing_tail, conn);
+    if (!rawe_list_has(&conn->pending)) {
+        rawe_list_append(&conn->engine->pending, &conn->pending);
     }
 }
 
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    if (transmitted && engine->flushing != NULL && !conn->is_pending) {
-        append_pending(&engine->flushing, &engine->flushing_tail, conn);
+    if (transmitted && !rawe_list_empty(&engine->flushing) && !rawe_list_has(&conn->pending)) {
+        rawe_list_append(&engine->flushing, &conn->pending);
     } else {
         rawe_conn_make_pending(conn);
     }
@@ -152,38 +116,28 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
  * timer each there is a list, the latest deadline last, which a carried one stays in.
  */
 
-static void unlink_owing(struct rawe_conn *conn)
-{
-    *conn->owing_link = conn->next_owing;
-    if (conn->next_owing != NULL) {
-        conn->next_owing->owing_link = conn->owing_link;
-    } else {
-        conn->engine->owing_tail = conn->owing_link;
-    }
-    conn->owing_link = NULL;
-}
-
 static void append_owing(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    if (conn->owing_link != NULL) {
-        unlink_owing(conn);
-    }
-    conn->next_owing = NULL;
-    conn->owing_link = engine->owing_tail;
-    *engine->owing_tail = conn;
-    engine->owing_tail = &conn->next_owing;
+    rawe_list_remove(&conn->owing);
+    rawe_list_append(&engine->owing, &conn->owing);
     rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->recvwin.ack_deadline_ns);
+}
+
+/** The connection whose deadline is next; NULL: none. */
+static struct rawe_conn *first_owing(const struct rawe_engine *engine)
+{
+    struct rawe_link *first = rawe_list_first(&engine->owing);
+    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, owing);
 }
 
 /** The timer of the list has expired. */
 static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
-    struct rawe_engine *engine =
-        (struct rawe_engine *)(void *)((char *)timer - offsetof(struct rawe_engine, owing_timer));
+    struct rawe_engine *engine = RAWE_OWNER(timer, struct rawe_engine, owing_timer);
     struct rawe_conn *conn;
-    while ((conn = engine->owing) != NULL && conn->recvwin.ack_deadline_ns <= now_ns) {
-        unlink_owing(conn);
+    while ((conn = first_owing(engine)) != NULL && conn->recvwin.ack_deadline_ns <= now_ns) {
+        rawe_list_remove(&conn->owing);
         if (rawe_recvwin_expire(&conn->recvwin, now_ns)) {
             rawe_conn_make_pending(conn);
         }
@@ -195,7 +149,7 @@ static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
 
 void rawe_conn_owing_init(struct rawe_engine *engine)
 {
-    engine->owing_tail = &engine->owing;
+    rawe_list_init(&engine->owing);
     rawe_timer_init(&engine->owing_timer, owing_expired);
 }
 
@@ -214,10 +168,8 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     rawe_recvwin_stop(&conn->recvwin);
-    if (conn->owing_link != NULL) {
-        unlink_owing(conn);
-    }
-    if (engine->owing == NULL) {
+    rawe_list_remove(&conn->owing);
+    if (rawe_list_empty(&engine->owing)) {
         rawe_timer_cancel(&engine->timers, &engine->owing_timer);
     }
 }
@@ -408,16 +360,6 @@ void rawe_conn_credit_resume(struct rawe_conn *conn, uint32_t peer_credit)
 {
     conn->ack_requested = conn->sendwin.next;
     conn->peer_credit = peer_credit;
-}
-
-struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine)
-{
-    struct rawe_conn *conn = engine->flushing;
-    if (conn != NULL) {
-        engine->flushing = conn->next_pending;
-        conn->is_pending = false;
-    }
-    return conn;
 }
 
 /* ---- frames enter the send window, and ask for acknowledgements in time ---- */

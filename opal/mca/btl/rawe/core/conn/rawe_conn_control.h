@@ -14,10 +14,6 @@
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
-/** Take the next connection of the flush under way off its list; NULL: it is over. */
-struct rawe_conn *rawe_conn_next_flushed(struct rawe_engine *engine);
-/** Take a connection that ends off the lists of pending ones. */
-void rawe_conn_unlink_pending(struct rawe_conn *conn);
 /** True when frames of this connection go out as batches. */
 static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {

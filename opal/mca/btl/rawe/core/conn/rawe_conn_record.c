@@ -20,12 +20,17 @@
 /** A reply that could not be copied into a frame at once. */
 struct rawe_served {
     struct rawe_send send;
-    struct rawe_served *next, **link; /**< of those in use, or `next` of those free */
-    struct rawe_engine *engine;       /**< that serves the request; NULL: it has been freed */
-    bool refers;                      /**< to memory of `handle_index` */
+    struct rawe_link link;      /**< of those in use, or free */
+    struct rawe_engine *engine; /**< that serves the request; NULL: it has been freed */
+    bool refers;                /**< to memory of `handle_index` */
     uint32_t handle_index;
     uint8_t word[RAWE_REFUSED_BYTES];
 };
+
+static struct rawe_served *served_of(struct rawe_link *link)
+{
+    return RAWE_OWNER(link, struct rawe_served, link);
+}
 
 /* ---- initiator ---- */
 
@@ -214,8 +219,8 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
         if (served == NULL) {
             return false;
         }
-        served->next = serving->free;
-        serving->free = served;
+        served->link = (struct rawe_link){NULL};
+        rawe_list_append(&serving->free, &served->link);
         serving->free_count++;
         serving->count++;
     }
@@ -225,14 +230,13 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
 
 void rawe_conn_serve_free(struct rawe_engine *engine)
 {
-    struct rawe_served *served;
-    while ((served = engine->serving.free) != NULL) {
-        engine->serving.free = served->next;
-        free(served);
+    struct rawe_link *link;
+    while ((link = rawe_list_take(&engine->serving.free)) != NULL) {
+        free(served_of(link));
     }
     /* Parts that another engine sends are still in use. */
-    for (served = engine->serving.used; served != NULL; served = served->next) {
-        served->engine = NULL;
+    while ((link = rawe_list_take(&engine->serving.used)) != NULL) {
+        served_of(link)->engine = NULL;
     }
     engine->serving = (struct rawe_serving){0};
 }
@@ -247,12 +251,8 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
         return;
     }
     struct rawe_serving *serving = &served->engine->serving;
-    *served->link = served->next;
-    if (served->next != NULL) {
-        served->next->link = served->link;
-    }
-    served->next = serving->free;
-    serving->free = served;
+    rawe_list_remove(&served->link);
+    rawe_list_append(&serving->free, &served->link);
     serving->free_count++;
 }
 
@@ -260,16 +260,10 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
 static struct rawe_served *begin(struct rawe_engine *engine)
 {
     struct rawe_serving *serving = &engine->serving;
-    struct rawe_served *served = serving->free;
-    serving->free = served->next;
+    struct rawe_served *served = served_of(rawe_list_take(&serving->free));
     serving->free_count--;
     served->engine = engine;
-    served->next = serving->used;
-    served->link = &serving->used;
-    if (served->next != NULL) {
-        served->next->link = &served->next;
-    }
-    serving->used = served;
+    rawe_list_append(&serving->used, &served->link);
     return served;
 }
 
@@ -339,8 +333,7 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
 /** The connection whose queue a reply is in, or was in last. */
 static struct rawe_conn *conn_of(const struct rawe_served *served)
 {
-    return (struct rawe_conn *)(void *)((char *)served->send.queue -
-                                        offsetof(struct rawe_conn, queue));
+    return RAWE_OWNER(served->send.queue, struct rawe_conn, queue);
 }
 
 /** Make a reply, no frame of which is in the window, one that says that the memory is gone. */
@@ -377,7 +370,9 @@ static void cut(struct rawe_served *served)
 
 void rawe_conn_serve_forget(struct rawe_engine *engine, uint32_t handle_index)
 {
-    for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
+    struct rawe_link *used = &engine->serving.used;
+    for (struct rawe_link *link = used->next; link != used; link = link->next) {
+        struct rawe_served *served = served_of(link);
         if (served->refers &&
             (handle_index == RAWE_HANDLE_ANY || served->handle_index == handle_index)) {
             if (served->send.framed_bytes != served->send.total_bytes) {

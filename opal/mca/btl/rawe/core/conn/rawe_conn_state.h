@@ -12,6 +12,7 @@
 
 #include "base/rawe_conn_table.h"
 #include "base/rawe_counters.h"
+#include "base/rawe_list.h"
 #include "base/rawe_output.h"
 #include "base/rawe_timer.h"
 #include "base/rawe_wire.h"
@@ -31,11 +32,10 @@
 
 struct rawe_conn;
 struct rawe_peer;
-struct rawe_served;
 
 /** Replies that could not be copied into frames at once. */
 struct rawe_serving {
-    struct rawe_served *used, *free;
+    struct rawe_link used, free;
     unsigned free_count, count; /**< `count`: used and free */
     unsigned reserved;          /**< of those free: for requests taken, not served yet */
 };
@@ -158,16 +158,16 @@ struct rawe_engine {
     uint64_t arrived_ns;   /**< when what is received arrived, by arrival_clock_ns; 0: not known */
     uint64_t incarnation;  /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
-    struct rawe_conn *pending, **pending_tail;
+    struct rawe_link pending;
     /** The rest of the list that rawe_engine_flush works on. */
-    struct rawe_conn *flushing, **flushing_tail;
+    struct rawe_link flushing;
     bool link_full;    /**< `output` has refused a frame since the last flush began */
     bool batches_full; /**< the same for `batches.output` */
     /** Connections that have owed a delayed acknowledgement, that of the earliest deadline first. */
-    struct rawe_conn *owing, **owing_tail;
+    struct rawe_link owing;
     struct rawe_timer owing_timer; /**< expires by its deadline */
     /** Connections that are not at rest, in the order in which they are looked at next. */
-    struct rawe_conn *awake, **awake_tail;
+    struct rawe_link awake;
     uint64_t check_ns;         /**< when the first is to be looked at, or before */
     uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
 };
@@ -262,11 +262,10 @@ struct rawe_conn {
     uint8_t lane; /**< enum rawe_lane */
 
     /* rawe_conn.c: has it been idle? */
-    struct rawe_conn *next_awake;  /**< in the engine's list... */
-    struct rawe_conn **awake_link; /**< ... and what points to it there */
-    uint64_t check_ns;             /**< when to look at it next */
-    uint32_t checked_sent;         /**< its next sequence number at the last look... */
-    uint32_t checked_taken;        /**< ... and the peer's */
+    struct rawe_link awake; /**< in the engine's list */
+    uint64_t check_ns;      /**< when to look at it next */
+    uint32_t checked_sent;  /**< its next sequence number at the last look... */
+    uint32_t checked_taken; /**< ... and the peer's */
 
     /* rawe_conn_path.c: where its frames go */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
@@ -282,15 +281,13 @@ struct rawe_conn {
     struct rawe_route *back;  /**< the one that the peer uses: answers go there */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
-    struct rawe_conn *next_pending;
-    bool is_pending;
-    bool wants_credit;       /**< something could not be sent for lack of it */
-    uint8_t credit_refusals; /**< answers that there is none, since something was acknowledged */
-    uint32_t peer_credit;    /**< 0: nothing may be sent until the peer says otherwise */
-    uint64_t no_credit_ns;   /**< when the peer last said that there is none; 0: it never did */
-    struct rawe_conn *next_owing;  /**< in the engine's list... */
-    struct rawe_conn **owing_link; /**< ... and what points to it there; NULL: it is not in it */
-    uint32_t ack_requested;        /**< an acknowledgement was asked for with frames before this */
+    struct rawe_link pending; /**< in one of the engine's lists of pending ones, or none */
+    bool wants_credit;        /**< something could not be sent for lack of it */
+    uint8_t credit_refusals;  /**< answers that there is none, since something was acknowledged */
+    uint32_t peer_credit;     /**< 0: nothing may be sent until the peer says otherwise */
+    uint64_t no_credit_ns;    /**< when the peer last said that there is none; 0: it never did */
+    struct rawe_link owing;   /**< in the engine's list, or not */
+    uint32_t ack_requested;   /**< an acknowledgement was asked for with frames before this */
 
     /* rawe_conn_batch.c: do batches pass? */
     uint8_t batch;             /**< enum rawe_batch_state */

@@ -45,7 +45,7 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
 
 static struct rawe_peer *peer_of(struct rawe_route *route)
 {
-    return (struct rawe_peer *)(void *)((char *)route - offsetof(struct rawe_peer, route));
+    return RAWE_OWNER(route, struct rawe_peer, route);
 }
 
 struct rawe_peer *rawe_peer_next(struct rawe_peer *peer)
@@ -270,7 +270,7 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 
 static struct rawe_message *message_of(struct rawe_send *send)
 {
-    return (struct rawe_message *)(void *)((char *)send - offsetof(struct rawe_message, send));
+    return RAWE_OWNER(send, struct rawe_message, send);
 }
 
 /** rawe_send.done: the peer has acknowledged the message, or never will. */
