@@ -104,7 +104,7 @@ TEST(place__within_what_is_left)
 
 TEST(abandon__those_to_one_peer_whose_requests_have_gone)
 {
-    struct rawe_send *list = NULL;
+    struct rawe_sends list = {NULL};
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
@@ -112,10 +112,10 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
     operations[2].request.send.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
     operations[3].request.send.total_bytes = RAWE_REQUEST_BYTES;
     operations[3].request.send.framed_bytes = RAWE_REQUEST_BYTES;
-    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_EXPRESS, &list) = NULL;
-    assert_ptr_equal(list, &operations[0].completion.send);
-    assert_ptr_equal(list->next, &operations[3].completion.send);
-    assert_null(list->next->next);
+    rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_EXPRESS, &list);
+    assert_ptr_equal(list.first, &operations[0].completion.send);
+    assert_ptr_equal(list.first->next, &operations[3].completion.send);
+    assert_null(list.first->next->next);
     assert_null(find(&operations[0]));
     assert_ptr_equal(find(&operations[2]), &operations[2]);
     assert_int_equal(table.in_use, 2);
@@ -123,13 +123,13 @@ TEST(abandon__those_to_one_peer_whose_requests_have_gone)
 
 TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
 {
-    struct rawe_send *list = NULL;
+    struct rawe_sends list = {NULL};
     for (unsigned i = 0; i < 2; i++) {
         operations[i].len_bytes = RAWE_OPERATION_SHORT_BYTES + i;
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
-    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_BULK, &list) = NULL;
-    assert_ptr_equal(list, &operations[1].completion.send);
-    assert_null(list->next);
+    rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_BULK, &list);
+    assert_ptr_equal(list.first, &operations[1].completion.send);
+    assert_null(list.first->next);
     assert_ptr_equal(find(&operations[0]), &operations[0]);
 }

@@ -120,4 +120,26 @@ struct rawe_send {
     bool to_report;          /**< in the queue's list of reports */
 };
 
+/** A list of sends, in order. All zero: empty. */
+struct rawe_sends {
+    struct rawe_send *first, **end; /**< `end` is NULL before the first one */
+};
+
+static inline void rawe_sends_append(struct rawe_sends *sends, struct rawe_send *send)
+{
+    send->next = NULL;
+    *(sends->first == NULL ? &sends->first : sends->end) = send;
+    sends->end = &send->next;
+}
+
+/** Append `list`, linked by `next`. */
+static inline void rawe_sends_append_all(struct rawe_sends *sends, struct rawe_send *list)
+{
+    while (list != NULL) {
+        struct rawe_send *next = list->next;
+        rawe_sends_append(sends, list);
+        list = next;
+    }
+}
+
 #endif

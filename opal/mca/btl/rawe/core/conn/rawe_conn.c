@@ -149,7 +149,7 @@ static bool owes_nothing(const struct rawe_conn *conn)
 static bool awaits_nothing(const struct rawe_conn *conn)
 {
     const struct rawe_sendqueue *queue = &conn->queue;
-    return rawe_conn_drained(conn) && queue->reports == NULL &&
+    return rawe_conn_drained(conn) && queue->reports.first == NULL &&
            queue->messages_open == queue->message_number && !conn->wants_credit &&
            conn->batch != RAWE_BATCH_VALIDATING && conn->liveness.waits_since_ns == 0 &&
            !rawe_liveness_is_silent(&conn->liveness) && conn->liveness.probes_unanswered == 0 &&

@@ -498,7 +498,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     if (bundle == NULL) {
         return;
     }
-    struct rawe_send **tail = &bundle->messages;
+    struct rawe_sends messages = {NULL};
     size_t bytes;
     used_bytes = 0;
     while ((bytes = needed_bytes(queue->first, used_bytes)) != 0 &&
@@ -508,10 +508,9 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
         used_bytes += bytes;
         (void)rawe_sendqueue_framed(queue, send->total_bytes);
         engine->counters.messages_coalesced++;
-        *tail = send;
-        tail = &send->next;
+        rawe_sends_append(&messages, send);
     }
-    *tail = NULL;
+    bundle->messages = messages.first;
     bundle->engine = engine;
     bundle->send = (struct rawe_send){
         .done = bundle_done,

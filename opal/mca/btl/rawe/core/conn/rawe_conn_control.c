@@ -402,17 +402,17 @@ void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *f
 /** Replies are the engine's own: complete them also while the owner is away. Returns the rest. */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
 {
-    struct rawe_send **link = &list;
-    while (*link != NULL) {
-        struct rawe_send *send = *link;
-        if (send->kind == RAWE_FRAGMENT_REPLY) {
-            *link = send->next;
-            send->done(send, status);
+    struct rawe_sends rest = {NULL};
+    while (list != NULL) {
+        struct rawe_send *next = list->next;
+        if (list->kind == RAWE_FRAGMENT_REPLY) {
+            list->done(list, status);
         } else {
-            link = &send->next;
+            rawe_sends_append(&rest, list);
         }
+        list = next;
     }
-    return list;
+    return rest.first;
 }
 
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum rawe_status status)
@@ -433,82 +433,57 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum
     }
 }
 
-/** The PUTs that were copied into a frame are complete: appends them; returns the new tail. */
-static struct rawe_send **release_copied(struct rawe_send *send, struct rawe_send **tail)
-{
-    for (; send != NULL; send = send->next) {
-        *tail = send;
-        tail = &send->next;
-    }
-    return tail;
-}
-
-struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
-                                     struct rawe_send **tail)
+void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                       struct rawe_sends *complete)
 {
     struct rawe_send *send = frame->send;
     rawe_txframe_give(&conn->engine->frames, frame);
     if (send == NULL) {
-        return tail;
+        return;
     }
-    if (frame->external_count == 0) { /* in the pool it stays as it was */
-        return release_copied(send, tail);
+    if (frame->external_count == 0) {          /* in the pool it stays as it was */
+        rawe_sends_append_all(complete, send); /* the PUTs that were copied into it */
+    } else if (rawe_sendqueue_released(&conn->queue, send)) {
+        rawe_sends_append(complete, send);
     }
-    if (!rawe_sendqueue_released(&conn->queue, send)) {
-        return tail;
-    }
-    *tail = send;
-    return &send->next;
 }
 
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)
 {
-    struct rawe_send *complete = NULL;
-    struct rawe_send **tail = &complete;
+    struct rawe_sends complete = {NULL};
     while (rawe_sequence_before(conn->sendwin.una, acknowledgement)) {
         const struct rawe_txframe *oldest = conn->sendwin.oldest;
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
             break; /* of a batch, some has not arrived */
         }
-        tail = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), tail);
+        rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), &complete);
     }
-    *tail = NULL;
-    return complete;
+    return complete.first;
 }
 
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 {
-    struct rawe_send *complete = rawe_conn_release_before(conn, conn->sendwin.next);
-    struct rawe_send **tail = &complete;
-    while (*tail != NULL) {
-        tail = &(*tail)->next;
-    }
+    struct rawe_sends complete = {NULL};
+    rawe_sends_append_all(&complete, rawe_conn_release_before(conn, conn->sendwin.next));
     /* The head of the queue may be half in the frames just released. */
     struct rawe_send *head = conn->queue.first;
     if (head != NULL && (queue_too || head->framed_bytes != 0)) {
-        (void)rawe_sendqueue_pop(&conn->queue);
-        *tail = head;
-        tail = &head->next;
+        rawe_sends_append(&complete, rawe_sendqueue_pop(&conn->queue));
     }
-    *tail = NULL;
     if (queue_too) {
         struct rawe_txframe *held = rawe_sendwin_take_held(&conn->sendwin);
         if (held != NULL) {
-            tail = release_copied(held->send, tail);
+            rawe_sends_append_all(&complete, held->send);
             rawe_txframe_give(&conn->engine->frames, held);
         }
-        *tail = rawe_sendqueue_clear(&conn->queue);
-        while (*tail != NULL) {
-            tail = &(*tail)->next;
-        }
+        rawe_sends_append_all(&complete, rawe_sendqueue_clear(&conn->queue));
     }
     /* Long replies come by any bulk lane from the process. */
     const struct rawe_route *route = conn->preferred;
     do {
-        tail = rawe_operation_abandon(&route->engine->operations, route->key, route->port,
-                                      conn->lane, tail);
+        rawe_operation_abandon(&route->engine->operations, route->key, route->port, conn->lane,
+                               &complete);
         route = rawe_route_after(route, conn->preferred);
     } while (route != NULL && conn->lane == RAWE_LANE_BULK);
-    *tail = NULL;
-    return complete;
+    return complete.first;
 }

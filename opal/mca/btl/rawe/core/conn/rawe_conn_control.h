@@ -189,9 +189,9 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
-/** Free a frame that left the window. Appends the sends that it completes; returns the tail. */
-struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
-                                     struct rawe_send **tail);
+/** Free a frame that left the window. Appends the sends that it completes. */
+void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                       struct rawe_sends *complete);
 /** Empty the window, and maybe the queue. Returns the sends, to be completed afterwards. */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */

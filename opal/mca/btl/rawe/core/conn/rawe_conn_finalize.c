@@ -52,21 +52,14 @@ bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
 
 void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)
 {
-    struct rawe_send *failed = NULL;
-    struct rawe_send **link = &list, **tail = &failed;
-    while (*link != NULL) {
-        struct rawe_send *send = *link;
-        if (rawe_fragment_is_request(send->kind)) {
-            *link = send->next;
-            *tail = send;
-            tail = &send->next;
-        } else {
-            link = &send->next;
-        }
+    struct rawe_sends done = {NULL}, failed = {NULL};
+    while (list != NULL) {
+        struct rawe_send *next = list->next;
+        rawe_sends_append(rawe_fragment_is_request(list->kind) ? &failed : &done, list);
+        list = next;
     }
-    *tail = NULL;
-    rawe_conn_complete(engine, list, RAWE_STATUS_DONE);
-    rawe_conn_complete(engine, failed, RAWE_STATUS_FAILED);
+    rawe_conn_complete(engine, done.first, RAWE_STATUS_DONE);
+    rawe_conn_complete(engine, failed.first, RAWE_STATUS_FAILED);
 }
 
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)

@@ -418,8 +418,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         }
         return;
     }
-    struct rawe_send *complete = NULL;
-    struct rawe_send **tail = &complete;
+    struct rawe_sends complete = {NULL};
     struct rawe_ack ack = {
         /* Other frames carry no SACK: the peer may have frames beyond that it has not told of. */
         .evidence = is_ack,
@@ -434,10 +433,9 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &ack);
         if (frame != NULL) {
             rawe_conn_batch_arrived(conn, frame);
-            tail = rawe_conn_release(conn, frame, tail);
+            rawe_conn_release(conn, frame, &complete);
         }
     }
-    *tail = NULL;
     if (sack_bytes != 0) {
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
@@ -485,8 +483,8 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         (conn->refill != NULL && conn->refill(conn))) {
         go_on(conn, now_ns);
     }
-    if (complete != NULL) {
-        rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);
+    if (complete.first != NULL) {
+        rawe_conn_complete(engine, complete.first, RAWE_STATUS_DONE);
     }
 }
 

@@ -200,7 +200,7 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
 }
 
 /** Copy the first queued send into a frame of the window, and those behind it that fit too. */
-static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sends *copied)
 {
     struct rawe_send *send = conn->queue.first;
     bool records = rawe_fragment_is_record(send->kind);
@@ -215,8 +215,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
         (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
         add_send(frame, send);
         if (send->kind != RAWE_FRAGMENT_PUT) {
-            **copied_tail = send;
-            *copied_tail = &send->next;
+            rawe_sends_append(copied, send);
         }
         send = conn->queue.first;
     } while (is_copied(conn, send) &&
@@ -256,11 +255,11 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
 /**
  * Put the next bytes of the oldest queued send into a new frame of the window, or a batch. NULL
  * when there is nothing to frame, or not now. Sends that are complete because all of them was
- * copied are appended to the list that ends at `*copied_tail`. `even`: what takes several batches is
- * shared out among them; else they are filled.
+ * copied are appended to `copied`. `even`: what takes several batches is shared out among them; else
+ * they are filled.
  */
 static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
-                                         struct rawe_send ***copied_tail)
+                                         struct rawe_sends *copied)
 {
     struct rawe_engine *engine = conn->engine;
     bool batch = conn->batch == RAWE_BATCH_VALID;
@@ -271,7 +270,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     if (batch && rawe_sendqueue_may_number(&conn->queue)) {
         rawe_conn_bundle(conn, room);
     } else if (!batch && is_copied(conn, conn->queue.first)) {
-        struct rawe_txframe *frame = frame_copies(conn, copied_tail);
+        struct rawe_txframe *frame = frame_copies(conn, copied);
         if (frame == NULL) {
             rawe_conn_make_pending(conn); /* when others have given theirs back */
         }
@@ -368,15 +367,14 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
 }
 
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
-static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
-                                       struct rawe_send ***copied_tail)
+static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct rawe_sends *copied)
 {
     struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
     /* No new ones while it is not known whether they can be batches. */
     if (frame == NULL &&
         (conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
-        frame = frame_queued(conn, all, copied_tail);
+        frame = frame_queued(conn, all, copied);
         rawe_sendwin_hand_out_all(window);
     }
     return frame;
@@ -385,7 +383,7 @@ static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
 /** Collect plain frames to transmit, `frame`, which is one, and what follows. */
 static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                         struct rawe_txframe **frames, struct rawe_frame *views,
-                        struct rawe_send ***copied_tail)
+                        struct rawe_sends *copied)
 {
     unsigned count = 0;
     do {
@@ -395,7 +393,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
         if (count == ROUND_FRAMES || count == room) {
             return count;
         }
-        frame = next_frame(conn, false, copied_tail);
+        frame = next_frame(conn, false, copied);
     } while (frame != NULL && is_plain(conn, frame));
     if (frame != NULL) {
         rawe_sendwin_rewind(&conn->sendwin, frame); /* it goes alone */
@@ -405,12 +403,12 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 
 /** Transmit plain frames, `first` and what follows, `room` at most. False: some were refused. */
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
-                           struct rawe_send ***copied_tail, uint64_t now_ns)
+                           struct rawe_sends *copied, uint64_t now_ns)
 {
     const struct rawe_output *output = &conn->via->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
-    unsigned count = collect(conn, first, room, frames, views, copied_tail);
+    unsigned count = collect(conn, first, room, frames, views, copied);
     unsigned taken = output->transmit(output->context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
@@ -436,8 +434,7 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
 static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_send *copied_first = NULL;
-    struct rawe_send **copied_tail = &copied_first;
+    struct rawe_sends copied = {NULL};
     const uint32_t in_flight = conn->sendwin.in_flight;
     rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
     if (conn->batch != RAWE_BATCH_VALID) {
@@ -446,13 +443,13 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     uint32_t room;
     while (conn->handshake.state == RAWE_CONN_OPEN &&
            may_transmit(conn, room = rawe_conn_window_room(conn), all, now_ns)) {
-        struct rawe_txframe *frame = next_frame(conn, all, &copied_tail);
+        struct rawe_txframe *frame = next_frame(conn, all, &copied);
         bool taken;
         if (frame == NULL) {
             break;
         }
         if (is_plain(conn, frame)) {
-            taken = transmit_plain(conn, frame, room, &copied_tail, now_ns);
+            taken = transmit_plain(conn, frame, room, &copied, now_ns);
         } else {
             taken = rawe_conn_needs_slices(conn, frame)
                         ? rawe_conn_transmit_slices(conn, frame, room, now_ns)
@@ -474,8 +471,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     if (conn->sendwin.in_flight != in_flight) {
         transmitted(conn, now_ns);
     }
-    *copied_tail = NULL;
-    return copied_first;
+    return copied.first;
 }
 
 /** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */

@@ -106,8 +106,8 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
     return fits ? operation->local + offset : NULL;
 }
 
-struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
-                                          uint16_t peer_port, uint8_t lane, struct rawe_send **tail)
+void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
+                            uint16_t peer_port, uint8_t lane, struct rawe_sends *completions)
 {
     uint64_t least_bytes = lane == RAWE_LANE_BULK ? RAWE_OPERATION_SHORT_BYTES + 1 : 0;
     for (uint32_t i = 0; i < table->size && table->in_use != 0; i++) {
@@ -117,9 +117,7 @@ struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, ui
             /* The request has left the queue; its `done` may be deferred still. */
             operation->request.send.framed_bytes == operation->request.send.total_bytes) {
             rawe_operation_remove(operation);
-            *tail = &operation->completion.send;
-            tail = &operation->completion.send.next;
+            rawe_sends_append(completions, &operation->completion.send);
         }
     }
-    return tail;
 }

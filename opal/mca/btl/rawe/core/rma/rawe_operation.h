@@ -103,11 +103,9 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
 /**
  * The connection to a peer for this lane has ended. Take out the operations that may not be answered
  * any more: on the express lane those whose requests are not in a queue any more, on the bulk lane
- * those of them whose reply may come there. Appends their completions to a list, and returns its new
- * tail.
+ * those of them whose reply may come there. Appends their completions.
  */
-struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
-                                          uint16_t peer_port, uint8_t lane,
-                                          struct rawe_send **tail);
+void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
+                            uint16_t peer_port, uint8_t lane, struct rawe_sends *completions);
 
 #endif

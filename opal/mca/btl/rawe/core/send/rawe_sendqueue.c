@@ -11,7 +11,7 @@ void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number)
     queue->tail = &queue->first;
     queue->bytes = queue->movable_bytes = 0;
     queue->count = 0;
-    queue->reports = NULL;
+    queue->reports = (struct rawe_sends){NULL};
     rawe_sendqueue_renumber(queue, first_number);
 }
 
@@ -169,20 +169,15 @@ bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes)
 
 void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
-    if (queue->reports == NULL) {
-        queue->reports_tail = &queue->reports;
-    }
-    send->next = NULL;
     send->to_report = true;
-    *queue->reports_tail = send;
-    queue->reports_tail = &send->next;
+    rawe_sends_append(&queue->reports, send);
 }
 
 struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue)
 {
-    struct rawe_send *send = queue->reports;
+    struct rawe_send *send = queue->reports.first;
     if (send != NULL) {
-        queue->reports = send->next;
+        queue->reports.first = send->next;
         send->to_report = false;
     }
     return send;
@@ -191,13 +186,13 @@ struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue)
 /** A send is done before it was reported as transmitted: it is not reported any more. */
 static void drop_report(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
-    struct rawe_send **link = &queue->reports;
+    struct rawe_send **link = &queue->reports.first;
     while (*link != send) {
         link = &(*link)->next;
     }
     *link = send->next;
     if (*link == NULL) {
-        queue->reports_tail = link;
+        queue->reports.end = link;
     }
     send->to_report = false;
 }

@@ -23,7 +23,7 @@ struct rawe_sendqueue {
     uint32_t message_number; /**< of the next fragmented message */
     uint32_t messages_open;  /**< oldest fragmented message that is not complete */
     bool awaited; /**< something in frames is waited for; its acknowledgement not asked for yet */
-    struct rawe_send *reports, **reports_tail; /**< transmitted, to be reported as such */
+    struct rawe_sends reports; /**< transmitted, to be reported as such */
 };
 
 /** Empty; fragmented messages are numbered from `first_number` on. */
