@@ -43,8 +43,8 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     rawe_conn_serve_forget(engine, RAWE_HANDLE_ANY);
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
     for (uint32_t i = 0; i < engine->table->size; i++) {
-        struct rawe_conn *conn = engine->table->entries[i];
-        const struct rawe_rest *rest = engine->table->rests[i];
+        struct rawe_conn *conn = engine->table->entries[i].conn;
+        const struct rawe_rest *rest = engine->table->entries[i].rest;
         if (rest != NULL && rest->peer->engine == engine) {
             conn = rawe_peer_awake(rest->peer, rest->lane);
         }
@@ -58,7 +58,7 @@ static void report_losses(struct rawe_engine *engine)
 {
     engine->losses_wait = false;
     for (uint32_t i = 0; i < engine->table->size; i++) {
-        struct rawe_conn *conn = engine->table->entries[i];
+        struct rawe_conn *conn = engine->table->entries[i].conn;
         if (conn != NULL && conn->engine == engine && rawe_conn_take_loss(conn)) {
             if (engine->callbacks.lost != NULL) {
                 engine->callbacks.lost(engine->context, conn);
@@ -97,7 +97,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     if (deferral->fragments_wait || deferral->refused) {
         deferral->fragments_wait = deferral->refused = false;
         for (uint32_t i = 0; i < engine->table->size; i++) {
-            struct rawe_conn *conn = engine->table->entries[i];
+            struct rawe_conn *conn = engine->table->entries[i].conn;
             if (conn != NULL && conn->engine == engine) {
                 rawe_conn_admit(conn);
                 rawe_conn_deliver_fragmented(conn);
@@ -235,8 +235,8 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
                          const uint8_t *source_mac)
 {
     for (uint32_t index = 0; index < engine->table->size; index++) {
-        const struct rawe_conn *conn = engine->table->entries[index];
-        const struct rawe_rest *rest = engine->table->rests[index];
+        const struct rawe_conn *conn = engine->table->entries[index].conn;
+        const struct rawe_rest *rest = engine->table->entries[index].rest;
         if (rest != NULL && rest->handshake.peer_id == from->connection_id) {
             conn = rawe_peer_awake(rest->peer, rest->lane);
         }
@@ -519,12 +519,12 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 /** The connection at an index, woken if its credit is outdated; NULL: it rests on. */
 static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t index)
 {
-    const struct rawe_rest *rest = engine->table->rests[index];
+    const struct rawe_rest *rest = engine->table->entries[index].rest;
     return rest != NULL && rest->peer->engine == engine &&
                    rest->handshake.state == RAWE_CONN_OPEN &&
                    rawe_credit_outdated(&engine->credit, rest->lane, &rest->credit)
                ? rawe_peer_awake(rest->peer, rest->lane)
-               : engine->table->entries[index];
+               : engine->table->entries[index].conn;
 }
 
 /** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */

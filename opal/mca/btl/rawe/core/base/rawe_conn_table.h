@@ -18,10 +18,14 @@
 struct rawe_conn;
 struct rawe_rest;
 
+struct rawe_conn_entry {
+    struct rawe_conn *conn; /**< NULL: free, or at rest */
+    struct rawe_rest *rest; /**< what is kept of a connection at rest, else NULL */
+    uint32_t id;            /**< of the connection that is or was there last */
+};
+
 struct rawe_conn_table {
-    struct rawe_conn **entries; /**< by index; NULL: free, or at rest */
-    struct rawe_rest **rests;   /**< by index: what is kept of a connection at rest, else NULL */
-    uint32_t *ids;              /**< by index: of the connection that is or was there last */
+    struct rawe_conn_entry *entries; /**< by index */
     uint32_t size;
     uint32_t full_below; /**< no index below is free */
     uint32_t used;       /**< connections in the table */
@@ -47,7 +51,8 @@ static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_tabl
                                                      uint32_t id)
 {
     uint32_t index = id & 0xFFFFFu;
-    return index < table->size && table->ids[index] == id ? table->entries[index] : NULL;
+    return index < table->size && table->entries[index].id == id ? table->entries[index].conn
+                                                                 : NULL;
 }
 
 /** The same of a connection at rest. */
@@ -55,7 +60,8 @@ static inline struct rawe_rest *rawe_conn_table_find_rest(const struct rawe_conn
                                                           uint32_t id)
 {
     uint32_t index = id & 0xFFFFFu;
-    return index < table->size && table->ids[index] == id ? table->rests[index] : NULL;
+    return index < table->size && table->entries[index].id == id ? table->entries[index].rest
+                                                                 : NULL;
 }
 
 /** Free the empty table. If it is filled again, late frames of before find nothing. */
