@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from . import c_source, tree
 
-PARAMETERS = "opal/mca/btl/rawe/btl_rawe_params.c"
+PARAMETERS = "opal/mca/btl/rawe/btl_rawe_params.h"
 COUNTERS = "opal/mca/btl/rawe/core/base/rawe_counters.h"
 GLUE = "opal/mca/btl/rawe"
 PAGES = {"parameters": "doc/parameters.md", "counters": "doc/counters.md"}  # table -> its page
-UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 SHORT = {"microseconds": "µs", "milliseconds": "ms", "seconds": "s"}
 _TEXT = r'"(?:\\.|[^"\\])*"'
 _TEXTS = rf"({_TEXT}(?:\s*{_TEXT})*)"
+_FIELD = rf"\s*(?:(?:{_TEXT}\s*)+|[^,\"()]+)"
 
 
 class TablesError(Exception):
@@ -42,39 +42,19 @@ def _joined(literals):
 
 
 def _number(expression):
-    """The value of an integer expression such as 16 * MIB or 1 << 20."""
-    text = re.sub(r"\b(\d\w*?)[uUlL]+\b", r"\1", expression.strip())
-    text = re.sub(r"[KMG]IB", lambda match: str(UNITS[match[0]]), text)
-    if not re.fullmatch(r"[0-9a-fA-Fx\s*+<()-]+", text):
-        raise TablesError(f"{PARAMETERS}: cannot read the number {expression.strip()!r}")
-    return eval(text, {"__builtins__": {}})  # noqa: S307 (only digits and operators, see above)
+    """The value of an integer expression such as 100 or 1 << 20."""
+    if not re.fullmatch(r"[0-9a-fA-Fx <]+", expression):
+        raise TablesError(f"{PARAMETERS}: cannot read the number {expression!r}")
+    return eval(expression, {"__builtins__": {}})  # noqa: S307 (digits and <<, see above)
 
 
-def _entries(source, array):
-    """The fields of each entry of `static const struct TYPE ARRAY[] = {...};`, as texts."""
-    match = re.search(rf"\b{array}\[\] = \{{(.*?)^\}};", source, re.DOTALL | re.MULTILINE)
+def _entries(source, kind):
+    """The fields of each X(...) of `#define MCA_BTL_RAWE_KIND_LIST(X)`, as texts."""
+    match = re.search(rf"_{kind}_LIST\(X\)(.*?)\n\n", source, re.DOTALL)
     if match is None:
-        raise TablesError(f"{PARAMETERS}: there is no array {array}[]")
-    fields, depth, field = [], 0, ""
-    for token in re.findall(rf"{_TEXT}|[{{}}(),]|[^{{}}(),\"]+", match[1]):
-        if token in "{(":
-            depth += 1
-            if token == "{" and depth == 1:
-                fields.append([])
-                continue
-        elif token in "})":
-            depth -= 1
-            if depth == 0:
-                fields[-1].append(field.strip())
-                field = ""
-                continue
-        elif token == "," and depth == 1:
-            fields[-1].append(field.strip())
-            field = ""
-            continue
-        if depth >= 1:
-            field += token
-    return [[one for one in entry if one] for entry in fields]
+        raise TablesError(f"{PARAMETERS}: there is no MCA_BTL_RAWE_{kind}_LIST(X)")
+    found = re.findall(rf"\bX\(({_FIELD}(?:,{_FIELD})*)\)", match[1])
+    return [[field.strip() for field in re.findall(_FIELD, entry)] for entry in found]
 
 
 def _shown(name, value, unit, typed=False):
@@ -98,37 +78,25 @@ def _limits(name, low, high, unit, rule):
 
 def parameters(source):
     """Rows of all parameters, those of a low level (for every user) first."""
-    source = c_source.without_comments(source)
+    source = c_source.without_comments(source).replace("\\\n", "\n") + "\n\n"
     rows = []
-    for entry in _entries(source, "texts"):
-        name, default, level, sentence = entry[0], entry[2], entry[3], entry[4]
-        rows.append(Row(_joined(name), _default(default), "", _level(level), _joined(sentence)))
-    for entry in _entries(source, "numbers"):
-        name, unit, rule = _joined(entry[0]), _joined(entry[5]), _joined(entry[6])
-        default, low, high = (_number(text) for text in entry[2:5])
-        rows.append(
-            Row(
-                name,
-                _shown(name, default, unit, typed=True),
-                _limits(name, low, high, unit, rule),
-                _level(entry[8]),
-                _joined(entry[9]),
-            )
-        )
-    for entry in _entries(source, "flags"):
-        default = {"true": "on", "false": "off"}[entry[2]]
-        rows.append(Row(_joined(entry[0]), default, "", _level(entry[3]), _joined(entry[4])))
+    for name, default, level, sentence in _entries(source, "TEXT"):
+        rows.append(Row(name, _default(default), "", int(level), _joined(sentence)))
+    for name, *numbers, unit, rule, level, sentence in _entries(source, "NUMBER"):
+        default, low, high = map(_number, numbers)
+        unit = _joined(unit)
+        limits = _limits(name, low, high, unit, _joined(rule))
+        shown = _shown(name, default, unit, typed=True)
+        rows.append(Row(name, shown, limits, int(level), _joined(sentence)))
+    for name, default, level, sentence in _entries(source, "FLAG"):
+        default = {"true": "on", "false": "off"}[default]
+        rows.append(Row(name, default, "", int(level), _joined(sentence)))
     return sorted(rows, key=lambda row: row.level)
 
 
 def _default(expression):
     """The default of a text: empty, or what configure decides."""
     return "empty" if expression == "NULL" else "set by `configure`"
-
-
-def _level(text):
-    """OPAL_INFO_LVL_4 -> 4."""
-    return int(text.rsplit("_", 1)[1])
 
 
 def counters(header, glue):
@@ -165,9 +133,7 @@ def tables(root=tree.ROOT):
         for row in parameters(read(PARAMETERS))
     ]
     glue = "".join(
-        file.read_text(encoding="utf-8")
-        for file in sorted((root / GLUE).glob("btl_rawe_*.c"))
-        if file != root / PARAMETERS
+        file.read_text(encoding="utf-8") for file in sorted((root / GLUE).glob("btl_rawe_*.c"))
     )
     counted = [[f"`{name}`", text] for name, text in counters(read(COUNTERS), glue)]
     return {

@@ -8,25 +8,24 @@ import pytest
 from rawelint import tables, tree
 
 PARAMETERS = r"""
-static const struct number numbers[] = {
-    {"ethertype", &p.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false, OPAL_INFO_LVL_4,
-     "EtherType of all frames"},
-    {"ring_bytes", &p.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "", false,
-     OPAL_INFO_LVL_4, "Memory, " /* of the ring */
-     "all {of} it"},
-    {"delay_us", &p.delay_us, 50, 0, 1 << 20, "microseconds", ", 0: never", false,
-     OPAL_INFO_LVL_8, "How long"},
-    {"window", &p.window, 512, 16, 1024, "frames", ", a power of two", true, OPAL_INFO_LVL_6,
-     "Window | size"},
-};
-static const struct flag flags[] = {
-    {"stats", &p.stats, false, OPAL_INFO_LVL_3, "Report"},
-    {"loopback", &p.loopback, true, OPAL_INFO_LVL_3, "Same host"},
-};
-static const struct text texts[] = {
-    {"include", &p.include, NULL, OPAL_INFO_LVL_1, "Interfaces"},
-    {"helper", &p.helper, HELPER, OPAL_INFO_LVL_5, "A program"},
-};
+#define MCA_BTL_RAWE_NUMBER_LIST(X)                               \
+    X(ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", 4,               \
+      "EtherType of all frames")                                  \
+    X(ring_bytes, 1 << 24, 1 << 18, 1 << 30, "bytes", "", 4,      \
+      "Memory, (all) " /* of the ring */                          \
+      "of it")                                                    \
+    X(delay_us, 50, 0, 1 << 20, "microseconds", ", 0: never", 8,  \
+      "How long")                                                 \
+    X(window, 512, 16, 1024, "frames", ", a power of two", 6,     \
+      "Window | size")
+
+#define MCA_BTL_RAWE_FLAG_LIST(X)                                 \
+    X(stats, false, 3, "Report")                                  \
+    X(loopback, true, 3, "Same host")
+
+#define MCA_BTL_RAWE_TEXT_LIST(X)                                 \
+    X(include, NULL, 1, "Interfaces")                             \
+    X(helper, HELPER, 5, "A program")
 """
 HEADER = """
 #define RAWE_COUNTER_LIST(X)  \\
@@ -50,7 +49,7 @@ def test_parameters__numbers():
         "16777216",
         "256 KiB to 1 GiB",
     )
-    assert rows["ring_bytes"].sentence == "Memory, all {of} it"
+    assert rows["ring_bytes"].sentence == "Memory, (all) of it"
     assert rows["delay_us"].limits == "0 to 1048576 µs; 0: never"
     assert rows["window"].limits == "16 to 1024 frames, a power of two"
 
@@ -67,7 +66,7 @@ def test_parameters__ordered_by_level():
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("numbers[]", "others[]"), ("16 * MIB", "sizeof(int)"), ("50,", "FIFTY,")]
+    ("old", "new"), [("NUMBER", "OTHER"), ("1 << 24", "SIZE"), ("50,", "FIFTY,")]
 )
 def test_parameters__what_cannot_be_read_is_refused(old, new):
     with pytest.raises(tables.TablesError):
@@ -114,7 +113,7 @@ def copy(tmp_path):
 def test_check__parameter_that_changed(copy):
     file = copy / tables.PARAMETERS
     text = file.read_text()
-    file.write_text(text.replace("params.window_frames, 512,", "params.window_frames, 256,"))
+    file.write_text(text.replace("window_frames, 512,", "window_frames, 256,"))
     (problem,) = tables.check(copy)
     assert "| 256 |" in problem
     tables.write(copy)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * All MCA parameters of rawe in one table: name, type, default, range, unit, level, one sentence.
+ * Registering the parameters, and checking what the user has set.
  */
 #include "btl_rawe_params.h"
 
@@ -14,10 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KIB ((uint64_t)1024)
-#define MIB (1024 * KIB)
-#define GIB (1024 * MIB)
-
 struct mca_btl_rawe_params mca_btl_rawe_params;
 
 /** A parameter that counts something. */
@@ -27,69 +23,17 @@ struct number {
     uint64_t initial;
     uint64_t min;
     uint64_t max;
-    const char *unit; /**< "" where the sentence says it */
-    const char *rule; /**< what else holds: "" or words for the help text */
-    bool power_of_two;
+    const char *unit;
+    const char *rule;
     mca_base_var_info_lvl_t level;
     const char *sentence;
 };
 
 static const struct number numbers[] = {
-    {"ethertype", &mca_btl_rawe_params.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false,
-     OPAL_INFO_LVL_4,
-     "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets aside "
-     "for local experiments"},
-    {"socket_priority", &mca_btl_rawe_params.socket_priority, 0, 0, 6, "", ", 0: as other traffic",
-     false, OPAL_INFO_LVL_5,
-     "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and the "
-     "egress-qos-map of a VLAN interface makes it the priority code point of the tag"},
-    {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 0, 0, 1 * GIB, "bytes",
-     ", 0: 16 MiB, or less where all ranks of the host would exceed 5 % of its memory", false,
-     OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},
-    {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
-     ", a power of two", true, OPAL_INFO_LVL_6,
-     "Largest number of frames to one peer that may be unacknowledged at a time"},
-    {"inflow_bytes", &mca_btl_rawe_params.inflow_bytes, 100000, 0, 1 << 25, "bytes",
-     ", 0: no limit", false, OPAL_INFO_LVL_6,
-     "What a host's switch port buffers: half of that, and what is on its way by the link's rate, is what its "
-     "processes ask for of long messages at a time, over all peers that send them some, while the link is "
-     "busy; where it idles they ask for more"},
-    {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
-     OPAL_INFO_LVL_6,
-     "With this many frames in flight to a peer, or a group, short messages gather in frames that are held "
-     "back until they are full or MPI makes progress; never without the progress thread"},
-    {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
-     OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
-    {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
-     ", 0: no limit", false, OPAL_INFO_LVL_5, "Largest number of fragments allocated"},
-    {"free_list_inc", &mca_btl_rawe_params.free_list_inc, 64, 1, 1 << 20, "fragments", "", false,
-     OPAL_INFO_LVL_5, "Number of fragments allocated at a time when none is free"},
-    {"ack_delay_us", &mca_btl_rawe_params.ack_delay_us, 50, 0, 100000, "microseconds", "", false,
-     OPAL_INFO_LVL_8, "How long an acknowledgement waits for data that could carry it"},
-    {"streak_us", &mca_btl_rawe_params.streak_us, 40, 0, 1000000, "microseconds", ", 0: never",
-     false, OPAL_INFO_LVL_8,
-     "Eight messages to a peer within this time begin a streak: of those that follow, the ones too "
-     "long to share frames share batches"},
-    {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
-     OPAL_INFO_LVL_8,
-     "How much later than its successors a frame may arrive, at least, before it counts as lost"},
-    {"probe_min_us", &mca_btl_rawe_params.probe_min_us, 200, 10, 1000000, "microseconds", "", false,
-     OPAL_INFO_LVL_8, "Shortest silence after which a peer is asked for an acknowledgement"},
-    {"probe_max_ms", &mca_btl_rawe_params.probe_max_ms, 1000, 1, 60000, "milliseconds", "", false,
-     OPAL_INFO_LVL_8, "Longest interval between such questions to a peer that does not answer"},
-    {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 10000, 10, 600000,
-     "milliseconds", "", false, OPAL_INFO_LVL_5,
-     "How long to try to reach a peer at first contact before it is left to another BTL"},
-    {"progress_thread_ms", &mca_btl_rawe_params.progress_thread_ms, 1, 0, 1000, "milliseconds",
-     ", 0: never", false, OPAL_INFO_LVL_6,
-     "How often a thread of its own serves frames that are held back, lost or to be acknowledged "
-     "while the process is outside of MPI; while MPI makes progress it polls every 4 (messages are "
-     "held back) or 16 such intervals whether it still does"},
-    {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
-     ", 0: wait forever", false, OPAL_INFO_LVL_3,
-     "How long a peer may be utterly silent (computing is not silence: a thread of its own "
-     "answers for it) before the job ends with an error. Jobs that go on without lost processes "
-     "(mpirun --with-ft) ask idle peers as well, and have 10 as their default"},
+#define X(name, start, min, max, unit, rule, level, text) \
+    {#name, &mca_btl_rawe_params.name, start, min, max, unit, rule, OPAL_INFO_LVL_##level, text},
+    MCA_BTL_RAWE_NUMBER_LIST(X)
+#undef X
 };
 
 /**
@@ -106,64 +50,30 @@ static uint64_t number_initial(const struct number *number)
                : number->initial;
 }
 
-/** A parameter that is on or off. */
-struct flag {
+static const struct {
     const char *name;
     bool *value;
     bool initial;
     mca_base_var_info_lvl_t level;
     const char *sentence;
+} flags[] = {
+#define X(name, initial, level, sentence) \
+    {#name, &mca_btl_rawe_params.name, initial, OPAL_INFO_LVL_##level, sentence},
+    MCA_BTL_RAWE_FLAG_LIST(X)
+#undef X
 };
 
-static const struct flag flags[] = {
-    {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
-     "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
-     "such as vader"},
-    {"async_progress", &mca_btl_rawe_params.async_progress, false, OPAL_INFO_LVL_4,
-     "Let a thread of its own make MPI's progress while the program computes: messages are matched "
-     "and fetched, collectives go on; Open MPI takes its locks then"},
-    {"windows", &mca_btl_rawe_params.windows, false, OPAL_INFO_LVL_4,
-     "Offer PUT, GET and atomic operations for windows even where Open MPI can make messages of "
-     "them (osc/pt2pt of 4.1, if not excluded), which is faster for accumulates, but waits for "
-     "targets that compute; where it cannot, they are always offered"},
-    {"fanout", &mca_btl_rawe_params.fanout, true, OPAL_INFO_LVL_5,
-     "Where a host has several ranks of a job, let their sockets receive as a group, in which the "
-     "kernel offers a frame to one of them, not to all"},
-    {"batches", &mca_btl_rawe_params.batches, true, OPAL_INFO_LVL_5,
-     "Send bulk data as batches of up to 64 kB, which look like TCP and which devices cut into "
-     "frames and merge again; they are tried with each peer before they are used"},
-    {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
-     "Put a CRC32C on each frame and demand one, for networks whose own checks are not trusted; the "
-     "same on all hosts. Bulk data goes in plain frames then"},
-    {"qdisc_bypass", &mca_btl_rawe_params.qdisc_bypass, false, OPAL_INFO_LVL_8,
-     "Send past the queueing discipline of the interface, and past any shaping set there"},
-    {"stats", &mca_btl_rawe_params.stats, false, OPAL_INFO_LVL_3,
-     "Report the counters of each process when it finalizes"},
-};
-
-/** A parameter that is a text. */
-struct text {
+static const struct {
     const char *name;
     char **value;
-    const char *initial; /**< NULL: empty */
+    const char *initial;
     mca_base_var_info_lvl_t level;
     const char *sentence;
-};
-
-static const struct text texts[] = {
-    {"if_include", &mca_btl_rawe_params.if_include, NULL, OPAL_INFO_LVL_1,
-     "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "
-     "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: "
-     "every Ethernet interface that is up, except lo, bridges, and virtual ones"},
-    {"if_exclude", &mca_btl_rawe_params.if_exclude, NULL, OPAL_INFO_LVL_1,
-     "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; not "
-     "together with it"},
-    {"helper", &mca_btl_rawe_params.helper, MCA_BTL_RAWE_HELPER, OPAL_INFO_LVL_5,
-     "The program that opens the sockets where the process may not (rawe-socket-helper); empty: "
-     "none"},
-    {"congestion", &mca_btl_rawe_params.congestion, "cubic", OPAL_INFO_LVL_6,
-     "The congestion control: how many frames the network may hold; cubic, "
-     "or delay, which yields to queues before anything is lost"},
+} texts[] = {
+#define X(name, initial, level, sentence) \
+    {#name, &mca_btl_rawe_params.name, initial, OPAL_INFO_LVL_##level, sentence},
+    MCA_BTL_RAWE_TEXT_LIST(X)
+#undef X
 };
 
 /** For ompi_info alone: which releases this component understands. Nothing else reads it. */
@@ -258,7 +168,7 @@ int mca_btl_rawe_params_check(void)
         char range[128], text[32];
 
         if (value >= number->min && value <= number->max &&
-            (!number->power_of_two || 0 == (value & (value - 1)))) {
+            (number->value != &mca_btl_rawe_params.window_frames || 0 == (value & (value - 1)))) {
             continue;
         }
         number_format(number, value, text, sizeof(text));

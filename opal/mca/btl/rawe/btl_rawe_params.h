@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the user can set with `--mca btl_rawe_<name> <value>`; names here are names there.
+ * What the user can set with `--mca btl_rawe_<name> <value>`, in one table: name, type, default, range,
+ * unit, level, one sentence. ethertype is in host order.
  */
 #ifndef MCA_BTL_RAWE_PARAMS_H
 #define MCA_BTL_RAWE_PARAMS_H
@@ -12,43 +13,110 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* clang-format off */
+/** Numbers: name, default, least, most, unit, what else holds, level, sentence. */
+#define MCA_BTL_RAWE_NUMBER_LIST(X)                                                               \
+    X(ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", 4,                                               \
+      "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets "     \
+      "aside for local experiments")                                                              \
+    X(socket_priority, 0, 0, 6, "", ", 0: as other traffic", 5,                                   \
+      "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and "   \
+      "the egress-qos-map of a VLAN interface makes it the priority code point of the tag")       \
+    X(ring_bytes, 0, 0, 1 << 30, "bytes",                                                         \
+      ", 0: 16 MiB, or less where all ranks of the host would exceed 5 % of its memory", 4,       \
+      "Memory of the receive ring of each interface and process")                                 \
+    X(window_frames, 512, 16, 1024, "frames", ", a power of two", 6,                              \
+      "Largest number of frames to one peer that may be unacknowledged at a time")                \
+    X(inflow_bytes, 100000, 0, 1 << 25, "bytes", ", 0: no limit", 6,                              \
+      "What a host's switch port buffers: half of that, and what is on its way by the link's "    \
+      "rate, is what its processes ask for of long messages at a time, over all peers that send " \
+      "them some, while the link is busy; where it idles they ask for more")                      \
+    X(coalesce_from, 4, 0, 1024, "frames", ", 0: never", 6,                                       \
+      "With this many frames in flight to a peer, or a group, short messages gather in frames "   \
+      "that are held back until they are full or MPI makes progress; never without the progress " \
+      "thread")                                                                                   \
+    X(free_list_num, 64, 0, 1 << 20, "fragments", "", 5,                                          \
+      "Number of fragments allocated at start")                                                   \
+    X(free_list_max, 0, 0, 1 << 30, "fragments", ", 0: no limit", 5,                              \
+      "Largest number of fragments allocated")                                                    \
+    X(free_list_inc, 64, 1, 1 << 20, "fragments", "", 5,                                          \
+      "Number of fragments allocated at a time when none is free")                                \
+    X(ack_delay_us, 50, 0, 100000, "microseconds", "", 8,                                         \
+      "How long an acknowledgement waits for data that could carry it")                           \
+    X(streak_us, 40, 0, 1000000, "microseconds", ", 0: never", 8,                                 \
+      "Eight messages to a peer within this time begin a streak: of those that follow, the ones " \
+      "too long to share frames share batches")                                                   \
+    X(reorder_us, 50, 0, 100000, "microseconds", "", 8,                                           \
+      "How much later than its successors a frame may arrive, at least, before it counts as "     \
+      "lost")                                                                                     \
+    X(probe_min_us, 200, 10, 1000000, "microseconds", "", 8,                                      \
+      "Shortest silence after which a peer is asked for an acknowledgement")                      \
+    X(probe_max_ms, 1000, 1, 60000, "milliseconds", "", 8,                                        \
+      "Longest interval between such questions to a peer that does not answer")                   \
+    X(connect_timeout_ms, 10000, 10, 600000, "milliseconds", "", 5,                               \
+      "How long to try to reach a peer at first contact before it is left to another BTL")        \
+    X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
+      "How often a thread of its own serves frames that are held back, lost or to be "            \
+      "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \
+      "every 4 (messages are held back) or 16 such intervals whether it still does")              \
+    X(peer_timeout, 30, 0, 86400, "seconds", ", 0: wait forever", 3,                              \
+      "How long a peer may be utterly silent (computing is not silence: a thread of its own "     \
+      "answers for it) before the job ends with an error. Jobs that go on without lost "          \
+      "processes (mpirun --with-ft) ask idle peers as well, and have 10 as their default")
+
+/** What is on or off: name, default, level, sentence. */
+#define MCA_BTL_RAWE_FLAG_LIST(X)                                                                 \
+    X(loopback, true, 4,                                                                          \
+      "Reach peers on the same host through the loopback interface; off leaves them to another "  \
+      "BTL, such as vader")                                                                       \
+    X(async_progress, false, 4,                                                                   \
+      "Let a thread of its own make MPI's progress while the program computes: messages are "     \
+      "matched and fetched, collectives go on; Open MPI takes its locks then")                    \
+    X(windows, false, 4,                                                                          \
+      "Offer PUT, GET and atomic operations for windows even where Open MPI can make messages "   \
+      "of them (osc/pt2pt of 4.1, if not excluded), which is faster for accumulates, but waits "  \
+      "for targets that compute; where it cannot, they are always offered")                       \
+    X(fanout, true, 5,                                                                            \
+      "Where a host has several ranks of a job, let their sockets receive as a group, in which "  \
+      "the kernel offers a frame to one of them, not to all")                                     \
+    X(batches, true, 5,                                                                           \
+      "Send bulk data as batches of up to 64 kB, which look like TCP and which devices cut into " \
+      "frames and merge again; they are tried with each peer before they are used")               \
+    X(checksum, false, 5,                                                                         \
+      "Put a CRC32C on each frame and demand one, for networks whose own checks are not "         \
+      "trusted; the same on all hosts. Bulk data goes in plain frames then")                      \
+    X(qdisc_bypass, false, 8,                                                                     \
+      "Send past the queueing discipline of the interface, and past any shaping set there")       \
+    X(stats, false, 3,                                                                            \
+      "Report the counters of each process when it finalizes")
+
+/** Texts: name, default (NULL: empty), level, sentence. */
+#define MCA_BTL_RAWE_TEXT_LIST(X)                                                                 \
+    X(if_include, NULL, 1,                                                                        \
+      "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "   \
+      "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: " \
+      "every Ethernet interface that is up, except lo, bridges, and virtual ones")                \
+    X(if_exclude, NULL, 1,                                                                        \
+      "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; "    \
+      "not together with it")                                                                     \
+    X(helper, MCA_BTL_RAWE_HELPER, 5,                                                             \
+      "The program that opens the sockets where the process may not (rawe-socket-helper); "       \
+      "empty: none")                                                                              \
+    X(congestion, "cubic", 6,                                                                     \
+      "The congestion control: how many frames the network may hold; cubic, or delay, which "     \
+      "yields to queues before anything is lost")
+/* clang-format on */
+
 struct mca_btl_rawe_params {
-    /* Interfaces */
-    char *if_include;   /**< comma-separated names, MACs, CIDR subnets; NULL or empty: default */
-    char *if_exclude;   /**< the same; not both */
-    bool loopback;      /**< peers on this host go over lo */
-    bool windows;       /**< offered even where Open MPI can make messages of the operations */
-    uint64_t ethertype; /**< of all our frames, host order */
-    char *helper;       /**< path of rawe-socket-helper; NULL or empty: none */
-
-    /* Memory */
-    uint64_t ring_bytes;    /**< receive ring of each link; 0: by ranks and memory of the host */
-    uint64_t window_frames; /**< unacknowledged frames of a connection at most; power of two */
-    uint64_t inflow_bytes;  /**< asked for by GETs of several peers, see rawe_inflow.h */
-    uint64_t coalesce_from; /**< from this many frames in flight on, short messages share frames */
-    uint64_t free_list_num; /**< fragments allocated at start */
-    uint64_t free_list_max; /**< fragments at most; 0: no limit */
-    uint64_t free_list_inc; /**< fragments allocated at a time later */
-
-    /* Times */
-    uint64_t ack_delay_us;       /**< an acknowledgement waits this long for data to ride on */
-    uint64_t streak_us;          /**< eight messages within it begin a streak; 0: never */
-    uint64_t reorder_us;         /**< least time a frame may arrive late before it counts as lost */
-    uint64_t probe_min_us;       /**< least silence after which an acknowledgement is asked for */
-    uint64_t probe_max_ms;       /**< longest interval between such questions */
-    uint64_t connect_timeout_ms; /**< trying to reach a peer at first contact */
-    uint64_t progress_thread_ms; /**< interval of the progress thread outside MPI; 0: off */
-    uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
-
-    /* Behaviour */
-    bool async_progress;      /**< a thread calls MPI's progress while the program computes */
-    char *congestion;         /**< name of the congestion control */
-    uint64_t socket_priority; /**< SO_PRIORITY of all sockets that send */
-    bool fanout;              /**< ranks of a host receive as a group */
-    bool batches;             /**< hand batches of frames to the device in one piece */
-    bool checksum;            /**< CRC32C on each frame */
-    bool qdisc_bypass;        /**< skip the administrator's traffic shaping */
-    bool stats;               /**< report counters at finalize */
+#define X(name, ...) uint64_t name;
+    MCA_BTL_RAWE_NUMBER_LIST(X)
+#undef X
+#define X(name, ...) bool name;
+    MCA_BTL_RAWE_FLAG_LIST(X)
+#undef X
+#define X(name, ...) char *name;
+    MCA_BTL_RAWE_TEXT_LIST(X)
+#undef X
 };
 
 extern struct mca_btl_rawe_params mca_btl_rawe_params;
