@@ -26,8 +26,8 @@ static void set_up_batches(void)
 {
     unit_fill(data, sizeof(data), 3);
     rails_init();
-    rails.config.window_frames = 256;
-    rails.config.receive_frames = 1024;
+    rails.net.config.window_frames = 256;
+    rails.net.config.receive_frames = 1024;
     rails_start(16);
 }
 
@@ -53,7 +53,7 @@ static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down
 static void set_up_idle(void)
 {
     rails_init();
-    rails.config.liveness.idle_ns = IDLE_NS;
+    rails.net.config.liveness.idle_ns = IDLE_NS;
     rails_start(0);
     for (unsigned i = 0; i < RAILS * RAWE_LANES; i++) {
         rawe_conn_connect(rails_conn(0, i / RAWE_LANES, (enum rawe_lane)(i % RAWE_LANES)),
@@ -393,8 +393,8 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     struct rawe_conn *conns[RAILS];
     rails_stop();
     rails_init();
-    rails.config.receive_frames = 96;
-    rails.config.window_frames = 64;
+    rails.net.config.receive_frames = 96;
+    rails.net.config.window_frames = 64;
     rails_start(0);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         conns[rail] = rails_conn(0, rail, RAWE_LANE_EXPRESS);

@@ -65,7 +65,7 @@ static void pass_idle(void)
 static void set_up(void)
 {
     rails_init();
-    rails.config.rest_ns = UNIT_S;
+    rails.net.config.rest_ns = UNIT_S;
     rails_start(16);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         rails_connect(lane);

@@ -75,8 +75,8 @@ TEST(elsewhere__not_what_another_engine_has_deferred)
             unit_send_message(rails_conn(0, rail, RAWE_LANE_EXPRESS), &sends[rail][i],
                               (uint8_t)(3 * rail + i), data, sizeof(data));
         }
-        struct net_frame *lost = rails.wire; /* all are whole when it comes at last */
-        rails.wire = lost->next;
+        struct net_frame *lost = rails.net.wire; /* all are whole when it comes at last */
+        rails.net.wire = lost->next;
         net_frame_free(lost);
         rails_settle();
     }
@@ -115,7 +115,7 @@ TEST(elsewhere__time_does_not_go_back)
     uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
     owner->now_ns = later_ns;
     unit_send_copy(conn, 3, 100);
-    rails_receive(rails.wire);
+    rails_receive(rails.net.wire);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_true(owner->now_ns == later_ns);
     struct rawe_conn *other = rails_conn(0, 0, RAWE_LANE_BULK);
@@ -123,7 +123,7 @@ TEST(elsewhere__time_does_not_go_back)
     owner->now_ns = later_ns;
     rawe_conn_move(other, &rails_peer(0, 1)->route, rails.now_ns);
     rawe_conn_connect(other, rails.now_ns);
-    rails_receive(rails.wire);
+    rails_receive(rails.net.wire);
     assert_int_equal(owner->counters.connects_received, 3);
     assert_true(owner->now_ns == later_ns);
 }

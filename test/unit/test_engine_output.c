@@ -24,9 +24,9 @@ struct star_node {
     unsigned index;
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    struct net_frame *ring, **ring_tail; /**< received, not looked at yet */
-    unsigned ring_frames;                /**< how many */
-    unsigned ring_room;                  /**< what comes beyond is dropped */
+    struct net_queue ring; /**< received, not looked at yet */
+    unsigned ring_frames;  /**< how many */
+    unsigned ring_room;    /**< what comes beyond is dropped */
     unsigned ring_drops;
     unsigned data_frames, data_most; /**< sequenced ones in the ring: now, at most */
     unsigned link_room;              /**< frames the link takes before it is full */
@@ -68,8 +68,7 @@ static void put(void *context, struct net_frame *frame)
     if (to->data_frames > to->data_most) {
         to->data_most = to->data_frames;
     }
-    *to->ring_tail = frame;
-    to->ring_tail = &frame->next;
+    net_queue_put(&to->ring, frame);
     to->ring_frames++;
 }
 
@@ -122,7 +121,6 @@ static void star_start(struct star *star)
         struct rawe_engine_config config = star->config;
         node->star = star;
         node->index = i;
-        node->ring_tail = &node->ring;
         node->ring_room = node->link_room = UINT32_MAX;
         net_identify(&config, i);
         const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
@@ -139,12 +137,8 @@ static void star_start(struct star *star)
 static void star_receive(struct star_node *node, unsigned budget)
 {
     uint64_t now_ns = node->star->now_ns;
-    while (node->ring != NULL && budget-- != 0) {
-        struct net_frame *frame = node->ring;
-        node->ring = frame->next;
-        if (node->ring == NULL) {
-            node->ring_tail = &node->ring;
-        }
+    struct net_frame *frame;
+    while (budget-- != 0 && (frame = net_queue_take(&node->ring)) != NULL) {
         node->ring_frames--;
         node->data_frames -= is_data(frame);
         rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, now_ns);
@@ -204,13 +198,8 @@ static void star_stop(struct star *star)
         rawe_conn_close(star->down[i], star->now_ns);
     }
     for (unsigned i = 0; i <= star->spokes; i++) {
-        struct star_node *node = &star->node[i];
-        while (node->ring != NULL) {
-            struct net_frame *frame = node->ring;
-            node->ring = frame->next;
-            net_frame_free(frame);
-        }
-        net_engine_stop(&node->engine);
+        net_queue_clear(&star->node[i].ring);
+        net_engine_stop(&star->node[i].engine);
     }
 }
 

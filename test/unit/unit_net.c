@@ -49,10 +49,18 @@ static void put_on_wire(void *context, struct net_frame *frame)
 
 /* Nodes. */
 
+/** unit_net.engine_at */
+static struct rawe_engine *node_engine(struct unit_net *net, unsigned node)
+{
+    return net->node[node].started ? &net->node[node].engine : NULL;
+}
+
 void unit_init(struct unit_net *net)
 {
     memset(net, 0, sizeof(*net));
     net->now_ns = 5 * UNIT_S;
+    net->engine_count = UNIT_NODES;
+    net->engine_at = node_engine;
     net->config = (struct rawe_engine_config){
         .ethertype = RAWE_ETHERTYPE_DEFAULT,
         .jobid = 77,
@@ -277,21 +285,41 @@ static unsigned receive_batch(struct unit_net *net, struct net_frame *first)
         assert_true(count < RAWE_BATCH_FRAMES_MAX);
         frames[count++] = frame;
     }
-    count = net_frames_receive(&net->node[first->to].engine, frames, count, net->now_ns, &placed);
+    count = net_frames_receive(net->engine_at(net, first->to), frames, count, net->now_ns, &placed);
     net->batches_placed += placed;
     net->batches_not_placed += !placed;
     return count;
+}
+
+static bool is_paused(const struct unit_net *net, unsigned end)
+{
+    return end < UNIT_NODES && net->node[end].paused;
+}
+
+/** Call a function for each engine that makes progress. */
+static void for_running(struct unit_net *net, void (*each)(struct rawe_engine *engine, uint64_t ns))
+{
+    for (unsigned end = 0; end < net->engine_count; end++) {
+        struct rawe_engine *engine = net->engine_at(net, end);
+        if (engine != NULL && !is_paused(net, end)) {
+            each(engine, net->now_ns);
+        }
+    }
 }
 
 unsigned unit_step(struct unit_net *net)
 {
     struct net_frame *round = net->wire;
     unsigned count = 0;
+    for (struct net_frame *frame = round; net->on_frame != NULL && frame != NULL;
+         frame = frame->next) {
+        net->on_frame(frame);
+    }
     net->wire = NULL;
     unsigned received = 0; /* frames of a batch that were received with the first of them */
     while (round != NULL) {
         struct net_frame *next = round->next;
-        if (received == 0 && net->node[round->to].paused) {
+        if (received == 0 && is_paused(net, round->to)) {
             unit_wire_put(net, round);
             round = next;
             continue;
@@ -306,11 +334,7 @@ unsigned unit_step(struct unit_net *net)
         count++;
         round = next;
     }
-    for (unsigned i = 0; i < UNIT_NODES; i++) {
-        if (net->node[i].started && !net->node[i].paused) {
-            rawe_engine_flush(&net->node[i].engine, net->now_ns);
-        }
-    }
+    for_running(net, rawe_engine_flush);
     return count;
 }
 
@@ -335,11 +359,7 @@ void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns)
     while (net->now_ns < end_ns) {
         net->now_ns = end_ns - net->now_ns > step_ns ? net->now_ns + step_ns : end_ns;
         unit_settle(net);
-        for (unsigned i = 0; i < UNIT_NODES; i++) {
-            if (net->node[i].started && !net->node[i].paused) {
-                rawe_engine_advance(&net->node[i].engine, net->now_ns);
-            }
-        }
+        for_running(net, rawe_engine_advance);
         unit_settle(net);
     }
 }
@@ -366,9 +386,9 @@ void unit_wire_clear(struct unit_net *net)
 
 void unit_receive(struct unit_net *net, const struct net_frame *frame)
 {
-    if (net->node[frame->to].started) {
-        (void)net_receive(&net->node[frame->to].engine, frame->bytes, (uint32_t)frame->len_bytes,
-                          net->now_ns);
+    struct rawe_engine *engine = net->engine_at(net, frame->to);
+    if (engine != NULL) {
+        (void)net_receive(engine, frame->bytes, (uint32_t)frame->len_bytes, net->now_ns);
     }
 }
 

@@ -57,8 +57,14 @@ struct unit_node {
     void (*on_failed)(struct unit_node *node, struct rawe_conn *conn);
 };
 
+/** The nodes' clock and wire, or those of other engines: see unit_rails.h. */
 struct unit_net {
     uint64_t now_ns;
+    unsigned engine_count;
+    /** The engine that receives at an end of the wire; NULL: it is not there. */
+    struct rawe_engine *(*engine_at)(struct unit_net *net, unsigned end);
+    /** Looks at each frame before it is handed over by unit_step; may be NULL. */
+    void (*on_frame)(struct net_frame *frame);
     struct rawe_engine_config config; /**< for both; what differs is filled in by unit_start */
     struct unit_node node[UNIT_NODES];
     union {

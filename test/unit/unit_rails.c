@@ -14,9 +14,6 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
-/** More steps than any test needs to come to rest. */
-#define STEPS_MAX 100000u
-
 struct rails rails;
 
 /** Interfaces are numbered through: an index for net_peer_config. */
@@ -40,7 +37,7 @@ static void put(void *context, struct net_frame *frame)
         net_frame_free(frame);
         return;
     }
-    net_queue_put(&rails.queue, frame);
+    unit_wire_put(&rails.net, frame);
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
@@ -118,7 +115,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
         .long_reply = rawe_balance_reply,
     };
     struct rails_nic *nic = &host->nic[rail];
-    struct rawe_engine_config config = rails.config;
+    struct rawe_engine_config config = rails.net.config;
     struct rawe_peer_config peer = net_peer_config(index_of(1 - host->index, rail));
     nic->host = host;
     nic->rail = rail;
@@ -133,7 +130,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     nic->link = (struct net_link){
         .engine = &nic->engine,
         .room = &nic->room,
-        .batch_number = &rails.batch_number,
+        .batch_number = &rails.net.batch_number,
         .put = put,
     };
     net_engine_start(&nic->engine, &host->handles, &config, &callbacks, net_link_transmit, nic,
@@ -155,19 +152,41 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     }
 }
 
+static struct rails_nic *nic_of(unsigned index)
+{
+    return &rails.host[index / RAILS].nic[index % RAILS];
+}
+
+/** unit_net.engine_at */
+static struct rawe_engine *nic_engine(struct unit_net *net, unsigned index)
+{
+    return &nic_of(index)->engine;
+}
+
+/** unit_net.on_frame */
+static void carry(struct net_frame *frame)
+{
+    unsigned rail = frame->to % RAILS;
+    rails.carried[rail]++;
+    if (rails.on_frame != NULL) {
+        rails.on_frame(frame, rail);
+    }
+}
+
 void rails_init(void)
 {
     memset(&rails, 0, sizeof(rails));
-    unit_init(&rails.clock);
-    rails.now_ns = rails.clock.now_ns;
-    rails.config = rails.clock.config;
+    unit_init(&rails.net);
+    rails.net.engine_count = 2 * RAILS;
+    rails.net.engine_at = nic_engine;
+    rails.net.on_frame = carry;
 }
 
 void rails_start(unsigned batch_frames)
 {
     for (unsigned i = 0; i < 2; i++) {
         rails.host[i].index = i;
-        rails.host[i].inbox.net = &rails.clock;
+        rails.host[i].inbox.net = &rails.net;
         for (unsigned rail = 0; rail < RAILS; rail++) {
             start_nic(&rails.host[i], rail, batch_frames);
         }
@@ -190,7 +209,7 @@ void rails_stop(void)
         rawe_conn_table_free(&host->table);
         unit_forget_messages(&host->inbox);
     }
-    net_queue_clear(&rails.queue);
+    unit_wire_clear(&rails.net);
 }
 
 void rails_set_up(void)
@@ -244,95 +263,27 @@ void rails_cut(unsigned rail)
     struct net_queue left = {NULL};
     struct net_frame *frame;
     rails.cut[rail] = true;
-    while ((frame = net_queue_take(&rails.queue)) != NULL) {
+    while ((frame = unit_wire_take(&rails.net)) != NULL) {
         if (frame->to % RAILS == rail) {
             net_frame_free(frame);
         } else {
             net_queue_put(&left, frame);
         }
     }
-    rails.queue = left;
-}
-
-static struct rails_nic *nic_of(unsigned index)
-{
-    return &rails.host[index / RAILS].nic[index % RAILS];
+    rails.net.queue = left;
 }
 
 void rails_receive(const struct net_frame *frame)
 {
-    (void)net_receive(&nic_of(frame->to)->engine, frame->bytes, (uint32_t)frame->len_bytes,
-                      rails.now_ns);
-}
-
-/** Take the frames off the wire that go on as one packet with the first. */
-static unsigned take(struct net_frame **frames)
-{
-    unsigned count = 0;
-    do {
-        frames[count++] = net_queue_take(&rails.queue);
-    } while (frames[0]->batch != 0 && rails.wire != NULL && rails.wire->batch == frames[0]->batch &&
-             count < RAWE_BATCH_FRAMES_MAX);
-    return count;
-}
-
-/** Hand over what is on the wire now; returns how many frames that were. */
-static unsigned step(void)
-{
-    const unsigned waiting = net_queue_count(&rails.queue);
-    unsigned handed = 0;
-    while (handed < waiting && rails.wire != NULL) {
-        struct net_frame *frames[RAWE_BATCH_FRAMES_MAX];
-        unsigned count = take(frames);
-        unsigned rail = frames[0]->to % RAILS;
-        struct rawe_engine *engine = &nic_of(frames[0]->to)->engine;
-        bool placed;
-        for (unsigned i = 0; i < count; i++) {
-            if (rails.on_frame != NULL) {
-                rails.on_frame(frames[i], rail);
-            }
-        }
-        if (frames[0]->batch == 0) {
-            rails_receive(frames[0]);
-        }
-        for (unsigned i = 0; frames[0]->batch != 0 && i < count;) {
-            i += net_frames_receive(engine, frames + i, count - i, rails.now_ns, &placed);
-        }
-        for (unsigned i = 0; i < count; i++) {
-            net_frame_free(frames[i]);
-        }
-        rails.carried[rail] += count;
-        handed += count;
-    }
-    for (unsigned i = 0; i < 2 * RAILS; i++) {
-        rawe_engine_flush(&nic_of(i)->engine, rails.now_ns);
-    }
-    return handed;
+    unit_receive(&rails.net, frame);
 }
 
 void rails_settle(void)
 {
-    unsigned idle = 0;
-    for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
-        bool progressed = step() != 0 || rails.wire != NULL;
-        idle = progressed ? 0 : idle + 1;
-        if (idle == 2) {
-            return;
-        }
-    }
-    fail_msg("the network does not come to rest");
+    unit_settle(&rails.net);
 }
 
 void rails_run(uint64_t duration_ns, uint64_t step_ns)
 {
-    uint64_t end_ns = rails.now_ns + duration_ns;
-    while (rails.now_ns < end_ns) {
-        rails.now_ns = end_ns - rails.now_ns > step_ns ? rails.now_ns + step_ns : end_ns;
-        rails.clock.now_ns = rails.now_ns;
-        rails_settle();
-        for (unsigned i = 0; i < 2 * RAILS; i++) {
-            rawe_engine_advance(&nic_of(i)->engine, rails.now_ns);
-        }
-        rails_settle();
-    }
+    unit_run(&rails.net, duration_ns, step_ns);
 }

@@ -31,7 +31,7 @@ struct rails_host {
     struct rawe_conn_table table;
     struct rawe_handle_table handles;
     struct rails_nic nic[RAILS];
-    struct unit_node inbox; /**< its messages, and the clock for unit_message.h; nothing else */
+    struct unit_node inbox; /**< its messages, and the clock for unit_net.h; nothing else */
     unsigned silent_calls, failed_calls, lost_calls, unknown_calls;
     bool late;    /**< it knows the route by rail 0 only, until another is asked for */
     bool refuses; /**< ... and not then either */
@@ -40,27 +40,23 @@ struct rails_host {
 };
 
 struct rails {
-    uint64_t now_ns;
-    struct unit_net clock;            /**< the same time */
-    struct rawe_engine_config config; /**< of all; what differs is filled in by rails_start */
+    union {
+        struct unit_net net; /**< clock, wire, and the configuration of all; it has no nodes */
+        uint64_t now_ns;     /**< the first of that */
+    };
     struct rails_host host[2];
     uint32_t mtu_payload_bytes[RAILS]; /**< what a rail carries; 0: as much as any link */
     bool one_mac;                      /**< host 0 has the same address on all rails */
     bool cut[RAILS];                   /**< what is sent there is lost */
     bool batches_cut[RAILS];           /**< the same, of batches only */
     unsigned carried[RAILS];           /**< frames handed over, by rail */
-    unsigned batch_number;
-    union {
-        struct net_queue queue; /**< what lies on the rails */
-        struct net_frame *wire; /**< the first frame of that */
-    };
     /** Looks at each frame before it is handed over; may be NULL. */
     void (*on_frame)(struct net_frame *frame, unsigned rail);
 };
 
 extern struct rails rails;
 
-/** Defaults in rails.config and rails.mtu_payload_bytes, for the test to change. */
+/** Defaults in rails.net.config and rails.mtu_payload_bytes, for the test to change. */
 void rails_init(void);
 /** Start all engines; batches of at most `batch_frames`, 0: none. */
 void rails_start(unsigned batch_frames);
