@@ -98,58 +98,37 @@ static void start_row(struct lu *lu, int j, int k, int direction)
     factor_row(lu_block_row(lu, j, LU_DIAGONAL), b->size[0], count);
 }
 
-/* (D + omega L) v = rhs in plane k, rhs and v in the same place. */
-static void lower_plane(struct lu *lu, int k)
+/*
+ * In plane k, rhs and v in the same place: (D + omega L) v = rhs upwards (`direction` -1: what is
+ * needed lies before a point), (I + omega D^-1 U) v = rhs downwards (1).
+ */
+static void sweep_plane(struct lu *lu, int k, int direction)
 {
     struct nas_block *b = &lu->grid;
     const ptrdiff_t var = b->next_var, row = b->size[0];
+    const int rows = b->high[1] - b->low[1], count = b->high[0] - b->low[0];
 
-    for (int j = b->low[1]; j < b->high[1]; j++) {
+    for (int n = 0; n < rows; n++) {
+        const int j = direction < 0 ? b->low[1] + n : b->high[1] - 1 - n;
         const double *diagonal = lu_block_row(lu, j, LU_DIAGONAL);
         const double *side = lu_block_row(lu, j, LU_TOWARDS_X);
         double *rhs = b->rhs + nas_vat(b, b->low[0], j, k);
 
-        start_row(lu, j, k, -1);
-        for (int i = 0; i < b->high[0] - b->low[0]; i++) {
+        start_row(lu, j, k, direction);
+        for (int along = 0; along < count; along++) {
+            const int i = direction < 0 ? along : count - 1 - along;
             double x[NAS_VARS];
 
             for (int m = 0; m < NAS_VARS; m++) {
                 x[m] = lu->sums[m * row + i];
             }
-            multiply_point(x, side + i, row, rhs + i - 1, var);
-            for (int m = 0; m < NAS_VARS; m++) {
+            multiply_point(x, side + i, row, rhs + i + direction, var);
+            for (int m = 0; m < NAS_VARS && direction < 0; m++) {
                 x[m] = rhs[m * var + i] - LU_OMEGA * x[m];
             }
             solve_point(diagonal + i, row, x);
             for (int m = 0; m < NAS_VARS; m++) {
-                rhs[m * var + i] = x[m];
-            }
-        }
-    }
-}
-
-/* (I + omega D^-1 U) v = rhs in plane k, rhs and v in the same place. */
-static void upper_plane(struct lu *lu, int k)
-{
-    struct nas_block *b = &lu->grid;
-    const ptrdiff_t var = b->next_var, row = b->size[0];
-
-    for (int j = b->high[1] - 1; j >= b->low[1]; j--) {
-        const double *diagonal = lu_block_row(lu, j, LU_DIAGONAL);
-        const double *side = lu_block_row(lu, j, LU_TOWARDS_X);
-        double *rhs = b->rhs + nas_vat(b, b->low[0], j, k);
-
-        start_row(lu, j, k, 1);
-        for (int i = b->high[0] - b->low[0] - 1; i >= 0; i--) {
-            double x[NAS_VARS];
-
-            for (int m = 0; m < NAS_VARS; m++) {
-                x[m] = lu->sums[m * row + i];
-            }
-            multiply_point(x, side + i, row, rhs + i + 1, var);
-            solve_point(diagonal + i, row, x);
-            for (int m = 0; m < NAS_VARS; m++) {
-                rhs[m * var + i] -= LU_OMEGA * x[m];
+                rhs[m * var + i] = direction < 0 ? x[m] : rhs[m * var + i] - LU_OMEGA * x[m];
             }
         }
     }
@@ -188,13 +167,13 @@ void lu_step(struct lu *lu)
     for (int k = b->low[2]; k < b->high[2]; k++) {
         lu_make_blocks(lu, k, -1);
         lu_receive_lines(lu, k, LU_X_BEFORE, LU_Y_BEFORE);
-        lower_plane(lu, k);
+        sweep_plane(lu, k, -1);
         lu_send_lines(lu, k, LU_X_AFTER, LU_Y_AFTER);
     }
     for (int k = b->high[2] - 1; k >= b->low[2]; k--) {
         lu_make_blocks(lu, k, 1);
         lu_receive_lines(lu, k, LU_X_AFTER, LU_Y_AFTER);
-        upper_plane(lu, k);
+        sweep_plane(lu, k, 1);
         lu_send_lines(lu, k, LU_X_BEFORE, LU_Y_BEFORE);
     }
     scale(b, b->rhs, b->u, 1.0 / (LU_OMEGA * (2.0 - LU_OMEGA)), 1.0);
