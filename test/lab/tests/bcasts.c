@@ -1,14 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Bcasts, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
+ * MPI_Bcasts, Scatters, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
  *   long      the same, up to beyond what goes by multicast; sharing no buffer
+ *   scatters  all roots, of every shape, up to beyond what goes by multicast
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
  *   types     Allreduces of all types and operations, in place and not, of the user's own as well
  *   sums      COUNT Allreduces, and nothing else
  *   barriers  COUNT Barriers, and nothing else
+ *   parts COUNT BYTES   COUNT Scatters of as many bytes to each rank, and nothing else
  *   late [N]  a rank enters seconds after the others; then another computes while it is a root; Bcasts of
  *             N bytes [1000]
  *   dups      COUNT communicators: dup, split, all three calls, free
@@ -30,7 +32,8 @@
 #include <unistd.h>
 
 #define BYTES_MAX (5 << 20)
-#define WARM_UP 16 /* calls before a communicator's go by multicast */
+#define SCATTERED_BYTES_MOST 1468 /* by multicast */
+#define WARM_UP 16                /* calls before a communicator's go by multicast */
 
 static int rank, ranks;
 static bool alone; /* each rank has a host of its own */
@@ -192,6 +195,85 @@ static void long_ones(void)
     for (int count = 400; count < 300000; count = count * 3 + 7) {
         bcast_vector(MPI_COMM_WORLD, count % ranks, count, (unsigned)count);
     }
+}
+
+/** What Scatters differ in, as bits. */
+enum { ROOT_HAS_GAPS = 1, OTHERS_HAVE_GAPS = 2, IN_PLACE = 4, SHAPES = 8 };
+
+/** Scatter `count` ints to each rank, and check them and what is between and behind. */
+static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned salt)
+{
+    const int from_stride = (shape & ROOT_HAS_GAPS) != 0 ? 2 : 1;
+    const int to_stride = (shape & OTHERS_HAVE_GAPS) != 0 ? 2 : 1;
+    const int from_extent = count == 0 ? 0 : from_stride * (count - 1) + 1;
+    int self, members;
+    MPI_Datatype from_type, to_type;
+
+    MPI_Comm_rank(comm, &self);
+    MPI_Comm_size(comm, &members);
+    const bool in_place = self == root && (shape & IN_PLACE) != 0;
+    int *from = malloc((size_t)(members * from_extent + 1) * sizeof(int));
+    int *to = malloc((size_t)(2 * count + 1) * sizeof(int));
+    for (int i = 0; i < members; i++) {
+        for (int k = 0; k < count; k++) {
+            from[i * from_extent + k * from_stride] = (int)salt + i * count + k;
+        }
+    }
+    memset(to, 0xEE, (size_t)(2 * count + 1) * sizeof(int));
+    MPI_Type_vector(count, 1, from_stride, MPI_INT, &from_type);
+    MPI_Type_vector(count, 1, to_stride, MPI_INT, &to_type);
+    MPI_Type_commit(&from_type);
+    MPI_Type_commit(&to_type);
+    MPI_Scatter(self == root ? from : NULL, 1, from_type, in_place ? MPI_IN_PLACE : to, 1, to_type,
+                root, comm);
+    for (int i = 0; i < 2 * count + 1; i++) {
+        const bool taken = !in_place && i % to_stride == 0 && i / to_stride < count;
+        if (to[i] != (taken ? (int)salt + self * count + i / to_stride : (int)0xEEEEEEEE)) {
+            fail("scattered int", i);
+        }
+    }
+    MPI_Type_free(&from_type);
+    MPI_Type_free(&to_type);
+    free(from);
+    free(to);
+}
+
+static void scatters(void)
+{
+    const int most = SCATTERED_BYTES_MOST / (int)sizeof(int) / ranks;
+    const int some[] = {0, 1, 2, 30, most - 1, most, most + 1, 500, 20000};
+
+    warm_up(MPI_COMM_WORLD);
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
+        for (int turn = 0; turn < ranks + 2; turn++) {
+            const unsigned salt = i * 1000 + (unsigned)turn;
+            scatter(MPI_COMM_WORLD, turn % ranks, some[i], (i + (unsigned)turn) % SHAPES, salt);
+            bcast(MPI_COMM_WORLD, turn % ranks, 100, salt);
+        }
+        for (unsigned shape = 0; shape < SHAPES; shape++) {
+            scatter(MPI_COMM_WORLD, 1, some[i], shape, shape);
+        }
+    }
+}
+
+/** Scatters and nothing else, of bytes. */
+static void parts(int count, int bytes)
+{
+    unsigned char *from = malloc((size_t)ranks * (size_t)bytes), *to = malloc((size_t)bytes);
+
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < ranks * bytes; k++) {
+            from[k] = byte_of((unsigned)i, k);
+        }
+        MPI_Scatter(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, i % ranks, MPI_COMM_WORLD);
+        for (int k = 0; k < bytes; k++) {
+            if (to[k] != byte_of((unsigned)i, rank * bytes + k)) {
+                fail("part", k);
+            }
+        }
+    }
+    free(from);
+    free(to);
 }
 
 static void loop(int count)
@@ -534,6 +616,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < count; i++) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
+    } else if (strcmp(what, "scatters") == 0) {
+        scatters();
+    } else if (strcmp(what, "parts") == 0) {
+        parts(count, atoi(argv[3]));
     } else if (strcmp(what, "late") == 0) {
         late(argc > 2 ? count : 1000);
     } else if (strcmp(what, "dups") == 0) {

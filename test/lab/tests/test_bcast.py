@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll/rawe: small MPI_Bcasts, Allreduces, Barriers go by multicast, exactly, or beneath."""
+"""coll/rawe: MPI_Bcasts, Scatters, Allreduces, Barriers go by multicast, exactly, or beneath."""
 
 import os
 import re
@@ -69,6 +69,12 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
         assert counted(result, "multicast_repairs") > 0
 
 
+@pytest.mark.parametrize("loss", [0, 10])
+def test_every_scattered_byte_arrives(make_lab, build, bcasts, loss):
+    result = run(make_lab(hosts=8, loss=loss), build, bcasts, "scatters", ranks=8)
+    assert multicasts(result) == 8
+
+
 @pytest.mark.parametrize(
     "variable",
     [
@@ -108,7 +114,9 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
     ids=["uneven", "rawe alone", "in order of hosts"],
 )
 @pytest.mark.parametrize(
-    "what", [("sizes",), ("long",), ("types",), ("late",), ("dups", 3)], ids=str
+    "what",
+    [("sizes",), ("long",), ("scatters",), ("types",), ("late",), ("dups", 3)],
+    ids=str,
 )
 def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, build, bcasts, what, ranks, options, loss
@@ -166,16 +174,25 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "hosts, ranks, what", [(4, 4, "sums"), (4, 8, "barriers"), (8, 8, "sums"), (8, 8, "barriers")]
+    "hosts, ranks, what",
+    [
+        (4, 4, ("sums", 1000)),
+        (4, 8, ("barriers", 1000)),
+        (8, 8, ("sums", 1000)),
+        (8, 8, ("barriers", 1000)),
+        (4, 8, ("parts", 1000, 64)),
+        (8, 8, ("parts", 1000, 183)),
+    ],
+    ids=str,
 )
-def test_a_result_is_one_frame(make_lab, build, bcasts, hosts, ranks, what):
-    rounds = 1000
+def test_a_result_is_one_message(make_lab, build, bcasts, hosts, ranks, what):
     lab = make_lab(hosts=hosts)
-    result = run(lab, build, bcasts, what, rounds, btls=WITHIN_HOSTS, ranks=ranks)
+    result = run(lab, build, bcasts, *what, btls=WITHIN_HOSTS, ranks=ranks)
     # Each leader's tries, and what is left when the eighth call has led to the agreement.
-    assert counted(result, "multicast_messages_sent") == 2 * hosts + rounds - 7
+    calls = what[1] - 7
+    assert counted(result, "multicast_messages_sent") == 2 * hosts + calls
     # To rank 0 from each of the other leaders, beside what Open MPI sends before.
-    contributions = (hosts - 1) * (rounds - 7)
+    contributions = 0 if what[0] == "parts" else (hosts - 1) * calls
     assert contributions <= counted(result, "messages_sent") < contributions + 100 * ranks
 
 
@@ -192,6 +209,11 @@ def test_fewer_than_eight_use_the_barrier_beneath(make_lab, build, bcasts):
 def test_more_than_sixteen_hosts_use_the_allreduce_beneath(make_lab, build, bcasts):
     result = run(make_lab(hosts=17), build, bcasts, "sums", 100, ranks=17)
     assert counted(result, "multicast_messages_sent") == 2 * 17  # each member's tries
+
+
+@pytest.mark.parametrize("ranks, length", [(7, 8), (8, 184)], ids=["fewer", "longer"])
+def test_other_scatters_use_the_component_beneath(make_lab, build, bcasts, ranks, length):
+    assert_passes(run(make_lab(hosts=ranks), build, bcasts, "parts", 100, length, ranks=ranks))
 
 
 def assert_passes(result, *words):

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * coll/rawe: MPI_Bcast by one multicast frame, or batches of frames, to a process of each host, and
- * results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a
+ * MPI_Scatter, results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a
  * communicator, is the component's beneath, of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
@@ -48,6 +48,8 @@ typedef struct mca_coll_rawe_module {
     mca_coll_base_module_t *allreduce_module;
     mca_coll_base_module_barrier_fn_t barrier;
     mca_coll_base_module_t *barrier_module;
+    mca_coll_base_module_scatter_fn_t scatter;
+    mca_coll_base_module_t *scatter_module;
     const struct mca_btl_rawe_offer *offer;
     enum mca_coll_rawe_stage stage;
     unsigned counted;                     /**< calls while it counts */
@@ -101,6 +103,12 @@ int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
 /** coll_bcast */
 int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
                         struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_scatter */
+int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype_t *send_type,
+                          void *receive, int receive_count, struct ompi_datatype_t *receive_type,
+                          int root, struct ompi_communicator_t *comm,
+                          mca_coll_base_module_t *module);
 
 /** Have all members of the communicator enter a group, or none; the module's stage says which. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
