@@ -1,16 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Bcasts, Scatters, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
+ * MPI_Bcasts, Scatters, Allgathers, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
  *   long      the same, up to beyond what goes by multicast; sharing no buffer
- *   scatters  all roots, of every shape, up to beyond what goes by multicast
+ *   scatters  all roots, of every shape, up to beyond what goes by multicast; Allgathers as well
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
  *   types     Allreduces of all types and operations, in place and not, of the user's own as well
  *   sums      COUNT Allreduces, and nothing else
  *   barriers  COUNT Barriers, and nothing else
  *   parts COUNT BYTES   COUNT Scatters of as many bytes to each rank, and nothing else
+ *   wholes COUNT BYTES  COUNT Allgathers of as many bytes of each rank, and nothing else
  *   late [N]  a rank enters seconds after the others; then another computes while it is a root; Bcasts of
  *             N bytes [1000]
  *   dups      COUNT communicators: dup, split, all three calls, free
@@ -33,7 +34,8 @@
 
 #define BYTES_MAX (5 << 20)
 #define SCATTERED_BYTES_MOST 1468 /* by multicast */
-#define WARM_UP 16                /* calls before a communicator's go by multicast */
+#define GATHERED_BYTES_MOST 8192
+#define WARM_UP 16 /* calls before a communicator's go by multicast */
 
 static int rank, ranks;
 static bool alone; /* each rank has a host of its own */
@@ -238,10 +240,56 @@ static void scatter(MPI_Comm comm, int root, int count, unsigned shape, unsigned
     free(to);
 }
 
+/** Allgather `count` ints of each rank; the rest as above. */
+static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
+{
+    const int from_stride = (shape & ROOT_HAS_GAPS) != 0 ? 2 : 1;
+    const int to_stride = (shape & OTHERS_HAVE_GAPS) != 0 ? 2 : 1;
+    const int to_extent = count == 0 ? 0 : to_stride * (count - 1) + 1;
+    const bool in_place = (shape & IN_PLACE) != 0;
+    int self, members;
+    MPI_Datatype from_type, to_type;
+
+    MPI_Comm_rank(comm, &self);
+    MPI_Comm_size(comm, &members);
+    int *from = malloc((size_t)(2 * count + 1) * sizeof(int));
+    const int to_ints = members * to_extent + 1;
+    int *to = malloc((size_t)to_ints * sizeof(int)),
+        *wanted = malloc((size_t)to_ints * sizeof(int));
+    memset(to, 0xEE, (size_t)to_ints * sizeof(int));
+    memcpy(wanted, to, (size_t)to_ints * sizeof(int));
+    for (int i = 0; i < members; i++) {
+        for (int k = 0; k < count; k++) {
+            const int value = (int)salt + i * count + k;
+            wanted[i * to_extent + k * to_stride] = value;
+            if (i == self) {
+                from[k * from_stride] = value;
+                to[i * to_extent + k * to_stride] = value;
+            }
+        }
+    }
+    MPI_Type_vector(count, 1, from_stride, MPI_INT, &from_type);
+    MPI_Type_vector(count, 1, to_stride, MPI_INT, &to_type);
+    MPI_Type_commit(&from_type);
+    MPI_Type_commit(&to_type);
+    MPI_Allgather(in_place ? MPI_IN_PLACE : from, 1, from_type, to, 1, to_type, comm);
+    for (int i = 0; i < to_ints; i++) {
+        if (to[i] != wanted[i]) {
+            fail("gathered int", i);
+        }
+    }
+    MPI_Type_free(&from_type);
+    MPI_Type_free(&to_type);
+    free(from);
+    free(to);
+    free(wanted);
+}
+
 static void scatters(void)
 {
     const int most = SCATTERED_BYTES_MOST / (int)sizeof(int) / ranks;
-    const int some[] = {0, 1, 2, 30, most - 1, most, most + 1, 500, 20000};
+    const int most_of_all = GATHERED_BYTES_MOST / (int)sizeof(int) / ranks;
+    const int some[] = {0, 1, 2, 30, most - 1, most, most + 1, most_of_all, most_of_all + 1, 20000};
 
     warm_up(MPI_COMM_WORLD);
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
@@ -252,6 +300,7 @@ static void scatters(void)
         }
         for (unsigned shape = 0; shape < SHAPES; shape++) {
             scatter(MPI_COMM_WORLD, 1, some[i], shape, shape);
+            allgather(MPI_COMM_WORLD, some[i], shape, shape);
         }
     }
 }
@@ -269,6 +318,26 @@ static void parts(int count, int bytes)
         for (int k = 0; k < bytes; k++) {
             if (to[k] != byte_of((unsigned)i, rank * bytes + k)) {
                 fail("part", k);
+            }
+        }
+    }
+    free(from);
+    free(to);
+}
+
+/** Allgathers and nothing else, of bytes. */
+static void wholes(int count, int bytes)
+{
+    unsigned char *to = malloc((size_t)ranks * (size_t)bytes), *from = malloc((size_t)bytes);
+
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < bytes; k++) {
+            from[k] = byte_of((unsigned)i, rank * bytes + k);
+        }
+        MPI_Allgather(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        for (int k = 0; k < ranks * bytes; k++) {
+            if (to[k] != byte_of((unsigned)i, k)) {
+                fail("byte of the whole", k);
             }
         }
     }
@@ -620,6 +689,8 @@ int main(int argc, char **argv)
         scatters();
     } else if (strcmp(what, "parts") == 0) {
         parts(count, atoi(argv[3]));
+    } else if (strcmp(what, "wholes") == 0) {
+        wholes(count, atoi(argv[3]));
     } else if (strcmp(what, "late") == 0) {
         late(argc > 2 ? count : 1000);
     } else if (strcmp(what, "dups") == 0) {

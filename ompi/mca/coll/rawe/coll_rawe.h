@@ -48,6 +48,8 @@ typedef struct mca_coll_rawe_module {
     mca_coll_base_module_t *allreduce_module;
     mca_coll_base_module_barrier_fn_t barrier;
     mca_coll_base_module_t *barrier_module;
+    mca_coll_base_module_gather_fn_t gather;
+    mca_coll_base_module_t *gather_module;
     mca_coll_base_module_scatter_fn_t scatter;
     mca_coll_base_module_t *scatter_module;
     const struct mca_btl_rawe_offer *offer;
@@ -103,6 +105,11 @@ int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
 /** coll_bcast */
 int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
                         struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_allgather */
+int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
+                            void *receive, int receive_count, struct ompi_datatype_t *receive_type,
+                            struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
 /** coll_scatter */
 int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype_t *send_type,

@@ -41,7 +41,7 @@ static int component_register(void)
     return mca_base_component_var_register(
                &mca_coll_rawe_component.collm_version, "priority",
                "Priority of coll/rawe, which multicasts Bcasts, small Scatters, and results of small "
-               "Allreduces and of Barriers; negative: not at all, nor do the other processes",
+               "Allgathers, Allreduces, and of Barriers; negative: not at all, nor do the other processes",
                MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
                &priority) < 0
                ? OMPI_ERROR
@@ -103,7 +103,8 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 
     if (NULL == beneath->coll_bcast || NULL == beneath->coll_allgather ||
         NULL == beneath->coll_allreduce || NULL == beneath->coll_barrier ||
-        NULL == beneath->coll_scatter || NULL == beneath->coll_reduce_local) {
+        NULL == beneath->coll_gather || NULL == beneath->coll_scatter ||
+        NULL == beneath->coll_reduce_local) {
         return OMPI_ERROR;
     }
     module->bcast = beneath->coll_bcast;
@@ -114,12 +115,15 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     module->allreduce_module = beneath->coll_allreduce_module;
     module->barrier = beneath->coll_barrier;
     module->barrier_module = beneath->coll_barrier_module;
+    module->gather = beneath->coll_gather;
+    module->gather_module = beneath->coll_gather_module;
     module->scatter = beneath->coll_scatter;
     module->scatter_module = beneath->coll_scatter_module;
     OBJ_RETAIN(module->bcast_module);
     OBJ_RETAIN(module->allgather_module);
     OBJ_RETAIN(module->allreduce_module);
     OBJ_RETAIN(module->barrier_module);
+    OBJ_RETAIN(module->gather_module);
     OBJ_RETAIN(module->scatter_module);
     return OMPI_SUCCESS;
 }
@@ -141,6 +145,7 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
     module->super.coll_bcast = mca_coll_rawe_bcast;
     module->super.coll_barrier = mca_coll_rawe_barrier;
     module->super.coll_allreduce = mca_coll_rawe_allreduce;
+    module->super.coll_allgather = mca_coll_rawe_allgather;
     module->super.coll_scatter = mca_coll_rawe_scatter;
     module->offer = offer;
     *priority_out = priority;
@@ -171,6 +176,7 @@ static void module_destruct(mca_coll_rawe_module_t *module)
     release(module->allgather_module);
     release(module->allreduce_module);
     release(module->barrier_module);
+    release(module->gather_module);
     release(module->scatter_module);
 }
 
