@@ -94,9 +94,11 @@ static void add_header(struct text *text, const struct rawe_header *header, unsi
                   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
                   {RAWE_FLAG_REPLY, "REPLY"},
                   {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-                  {RAWE_FLAG_RESENT, "RESENT"},
+                  {RAWE_FLAG_RESENT, header->type == RAWE_FRAME_ACK ? "REFUSED" : "RESENT"},
                   {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
-                  {RAWE_FLAG_SERVICED, header->type == RAWE_FRAME_PONG ? "SERVICED" : "FINALIZING"},
+                  {RAWE_FLAG_SERVICED, header->type == RAWE_FRAME_PONG   ? "SERVICED"
+                                       : header->type == RAWE_FRAME_BULK ? "MORE"
+                                                                         : "FINALIZING"},
               });
 }
 

@@ -16,7 +16,7 @@ local NO_ROOT = 0xFFFF
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 10
+local VERSION = 11
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
@@ -67,6 +67,8 @@ f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
 f.duplicate = ProtoField.bool("rawe.duplicate", "A duplicate came", 8, nil, 0x20)
 f.serviced = ProtoField.bool("rawe.serviced", "Process makes progress", 8, nil, 0x40)
 f.finalizing = ProtoField.bool("rawe.finalizing", "Process finalizes", 8, nil, 0x40)
+f.more = ProtoField.bool("rawe.more", "Sender has more", 8, nil, 0x40)
+f.refused = ProtoField.bool("rawe.refused", "No memory", 8, nil, 0x10)
 f.port = ProtoField.uint16("rawe.port", "Receiver's port", base.HEX)
 f.key = ProtoField.uint32("rawe.key", "Receiver's key", base.HEX)
 f.conn = ProtoField.uint32("rawe.conn", "Connection id (the receiver's)", base.HEX)
@@ -129,9 +131,11 @@ local function add_type_and_flags(range, tree)
     tree:add(f.version, range(0, 1))
     tree:add(f.type, range(0, 1))
     local kind = range(0, 1):bitfield(4, 4)
-    local process = (kind == PING or kind == PONG) and f.serviced or f.finalizing
+    local process = (kind == PING or kind == PONG) and f.serviced
+        or kind == BULK and f.more or f.finalizing
+    local again = kind == ACK and f.refused or f.resent
     local flags = tree:add(f.flags, range(1, 1))
-    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent,
+    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, again,
                             f.duplicate, process }) do
         flags:add(flag, range(1, 1))
     end

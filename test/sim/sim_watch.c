@@ -118,9 +118,14 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     const struct rawe_credit *credit = &nic->engine.credit;
     uint32_t promised = 0;
     uint32_t active = 0;
+    uint32_t granted = 0;
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
+        const struct rawe_conn *awake = channel->via->peer.conn[channel->lane];
+        if (awake != NULL && awake->into == &nic->engine && rawe_list_has(&awake->grant.link)) {
+            granted += awake->grant.frames;
+        }
         if (sim_conn(channel)->into == &nic->engine) {
             promised += rawe_credit_of(credit, channel->lane, &sim_conn(channel)->credit);
             active += rawe_credit_is_active(credit, &sim_conn(channel)->credit);
@@ -134,6 +139,10 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
         net_fail("credit is shared",
                  "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
                  promised, sim->plan.receive_frames);
+    }
+    if (granted != nic->engine.grants.frames) {
+        net_fail("grants are counted", "n%u has granted %u frames, and counts %u", node->index,
+                 granted, nic->engine.grants.frames);
     }
 }
 

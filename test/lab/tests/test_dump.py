@@ -129,6 +129,8 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
             frame(BULK, put, flags=0x11),
             "flags=ACK_NOW,RESENT put handle=6 key=1122.. at=4096 bytes=16",
         ),
+        (frame(BULK, part, flags=0x40), "flags=MORE part"),
+        (frame(ACK, flags=0x10), "credit=512 len=0 flags=REFUSED"),
         (frame(ACK, bytes([0b01110001, 0b1])), "ack=100 credit=512 len=2 sack=101,105-107,109"),
         (frame(ACK, flags=2), "seq=7 ack=100 credit=512 len=0 flags=PROBE_ANSWER"),
         (frame(PROBE, identity), "seq=7"),
@@ -144,7 +146,7 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
     ]
     file = write_pcap(tmp_path / "all.pcap", [ethernet(one) for one, _ in expected])
     lines, said = lines_of(dump, file)
-    assert len(lines) == len(expected) and "13 frames, 0 of them malformed" in said
+    assert len(lines) == len(expected) and "15 frames, 0 of them malformed" in said
     for line, (one, words) in zip(lines, expected):
         assert re.match(r"0\.0000\d\d 02:72:61:00:00:01 > 02:72:61:00:00:02 ", line)
         assert f" {TYPES[(one[0] & 15) - 1]} " in line

@@ -149,6 +149,8 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     if (config->inflow_host != NULL) {
         rawe_inflow_join(&engine->inflow, config->inflow_host, config->inflow_index);
     }
+    rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
+                     config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES);
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);
@@ -335,7 +337,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         rawe_engine_defer_end(conn->engine);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
-        rawe_conn_note_credit(conn, header->credit, false, false, now_ns);
+        rawe_conn_note_credit(conn, header->credit, false, false, false, now_ns);
     }
 }
 
@@ -571,10 +573,23 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
+/** Tell peers what they are granted. */
+static void grant(struct rawe_engine *engine, uint64_t now_ns)
+{
+    struct rawe_grants_member *member;
+    while (engine->grants.waits && (member = rawe_grants_next(&engine->grants, now_ns)) != NULL) {
+        struct rawe_conn *conn = RAWE_OWNER(member, struct rawe_conn, grant);
+        engine->counters.credit_updates++;
+        rawe_recvwin_owe_now(&conn->recvwin);
+        rawe_conn_make_pending(conn);
+    }
+}
+
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
+    grant(engine, now_ns);
     /* Inside a callback of a flush: go on with its rest, which the callback may wait for. */
     rawe_list_append_all(&engine->flushing, &engine->pending);
     engine->link_full = engine->batches_full = false;

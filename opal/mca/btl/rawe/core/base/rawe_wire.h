@@ -16,7 +16,7 @@
 #include <string.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 10u
+#define RAWE_WIRE_VERSION 11u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -116,12 +116,16 @@ enum rawe_frame_type {
 #define RAWE_FLAG_CHECKSUM 0x08u
 /** The frame was sent before: no RTT sample from its acknowledgement. */
 #define RAWE_FLAG_RESENT 0x10u
+/** On ACK: there was no memory for what has come, hence the credit of 0. */
+#define RAWE_FLAG_REFUSED 0x10u
 /** On ACK: a frame came that had been taken before, since the last ACK. */
 #define RAWE_FLAG_DUPLICATE 0x20u
 /** On PONG: the process makes progress, so that its engine sees what comes. */
 #define RAWE_FLAG_SERVICED 0x40u
 /** On ACK, PROBE, CONNECT, CLOSE: the process finalizes, takes no data, and misses none. */
 #define RAWE_FLAG_FINALIZING 0x40u
+/** On BULK: its sender has more to send. */
+#define RAWE_FLAG_MORE 0x40u
 #define RAWE_FLAGS_KNOWN 0x7Fu
 
 struct rawe_header {

@@ -120,6 +120,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->table->migrated -= conn->predicted == NULL;
     engine->connections--;
     rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
+    rawe_grants_forget(&conn->into->grants, &conn->grant);
     rawe_sliced_free(&conn->sliced);
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
@@ -201,6 +202,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .batch_failures = conn->batch_failures,
         .lane = conn->lane,
     };
+    rawe_grants_forget(&conn->into->grants, &conn->grant);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->awake);
@@ -223,6 +225,7 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
     rawe_sendqueue_renumber(&conn->queue, rest->next_message);
     rawe_recvwin_reset(&conn->recvwin, rest->expected);
+    rawe_grants_reset(&engine->grants, &conn->grant, rest->expected);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
     rawe_handshake_resume(&conn->handshake, &rest->handshake);
@@ -412,7 +415,8 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         uint8_t sack[RAWE_SACK_BYTES_MAX];
         size_t sack_bytes = rawe_acktr_sack(&window->acktr, sack);
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
-                                  (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0));
+                                  (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
+                                  (conn->credit.refused ? RAWE_FLAG_REFUSED : 0));
         uint32_t number = window->answer_probe ? window->answer_number : waited_ns(conn);
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;

@@ -250,7 +250,7 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
     const struct rawe_batch_output *output = &conn->via->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
     struct rawe_batch batch = {
-        .header = rawe_conn_header(conn, frame, first, 0),
+        .header = rawe_conn_header(conn, frame, first, frames, 0),
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,
         .frames = frame->segments,
@@ -374,7 +374,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
     uint8_t *part = buffer + frame_room_bytes;
     size_t total_bytes = write_payload(payload, frame, index);
     size_t most_bytes = (conn->payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
-    const struct rawe_header header = rawe_conn_header(conn, frame, index, total_bytes);
+    const struct rawe_header header = rawe_conn_header(conn, frame, index, 1, total_bytes);
     struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {
         return transmit(conn, buffer, &changed);

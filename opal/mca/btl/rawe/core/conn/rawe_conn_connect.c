@@ -43,6 +43,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
     rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit);
+    rawe_grants_reset(&conn->into->grants, &conn->grant, first);
     conn->disowned_since_ns = 0;
     rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->sendwin, first);

@@ -177,7 +177,7 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
-    struct rawe_header header = rawe_conn_header(conn, frame, 0, frame->payload_bytes);
+    struct rawe_header header = rawe_conn_header(conn, frame, 0, 1, frame->payload_bytes);
     header.flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -268,7 +268,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
+        .credit = rawe_conn_advertise(conn),
     };
     /* A probe takes the data's path, as it asks what arrived; one for credit may not fit there. */
     bool like_data =
@@ -323,15 +323,22 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t longer_ns = interval_ns << conn->credit_refusals;
     longer_ns = longer_ns < CREDIT_INTERVAL_MOST_NS ? longer_ns : CREDIT_INTERVAL_MOST_NS;
     interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
-    uint64_t deadline_ns = conn->liveness.asked_ns + interval_ns;
+    uint64_t from_ns = conn->liveness.asked_ns;
+    if (!conn->wants_credit) {
+        conn->credit_wanted_ns = now_ns;
+    }
+    if (conn->reported_more && conn->credit_wanted_ns > from_ns) {
+        from_ns = conn->credit_wanted_ns; /* the peer knows, and tells */
+    }
+    uint64_t deadline_ns = from_ns + interval_ns;
     conn->wants_credit = true;
     rawe_liveness_ask_at(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns);
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns)
+void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns)
 {
-    conn->no_credit_ns = now_ns;
+    conn->no_credit_ns = refused ? now_ns : conn->no_credit_ns;
     if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
         conn->credit_refusals++;
     }

@@ -54,22 +54,34 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** No connection of a new engine owes any. */
 void rawe_conn_owing_init(struct rawe_engine *engine);
-/** The header of a frame of the window as of now, beginning with its segment `index`. */
+/** What the peer may have in flight to us on this connection, as it is told now. */
+static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
+{
+    struct rawe_engine *into = conn->into;
+    uint16_t frames = rawe_credit_advertise(&into->credit, conn->lane, &conn->credit);
+    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&into->grants, &conn->grant, frames)
+                                        : frames;
+}
+/** The header of `count` frames of the window as of now, beginning with a frame's segment `index`. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
-                                                  size_t payload_bytes)
+                                                  uint32_t count, size_t payload_bytes)
 {
     bool again = (frame->sent >> index & 1) != 0;
+    bool bulk = conn->lane == RAWE_LANE_BULK;
+    bool more = bulk && (conn->queue.first != NULL || conn->sendwin.to_transmit > count);
+    conn->reported_more = more;
     return (struct rawe_header){
-        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
-        .flags = (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0)),
+        .type = bulk ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
+        .flags =
+            (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0) | (more ? RAWE_FLAG_MORE : 0)),
         .port = conn->peer_port,
         .key = conn->peer_key,
         .connection_id = conn->handshake.peer_id,
         .sequence = frame->sequence + index,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_advertise(&conn->into->credit, conn->lane, &conn->credit),
+        .credit = rawe_conn_advertise(conn),
     };
 }
 /** Fill in the headers of a frame that goes as it is. */
@@ -113,10 +125,10 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 /** Something waits, nothing is in flight, no credit: ask for it, unless we just did. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** The slow path of the next function. */
-void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, uint64_t now_ns);
+void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns);
 /** The peer tells its credit; `answers`: asked. `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
-                                         bool progress, uint64_t now_ns)
+                                         bool refused, bool progress, uint64_t now_ns)
 {
     conn->peer_credit = credit;
     if (progress) {
@@ -125,7 +137,7 @@ static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit
     if (credit != 0) {
         conn->wants_credit = false;
     } else {
-        rawe_conn_note_no_credit(conn, answers, now_ns);
+        rawe_conn_note_no_credit(conn, answers, refused, now_ns);
     }
 }
 /** The peer may have ended the connection: send nothing until it says more. */

@@ -51,6 +51,7 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
     if (conn->into != engine) { /* the peer's frames come into another ring */
         rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
         rawe_credit_open(&engine->credit, conn->lane);
+        rawe_grants_forget(&conn->into->grants, &conn->grant);
     }
     conn->into = engine;
     conn->back = route;

@@ -99,6 +99,7 @@ struct arrival {
     uint32_t frames;
     bool ack_now;
     bool resent;
+    bool more;         /**< the sender has more */
     unsigned requests; /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
         *fragment;           /**< the first of a frame that may have more, else of all */
@@ -192,6 +193,10 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     }
     engine->counters.frames_received += arrival->frames;
     rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
+    if (conn->lane == RAWE_LANE_BULK) {
+        rawe_grants_arrived(&conn->into->grants, &conn->grant, arrival->sequence, arrival->frames,
+                            arrival->more, now_ns - rawe_engine_arrival_ns(engine), now_ns);
+    }
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
@@ -253,6 +258,7 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
         .frames = 1,
         .ack_now = (header->flags & RAWE_FLAG_ACK_NOW) != 0,
         .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
+        .more = (header->flags & RAWE_FLAG_MORE) != 0,
         .fragment = &fragment,
         .messages = payload,
         .payload = payload,
@@ -402,7 +408,9 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     }
     bool is_ack = header->type == RAWE_FRAME_ACK;
     bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    rawe_conn_note_credit(conn, header->credit, answers, acknowledgement != window->una, now_ns);
+    bool refused = is_ack && (header->flags & RAWE_FLAG_REFUSED) != 0;
+    rawe_conn_note_credit(conn, header->credit, answers, refused, acknowledgement != window->una,
+                          now_ns);
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
         answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
@@ -636,6 +644,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             .frames = frames,
             .ack_now = ack_now && at == batch->frames,
             .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
+            .more = (header->flags & RAWE_FLAG_MORE) != 0,
             .fragment = &fragment,
         };
         take(conn, &arrival, now_ns);

@@ -20,6 +20,7 @@
 #include "rawe_liveness.h"
 #include "rawe_route.h"
 #include "receive/rawe_credit.h"
+#include "receive/rawe_grants.h"
 #include "receive/rawe_inflow.h"
 #include "receive/rawe_reassembly.h"
 #include "receive/rawe_recvwin.h"
@@ -153,10 +154,11 @@ struct rawe_engine {
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */
     struct rawe_credit credit;
-    uint64_t now_ns;       /**< newest time given */
-    uint64_t link_free_ns; /**< when our link will have sent all batches, by its rate */
-    uint64_t arrived_ns;   /**< when what is received arrived, by arrival_clock_ns; 0: not known */
-    uint64_t incarnation;  /**< of the connection opened last */
+    struct rawe_grants grants; /**< its limit is this process's own */
+    uint64_t now_ns;           /**< newest time given */
+    uint64_t link_free_ns;     /**< when our link will have sent all batches, by its rate */
+    uint64_t arrived_ns;  /**< when what is received arrived, by arrival_clock_ns; 0: not known */
+    uint64_t incarnation; /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
     /** The rest of the list that rawe_engine_flush works on. */
@@ -196,6 +198,9 @@ static inline bool rawe_engine_turn_is_long(const struct rawe_engine *engine)
 {
     return rawe_engine_clock_ns(engine) - engine->now_ns > RAWE_TURN_NS;
 }
+
+/** What a frame takes of the link beside its payload: headers, check sequence, gap. */
+#define RAWE_FRAME_WIRE_BYTES 62u
 
 /** What a frame of a batch takes of the link beside its data: headers, check sequence, gap. */
 #define RAWE_BATCH_WIRE_BYTES 118u
@@ -281,13 +286,15 @@ struct rawe_conn {
     struct rawe_route *back;  /**< the one that the peer uses: answers go there */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
-    struct rawe_link pending; /**< in one of the engine's lists of pending ones, or none */
-    bool wants_credit;        /**< something could not be sent for lack of it */
-    uint8_t credit_refusals;  /**< answers that there is none, since something was acknowledged */
-    uint32_t peer_credit;     /**< 0: nothing may be sent until the peer says otherwise */
-    uint64_t no_credit_ns;    /**< when the peer last said that there is none; 0: it never did */
-    struct rawe_link owing;   /**< in the engine's list, or not */
-    uint32_t ack_requested;   /**< an acknowledgement was asked for with frames before this */
+    struct rawe_link pending;  /**< in one of the engine's lists of pending ones, or none */
+    bool wants_credit;         /**< something could not be sent for lack of it */
+    bool reported_more;        /**< the newest frame has told that there is more to send */
+    uint8_t credit_refusals;   /**< answers that there is none, since something was acknowledged */
+    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer says otherwise */
+    uint64_t credit_wanted_ns; /**< since then there was none, and something to be sent */
+    uint64_t no_credit_ns;     /**< when the peer last refused what had come; 0: it never did */
+    struct rawe_link owing;    /**< in the engine's list, or not */
+    uint32_t ack_requested;    /**< an acknowledgement was asked for with frames before this */
 
     /* rawe_conn_batch.c: do batches pass? */
     uint8_t batch;             /**< enum rawe_batch_state */
@@ -322,6 +329,7 @@ struct rawe_conn {
     struct rawe_reassembly reassembly;
     struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit; /**< its part in what we advertise */
+    struct rawe_grants_member grant;  /**< ... while several peers have more to send */
     struct rawe_timer timer;          /**< earliest of the deadlines */
 };
 

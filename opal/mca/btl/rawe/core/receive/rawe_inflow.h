@@ -91,4 +91,10 @@ static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
     return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
 }
 
+/** The rate that the link seems to have. */
+static inline uint64_t rawe_inflow_link_mbps(const struct rawe_inflow *inflow)
+{
+    return atomic_load_explicit(&inflow->limit->link_mbps, memory_order_relaxed);
+}
+
 #endif

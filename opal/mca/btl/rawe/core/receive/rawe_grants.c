@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rawe_grants.h"
+
+#include <stddef.h>
+
+#include "base/rawe_wire.h"
+
+/** Granted at a time: fewer would be many small batches, more than a batch gains nothing. */
+#define LEAST_FRAMES 6u
+#define MOST_FRAMES 48u
+
+/** A peer that does not use its grant for that time has no turns until it sends again. */
+#define UNUSED_NS 20000000u
+
+/** For how long frames wait is forgotten by that part with each packet. */
+#define WAITED_DIVISOR 1024u
+/** Of longer waits there is no need to know: the ring is full before. */
+#define WAITED_MOST_NS 10000000u
+
+void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
+                      uint32_t frame_bytes)
+{
+    *grants = (struct rawe_grants){.frame_bytes = frame_bytes};
+    rawe_inflow_init(&grants->inflow, port_bytes, link_mbps);
+    rawe_list_init(&grants->peers);
+}
+
+void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member)
+{
+    if (rawe_list_has(&member->link)) {
+        rawe_list_remove(&member->link);
+        grants->senders--;
+        grants->frames -= member->frames;
+        grants->waits = grants->senders != 0; /* others have more */
+    }
+    member->frames = 0;
+}
+
+void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,
+                       uint32_t first_sequence)
+{
+    rawe_grants_forget(grants, member);
+    *member = (struct rawe_grants_member){.newest = first_sequence - 1};
+}
+
+/** Do several peers have more to send, into one port? */
+static bool shares(const struct rawe_grants *grants)
+{
+    return grants->senders >= 2;
+}
+
+/** The peer has more to send. */
+static void enter(struct rawe_grants *grants, struct rawe_grants_member *member, uint64_t now_ns)
+{
+    if (!rawe_list_has(&member->link)) {
+        rawe_list_append(&grants->peers, &member->link);
+        if (++grants->senders == 2) {
+            rawe_inflow_wait(&grants->inflow, now_ns);
+        }
+    }
+}
+
+void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *member,
+                         uint32_t sequence, uint32_t frames, bool more, uint64_t waited_ns,
+                         uint64_t now_ns)
+{
+    const uint32_t newest = sequence + frames - 1;
+    const uint32_t used = frames < member->frames ? frames : member->frames;
+    if (grants->inflow.port_bytes == 0) {
+        return;
+    }
+    member->frames -= used;
+    grants->frames -= used; /* of a member without more, none are counted */
+    member->heard_ns = now_ns;
+    grants->waited_ns -= grants->waited_ns / WAITED_DIVISOR;
+    if (waited_ns > grants->waited_ns) {
+        grants->waited_ns = waited_ns < WAITED_MOST_NS ? waited_ns : WAITED_MOST_NS;
+    }
+    /* A tenth of headers is added there. */
+    rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
+    if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
+        member->newest = newest;
+        if (more) {
+            enter(grants, member, now_ns);
+        } else {
+            rawe_grants_forget(grants, member);
+        }
+    }
+    grants->waits = grants->waits || shares(grants);
+}
+
+/**
+ * What all have in flight: what fills port and path, and as much as comes while frames wait here, as
+ * where the program computes, or has no processor.
+ */
+static uint32_t budget_frames(const struct rawe_grants *grants)
+{
+    const uint64_t waiting_bytes =
+        grants->waited_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
+    const uint64_t bytes = rawe_inflow_limit_bytes(&grants->inflow) + waiting_bytes;
+    return (uint32_t)(bytes / grants->frame_bytes);
+}
+
+/** What each has in flight. */
+static uint32_t share_frames(const struct rawe_grants *grants)
+{
+    const uint32_t senders = grants->senders != 0 ? grants->senders : 1;
+    const uint32_t frames = budget_frames(grants) / senders;
+    const uint32_t most = frames < MOST_FRAMES ? frames : MOST_FRAMES;
+    return most > LEAST_FRAMES ? most : LEAST_FRAMES;
+}
+
+/** The peer whose turn is next. */
+static struct rawe_grants_member *first(const struct rawe_grants *grants)
+{
+    return RAWE_OWNER(rawe_list_first(&grants->peers), struct rawe_grants_member, link);
+}
+
+/** A peer that others no longer limit, and that does not know yet. */
+static struct rawe_grants_member *released(struct rawe_grants *grants)
+{
+    struct rawe_grants_member *member = grants->senders != 0 ? first(grants) : NULL;
+    grants->waits = false;
+    if (member == NULL || !member->limited) {
+        return NULL;
+    }
+    member->limited = false;
+    return member;
+}
+
+/** May `frames` more be granted? If the link idles, the limit grows by them. */
+static bool may_grant(struct rawe_grants *grants, uint32_t frames, uint64_t now_ns)
+{
+    return grants->frames < budget_frames(grants) ||
+           rawe_inflow_idles(&grants->inflow, (uint64_t)frames * grants->frame_bytes, now_ns);
+}
+
+struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
+{
+    for (uint32_t turns = grants->senders; turns != 0 && shares(grants); turns--) {
+        struct rawe_grants_member *member = first(grants);
+        const uint32_t share = share_frames(grants);
+        if (member->frames != 0 && now_ns > member->heard_ns + UNUSED_NS) {
+            rawe_grants_forget(grants, member);
+            continue;
+        }
+        const bool needs = member->frames <= share / 2;
+        if (needs && !may_grant(grants, share, now_ns)) {
+            return NULL; /* waits */
+        }
+        rawe_list_remove(&member->link);
+        rawe_list_append(&grants->peers, &member->link);
+        if (needs) {
+            grants->frames += share - member->frames;
+            member->frames = share;
+            member->heard_ns = now_ns;
+            return member;
+        }
+    }
+    if (!shares(grants)) {
+        return released(grants);
+    }
+    grants->waits = false;
+    return NULL;
+}
+
+uint16_t rawe_grants_credit(const struct rawe_grants *grants, struct rawe_grants_member *member,
+                            uint16_t frames)
+{
+    const bool waits = rawe_list_has(&member->link);
+    const uint32_t most = waits ? member->frames : share_frames(grants);
+    member->limited = shares(grants) && most < frames;
+    return member->limited ? (uint16_t)most : frames;
+}

@@ -1,0 +1,229 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of core/receive/rawe_grants.c: peers are named by their index.
+ */
+#include <string.h>
+
+#include "receive/rawe_grants.h"
+#include "unit_test.h"
+
+#define MS 1000000ull
+#define FRAME_BYTES 1500u
+#define LINK_MBPS 25000u
+/** What all may have in flight while the link is busy: 100 kB at that rate. */
+#define BUDGET 66u
+#define RING 480u
+
+static struct rawe_grants grants;
+static struct rawe_grants_member members[100];
+static uint32_t next[100]; /**< number of the member's next frame */
+static uint64_t now_ns;
+
+static void set_up(void)
+{
+    memset(members, 0, sizeof(members));
+    memset(next, 0, sizeof(next));
+    now_ns = MS;
+    rawe_grants_init(&grants, 100000, LINK_MBPS, FRAME_BYTES);
+    for (unsigned i = 0; i < 100; i++) {
+        rawe_grants_reset(&grants, &members[i], 0);
+    }
+}
+
+FIXTURE(set_up, NULL);
+
+static void come(unsigned i, uint32_t frames, bool more)
+{
+    rawe_grants_arrived(&grants, &members[i], next[i], frames, more, 0, now_ns);
+    next[i] += frames;
+}
+
+static uint16_t credit(unsigned i)
+{
+    return rawe_grants_credit(&grants, &members[i], RING);
+}
+
+/** Grant what there is. Returns how many were to be told. */
+static unsigned grant(void)
+{
+    unsigned reported = 0;
+    while (rawe_grants_next(&grants, now_ns) != NULL) {
+        reported++;
+    }
+    return reported;
+}
+
+/** Frames come of that many, and more will. */
+static void begin(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        come(i, 2, true);
+    }
+}
+
+TEST(rawe_grants_credit__one_that_is_alone_is_not_limited)
+{
+    begin(1);
+    assert_int_equal(grant(), 0);
+    assert_false(grants.waits);
+    assert_int_equal(credit(0), RING);
+}
+
+TEST(rawe_grants_credit__without_a_limit_nobody_is)
+{
+    rawe_grants_init(&grants, 0, LINK_MBPS, FRAME_BYTES);
+    begin(10);
+    assert_int_equal(grant(), 0);
+    assert_int_equal(credit(3), RING);
+}
+
+TEST(rawe_grants_credit__no_more_than_the_ring_has)
+{
+    begin(2);
+    grant();
+    assert_int_equal(rawe_grants_credit(&grants, &members[0], 3), 3);
+}
+
+TEST(rawe_grants_next__several_share)
+{
+    static const struct {
+        unsigned peers, share, granted;
+    } table[] = {{2, 33, 2}, {4, 16, 4}, {10, 6, 10}, {50, 6, 11}, {100, 6, 11}};
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        set_up();
+        begin(table[i].peers);
+        assert_true(grants.waits);
+        assert_int_equal(credit(0), 0); /* nothing is granted before */
+        assert_int_equal(grant(), table[i].granted);
+        assert_int_equal(credit(0), table[i].share);
+        assert_true(grants.frames <= BUDGET);
+        assert_int_equal(grants.waits, table[i].granted < table[i].peers);
+    }
+}
+
+TEST(rawe_grants_next__by_turns)
+{
+    begin(50);
+    grant();
+    unsigned got[50] = {0};
+    for (unsigned round = 0; round < 200; round++) {
+        for (unsigned i = 0; i < 50; i++) {
+            const uint32_t frames = members[i].frames;
+            got[i] += frames;
+            if (frames != 0) {
+                now_ns += frames * 500;
+                come(i, frames, true);
+                grant();
+            }
+        }
+    }
+    for (unsigned i = 1; i < 50; i++) {
+        assert_in_range(got[i], got[0] - 6, got[0] + 6);
+    }
+}
+
+TEST(rawe_grants_arrived__uses_up_what_was_granted)
+{
+    begin(2);
+    grant();
+    come(0, 10, true);
+    assert_int_equal(credit(0), 23);
+    assert_int_equal(grant(), 0); /* it has more than half */
+    come(0, 10, true);
+    assert_int_equal(grant(), 1);
+    assert_int_equal(credit(0), 33);
+}
+
+TEST(rawe_grants_arrived__what_one_does_not_need_others_get)
+{
+    begin(50);
+    grant();
+    come(0, 1, false);
+    assert_int_equal(grants.senders, 49);
+    assert_int_equal(grant(), 1);
+    assert_true(credit(0) >= 6); /* it may begin again without asking */
+}
+
+TEST(rawe_grants_arrived__the_last_one_is_told_that_it_is_alone)
+{
+    begin(2);
+    grant();
+    assert_true(credit(1) < RING);
+    come(0, 10, false);
+    assert_true(rawe_grants_next(&grants, now_ns) == &members[1]);
+    assert_int_equal(credit(1), RING);
+    assert_int_equal(grant(), 0);
+    assert_false(grants.waits);
+}
+
+TEST(rawe_grants_arrived__a_frame_sent_again_says_nothing_new)
+{
+    begin(2);
+    next[0] += 4; /* lost */
+    come(0, 10, false);
+    assert_int_equal(grants.senders, 1);
+    next[0] -= 14;
+    come(0, 4, true);
+    assert_int_equal(grants.senders, 1);
+}
+
+TEST(rawe_grants_arrived__numbers_wrap)
+{
+    rawe_grants_reset(&grants, &members[0], UINT32_MAX - 1);
+    rawe_grants_arrived(&grants, &members[0], UINT32_MAX - 1, 4, true, 0, now_ns);
+    assert_int_equal(grants.senders, 1);
+    rawe_grants_arrived(&grants, &members[0], 2, 1, false, 0, now_ns);
+    assert_int_equal(grants.senders, 0);
+}
+
+TEST(rawe_grants_arrived__what_waits_here_may_be_in_flight_too)
+{
+    rawe_grants_arrived(&grants, &members[1], 0, 1, true, 100000, now_ns); /* 312 kB */
+    next[1]++;
+    begin(8);
+    assert_int_equal(grant(), 8);
+    assert_in_range(credit(0), 32, 35);
+}
+
+TEST(rawe_grants_next__one_that_sends_nothing_loses_its_turns)
+{
+    begin(2);
+    grant();
+    now_ns += 15 * MS;
+    come(0, 33, true);
+    grant();
+    assert_int_equal(grants.senders, 2);
+    assert_true(credit(0) < RING);
+    now_ns += 15 * MS;
+    come(0, 33, true);
+    assert_int_equal(grant(), 1); /* it is alone */
+    assert_int_equal(grants.senders, 1);
+    assert_int_equal(credit(0), RING);
+    come(1, 33, true); /* until it sends again */
+    assert_int_equal(grants.senders, 2);
+}
+
+TEST(rawe_grants_next__more_while_the_link_idles)
+{
+    begin(50);
+    const unsigned before = grant();
+    now_ns += 10000;
+    assert_int_equal(grant(), 0);
+    now_ns += 20000;
+    assert_int_equal(grant(), 1);
+    assert_int_equal(before, 11);
+}
+
+TEST(rawe_grants_forget__one_that_is_gone)
+{
+    begin(50);
+    grant();
+    for (unsigned i = 0; i < 50; i++) {
+        rawe_grants_forget(&grants, &members[i]);
+    }
+    assert_int_equal(grants.frames, 0);
+    assert_int_equal(grants.senders, 0);
+    assert_int_equal(grant(), 0);
+    assert_false(grants.waits);
+}
