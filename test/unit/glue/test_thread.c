@@ -292,9 +292,14 @@ TEST(thread_watch__wakes_it_after_an_interval)
     mca_btl_rawe_thread_watch_for(&module, false);
     assert_int_equal(fake.wake_ms, 2 * 16);
     mca_btl_rawe_thread_watch_for(&module, true);
-    assert_int_equal(fake.wake_ms, 2 * 4);
+    assert_int_equal(fake.wake_ms, 2);
     fake.wake_ms = -1;
     mca_btl_rawe_thread_watch_for(&module, true);
     mca_btl_rawe_thread_watch_for(&module, false);
+    mca_btl_rawe_thread_watch_queue(&module);
     assert_int_equal(fake.wake_ms, -1); /* it polls already */
+    module.thread_mode = MCA_BTL_RAWE_THREAD_IDLE;
+    mca_btl_rawe_thread_watch_queue(&module);
+    assert_int_equal(fake.wake_ms, 2);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
 }

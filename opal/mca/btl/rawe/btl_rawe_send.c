@@ -261,6 +261,7 @@ static void send_handed_over(struct mca_btl_rawe_work *work)
         report_later(fragment, OPAL_SUCCESS);
         break;
     case RAWE_PEER_QUEUED:
+        mca_btl_rawe_thread_watch_queue(endpoint->module);
         break;
     case RAWE_PEER_FAILED:
         report_later(fragment, OPAL_ERR_UNREACH);
@@ -306,6 +307,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         result = 1;
         break;
     case RAWE_PEER_QUEUED:
+        mca_btl_rawe_thread_watch_queue(endpoint->module);
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         result = OPAL_SUCCESS;
         break;

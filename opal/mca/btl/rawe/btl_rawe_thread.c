@@ -20,7 +20,7 @@
  * for seconds when hundreds of them a second met ranks that yield.
  */
 #define FAST_FACTOR 4u
-#define SLOW_FACTOR 16u
+#define SLOW_FACTOR MCA_BTL_RAWE_THREAD_SLOW_FACTOR
 
 /** Fast polls, once messages have been held back. */
 #define FAST_POLLS 4u
@@ -47,14 +47,13 @@ bool mca_btl_rawe_thread_enabled(void)
     return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
-/** `module` has something under way: serve it next, if it rests. */
+/** `module` has something under way: serve it next. */
 static void serve_next(mca_btl_rawe_module_t *module)
 {
-    unsigned idle = MCA_BTL_RAWE_THREAD_IDLE;
+    bool pending = rawe_engine_pending(&module->engine);
 
-    if (atomic_compare_exchange_strong(&module->thread_mode, &idle, MCA_BTL_RAWE_THREAD_POLLS)) {
-        rawe_responder_wake(module->responder, 0);
-    }
+    mca_btl_rawe_thread_attend(
+        module, pending ? MCA_BTL_RAWE_THREAD_POLLS_FAST : MCA_BTL_RAWE_THREAD_POLLS, 0);
 }
 
 /**
@@ -101,19 +100,13 @@ static bool take_over(mca_btl_rawe_module_t *module)
     return useful;
 }
 
-/**
- * After an interval, not at once: the thread would take the processor from the message for which it
- * is woken (1000 B after a pause: 20 us, not 3). Intervals are longer than a tick of the kernel's,
- * as a timer that comes before the next tick costs 4 us in a virtual machine, a later one 0.6.
- */
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned intervals)
 {
     atomic_store_explicit(&module->thread_mode, how, memory_order_release);
     if (mca_btl_rawe_async_active()) {
         mca_btl_rawe_async_wake();
     } else {
-        unsigned factor = MCA_BTL_RAWE_THREAD_POLLS_FAST == how ? FAST_FACTOR : SLOW_FACTOR;
-        rawe_responder_wake(module->responder, factor * mca_btl_rawe_params.progress_thread_ms);
+        rawe_responder_wake(module->responder, intervals * mca_btl_rawe_params.progress_thread_ms);
     }
 }
 

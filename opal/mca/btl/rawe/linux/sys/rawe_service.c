@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -30,21 +31,32 @@ struct rawe_service {
     bool stopping;
     /** Unlike poll(2), epoll does not compare the number of descriptors with RLIMIT_NOFILE. */
     int epoll_fd;
-    int wake_fd; /**< timerfd, edge-triggered: never read */
+    int wake_fd;       /**< eventfd, edge-triggered: never read */
+    int alarm_fd;      /**< timerfd, the same */
+    uint64_t alarm_ns; /**< when it expires, until the thread has served; 0: not set. Atomic */
     pthread_t thread;
 };
 
 static const struct rawe_service_heard nothing_heard[RAWE_SERVICE_HEARD_MAX] = {{.fd = -1},
                                                                                 {.fd = -1}};
 
-/** A later call replaces an earlier one that has not interrupted it yet. */
-static void interrupt_sleep(const struct rawe_service *service, unsigned in_ms)
+static void interrupt_sleep(const struct rawe_service *service)
+{
+    (void)eventfd_write(service->wake_fd, 1);
+}
+
+/** The same in `in_ms`, unless an alarm comes before; calls do not overlap. */
+static void set_alarm(struct rawe_service *service, unsigned in_ms)
 {
     const struct itimerspec timer = {
-        .it_value = {.tv_sec = in_ms / 1000,
-                     .tv_nsec = in_ms == 0 ? 1 : (long)(in_ms % 1000 * NS_PER_MS)}};
+        .it_value = {.tv_sec = in_ms / 1000, .tv_nsec = (long)(in_ms % 1000 * NS_PER_MS)}};
+    const uint64_t due_ns = rawe_port_clock_ns() + in_ms * NS_PER_MS;
+    const uint64_t alarm_ns = __atomic_load_n(&service->alarm_ns, __ATOMIC_SEQ_CST);
 
-    (void)timerfd_settime(service->wake_fd, 0, &timer, NULL);
+    if (alarm_ns == 0 || alarm_ns > due_ns) {
+        __atomic_store_n(&service->alarm_ns, due_ns, __ATOMIC_RELEASE);
+        (void)timerfd_settime(service->alarm_fd, 0, &timer, NULL);
+    }
 }
 
 /** Watch the source's descriptor, or no longer, as the source wants. Returns false: not watched. */
@@ -68,6 +80,7 @@ static int serve(struct rawe_service *service)
     const int count = epoll_wait(service->epoll_fd, ready, EVENTS_MAX, 0);
     uint64_t due_ns = NEVER_NS;
 
+    __atomic_store_n(&service->alarm_ns, 0, __ATOMIC_SEQ_CST); /* before `woken` is looked at */
     /* Sources come and go with the lock held: none is stale. */
     for (int i = 0; i < count; i++) {
         struct rawe_service_source *source = ready[i].data.ptr;
@@ -76,7 +89,7 @@ static int serve(struct rawe_service *service)
         }
     }
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
-        const bool woken = __atomic_exchange_n(&source->woken, false, __ATOMIC_ACQUIRE);
+        const bool woken = __atomic_exchange_n(&source->woken, false, __ATOMIC_SEQ_CST);
         const short events = source->events;
         if (events != 0 || woken || source->due_ns <= rawe_port_clock_ns()) {
             source->events = 0;
@@ -173,6 +186,9 @@ static int start_thread(struct rawe_service *service)
 
 static void destroy(struct rawe_service *service)
 {
+    if (service->alarm_fd >= 0) {
+        close(service->alarm_fd);
+    }
     if (service->wake_fd >= 0) {
         close(service->wake_fd);
     }
@@ -193,10 +209,12 @@ int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
         return rawe_port_failed(error, "malloc", ENOMEM);
     }
     (void)pthread_mutex_init(&service->lock, NULL);
-    service->wake_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    service->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    service->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (service->wake_fd < 0 || service->epoll_fd < 0 ||
-        epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0) {
+    if (service->wake_fd < 0 || service->alarm_fd < 0 || service->epoll_fd < 0 ||
+        epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0 ||
+        epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->alarm_fd, &event) != 0) {
         *error = (struct rawe_port_error){"epoll", errno};
         destroy(service);
         return -1;
@@ -219,7 +237,7 @@ void rawe_service_stop(struct rawe_service *service)
     pthread_mutex_lock(&service->lock);
     service->stopping = true;
     pthread_mutex_unlock(&service->lock);
-    interrupt_sleep(service, 0);
+    interrupt_sleep(service);
     pthread_join(service->thread, NULL);
     destroy(service);
 }
@@ -243,7 +261,7 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
     source->next = service->sources;
     service->sources = source;
     pthread_mutex_unlock(&service->lock);
-    interrupt_sleep(service, 0);
+    interrupt_sleep(service);
     return 0;
 }
 
@@ -300,7 +318,11 @@ void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms)
     struct rawe_service *service = source->service;
 
     if (service != NULL) {
-        __atomic_store_n(&source->woken, true, __ATOMIC_RELEASE);
-        interrupt_sleep(service, in_ms);
+        __atomic_store_n(&source->woken, true, __ATOMIC_SEQ_CST);
+        if (in_ms == 0) {
+            interrupt_sleep(service);
+        } else {
+            set_alarm(service, in_ms);
+        }
     }
 }

@@ -70,8 +70,8 @@ void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /**
- * Have a source served within `in_ms` [ms], 0: soon; from any thread, without waiting. It may be served
- * earlier, with another one, or later, by as much as another call's `in_ms` that comes meanwhile.
+ * Have a source served within `in_ms` [ms], 0: soon, or earlier, with another one; without waiting.
+ * From any thread if it is 0, else calls for the same service do not overlap.
  */
 void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms);
 
