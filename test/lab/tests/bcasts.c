@@ -264,7 +264,9 @@ static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
             wanted[i * to_extent + k * to_stride] = value;
             if (i == self) {
                 from[k * from_stride] = value;
-                to[i * to_extent + k * to_stride] = value;
+                if (in_place) {
+                    to[i * to_extent + k * to_stride] = value;
+                }
             }
         }
     }

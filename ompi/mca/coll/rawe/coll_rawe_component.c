@@ -40,8 +40,8 @@ static int component_register(void)
 {
     return mca_base_component_var_register(
                &mca_coll_rawe_component.collm_version, "priority",
-               "Priority of coll/rawe, which multicasts Bcasts, small Scatters, and results of small "
-               "Allgathers, Allreduces, and of Barriers; negative: not at all, nor do the other processes",
+               "Priority of coll/rawe, which multicasts Bcasts, small Scatters, results of small "
+               "Allgathers and Allreduces, and the end of Barriers; negative: disabled, in all processes",
                MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
                &priority) < 0
                ? OMPI_ERROR

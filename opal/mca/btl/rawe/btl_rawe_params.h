@@ -28,9 +28,9 @@
     X(window_frames, 512, 16, 1024, "frames", ", a power of two", 6,                              \
       "Largest number of frames to one peer that may be unacknowledged at a time")                \
     X(inflow_bytes, 100000, 0, 1 << 25, "bytes", ", 0: no limit", 6,                              \
-      "What a host's switch port buffers: half of that, and what is on its way by the link's "    \
-      "rate, is what its processes ask for of long messages at a time, over all peers that send " \
-      "them some, while the link is busy; where it idles they ask for more")                      \
+      "What a host's switch port buffers. While the link is busy, the processes of a host ask "   \
+      "for at most half of that, plus what the link carries in 16 us, of the long messages that " \
+      "several peers send them; where it idles they ask for more")                                \
     X(coalesce_from, 4, 0, 1024, "frames", ", 0: never", 6,                                       \
       "With this many frames in flight to a peer, or a group, short messages gather in frames "   \
       "that are held back until they are full or MPI makes progress; never without the progress " \
