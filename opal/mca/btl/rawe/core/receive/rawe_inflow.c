@@ -41,21 +41,20 @@ static void set(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** The limit while the link is busy: half of the port, and what is on its way. */
-static uint64_t least_bytes(const struct rawe_inflow *inflow)
+/** The limit while the link is busy: half of the port, and what is on its way; no more than the port. */
+static uint64_t least_bytes(const struct rawe_inflow *inflow, uint64_t link_mbps)
 {
-    return inflow->port_bytes == 0
-               ? 0
-               : inflow->port_bytes / 2 + get(&inflow->limit->link_mbps) * IN_TRANSIT_NS / 8000;
+    const uint64_t bytes = inflow->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;
+    return bytes < inflow->port_bytes ? bytes : inflow->port_bytes;
 }
 
 /** Unless another process of the host has. */
 static void begin(struct rawe_inflow *inflow, uint64_t link_mbps)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
-    if (get(&limit->link_mbps) == 0) {
-        set(&limit->link_mbps, link_mbps);
-        set(&limit->bytes, least_bytes(inflow));
+    if (atomic_load_explicit(&limit->link_mbps, memory_order_acquire) == 0) {
+        set(&limit->bytes, least_bytes(inflow, link_mbps));
+        atomic_store_explicit(&limit->link_mbps, link_mbps, memory_order_release); /* begun */
     }
 }
 
@@ -164,6 +163,7 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t no
     const uint64_t used_ns = get(&limit->used_ns);
     const uint64_t excess_bytes = get(&limit->excess_bytes);
     const uint64_t limit_bytes = get(&limit->bytes);
+    const uint64_t busy_bytes = least_bytes(inflow, get(&limit->link_mbps));
     change(inflow, 0, bytes, now_ns);
     if (used_ns < now_ns) {
         const uint64_t until_ns = used_ns + link_ns(inflow, bytes);
@@ -172,8 +172,8 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t no
     if (excess_bytes != 0) {
         set(&limit->excess_bytes, excess_bytes > bytes ? excess_bytes - bytes : 0);
     }
-    if (limit_bytes > least_bytes(inflow)) {
-        const uint64_t over_bytes = limit_bytes - least_bytes(inflow);
+    if (limit_bytes > busy_bytes) {
+        const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;
         set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
     }
@@ -194,6 +194,6 @@ void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
     } else if (inflow->port_bytes != 0) {
         set(&limit->excess_bytes, 0);
         set(&limit->link_mbps, link_mbps > 1 ? link_mbps / 2 : 1);
-        set(&limit->bytes, least_bytes(inflow));
+        set(&limit->bytes, least_bytes(inflow, get(&limit->link_mbps)));
     }
 }
