@@ -256,6 +256,21 @@ TEST(acknowledged__the_path_is_what_neither_host_nor_link_took)
     }
 }
 
+/** The time of a round is read before frames are received, of which some come meanwhile. */
+TEST(received__what_came_in_this_round_has_not_waited)
+{
+    struct unit_send send = {0};
+    struct rawe_engine *engine = &net.node[1].engine;
+    batch_connect(8);
+    batch_put(VALIDATING_BYTES, 1);
+    rawe_grants_init(&engine->grants, 100000, 25000, 1500);
+    batch_begin_put(&send, BATCH_DATA_BYTES);
+    engine->config.clock_ns = a_ms_later;
+    receive_waited(1, 0);
+    assert_int_equal(engine->grants.waited_ns, 0);
+    batch_end_put(&send, BATCH_DATA_BYTES);
+}
+
 TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
 {
     static uint8_t shorts[60];

@@ -107,8 +107,12 @@ TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
 {
     static uint8_t data[60000];
     struct unit_send sends[4];
+    struct rawe_grants *grants = &net.node[0].engine.grants;
     memset(sends, 0, sizeof(sends));
     unit_connect(&net, RAWE_LANE_EXPRESS);
+    rawe_grants_init(grants, 100000, 25000, 1500);
+    rawe_grants_arrived(grants, &end(0)->grant, end(0)->grant.newest + 1, 1, true, 0, net.now_ns);
+    assert_int_equal(grants->senders, 1);
     net.filter = drop_all;
     unit_send_message(end(0), &sends[0], 1, data, 1400);
     unit_send_message(end(0), &sends[1], 1, data, sizeof(data));
@@ -123,6 +127,7 @@ TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(counters(0)->peers_lost, 1);
     assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(grants->senders, 0);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);

@@ -120,7 +120,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->table->migrated -= conn->predicted == NULL;
     engine->connections--;
     rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
-    rawe_grants_forget(&conn->into->grants, &conn->grant);
     rawe_sliced_free(&conn->sliced);
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
@@ -202,7 +201,6 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .batch_failures = conn->batch_failures,
         .lane = conn->lane,
     };
-    rawe_grants_forget(&conn->into->grants, &conn->grant);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->awake);

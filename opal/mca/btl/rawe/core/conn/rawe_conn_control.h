@@ -50,7 +50,7 @@ void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
 void rawe_conn_arm_idle(struct rawe_conn *conn);
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
-/** The connection ends: it owes no delayed acknowledgement. */
+/** The connection ends: it owes no acknowledgement, and expects no more. */
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
 /** No connection of a new engine owes any. */
 void rawe_conn_owing_init(struct rawe_engine *engine);

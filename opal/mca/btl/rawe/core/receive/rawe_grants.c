@@ -167,8 +167,12 @@ struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t
 uint16_t rawe_grants_credit(const struct rawe_grants *grants, struct rawe_grants_member *member,
                             uint16_t frames)
 {
+    if (!shares(grants)) {
+        member->limited = false;
+        return frames;
+    }
     const bool waits = rawe_list_has(&member->link);
     const uint32_t most = waits ? member->frames : share_frames(grants);
-    member->limited = shares(grants) && most < frames;
+    member->limited = most < frames;
     return member->limited ? (uint16_t)most : frames;
 }
