@@ -194,9 +194,12 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     engine->counters.frames_received += arrival->frames;
     rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
     if (conn->lane == RAWE_LANE_BULK) {
-        const uint64_t arrived_ns = rawe_engine_arrival_ns(engine);
-        rawe_grants_arrived(&conn->into->grants, &conn->grant, arrival->sequence, arrival->frames,
-                            arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
+        struct rawe_grants *grants = &conn->into->grants;
+        /* Clocks are read where it matters: together they take a tenth of a microsecond. */
+        const uint64_t arrived_ns =
+            arrival->more || grants->senders != 0 ? rawe_engine_arrival_ns(engine) : now_ns;
+        rawe_grants_arrived(grants, &conn->grant, arrival->sequence, arrival->frames, arrival->more,
+                            now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
     }
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);

@@ -69,6 +69,10 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     if (grants->inflow.port_bytes == 0) {
         return;
     }
+    if (!more && grants->senders == 0) {
+        member->newest = rawe_sequence_before(newest, member->newest) ? member->newest : newest;
+        return;
+    }
     member->frames -= used;
     grants->frames -= used; /* of a member without more, none are counted */
     member->heard_ns = now_ns;
