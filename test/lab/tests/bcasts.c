@@ -1,15 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Bcasts, Scatters, Allgathers, Allreduces and Barriers in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
+ * Collectives in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
  *   long      the same, up to beyond what goes by multicast; sharing no buffer
  *   scatters  all roots, of every shape, up to beyond what goes by multicast; Allgathers as well
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
- *   types     Allreduces of all types and operations, in place and not, of the user's own as well
+ *   types     Reductions of all types and operations, in place and not, of the user's own as well
  *   sums      COUNT Allreduces, and nothing else
  *   barriers  COUNT Barriers, and nothing else
+ *   others    COUNT Scans, Exscans, Reduce_scatters of both kinds and Allgathervs by turns, and nothing else
  *   parts COUNT BYTES   COUNT Scatters of as many bytes to each rank, and nothing else
  *   wholes COUNT BYTES  COUNT Allgathers of as many bytes of each rank, and nothing else
  *   late [N]  a rank enters seconds after the others; then another computes while it is a root; Bcasts of
@@ -35,6 +36,7 @@
 #define BYTES_MAX (5 << 20)
 #define SCATTERED_BYTES_MOST 1468 /* by multicast */
 #define GATHERED_BYTES_MOST 8192
+#define RANKS_MAX 32
 #define WARM_UP 16 /* calls before a communicator's go by multicast */
 
 static int rank, ranks;
@@ -287,6 +289,34 @@ static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
     free(wanted);
 }
 
+/** Allgather ints, of each rank some more or fewer, in the reverse order, with one between. */
+static void allgatherv(int count, bool in_place, unsigned salt)
+{
+    const int to_ints = ranks * (count + 3);
+    int *to = malloc((size_t)to_ints * sizeof(int)),
+        *from = malloc((size_t)(count + 3) * sizeof(int)),
+        *wanted = malloc((size_t)to_ints * sizeof(int)), counts[RANKS_MAX], at[RANKS_MAX];
+
+    memset(to, 0xEE, (size_t)to_ints * sizeof(int));
+    memcpy(wanted, to, (size_t)to_ints * sizeof(int));
+    for (int i = ranks - 1, next = 0; i >= 0; next += counts[i--] + 1) {
+        counts[i] = count + i % 3;
+        at[i] = next;
+        for (int k = 0; k < counts[i]; k++) {
+            wanted[next + k] = (int)salt + i * 10000 + k;
+        }
+    }
+    memcpy(in_place ? to + at[rank] : from, wanted + at[rank], (size_t)counts[rank] * sizeof(int));
+    MPI_Allgatherv(in_place ? MPI_IN_PLACE : from, counts[rank], MPI_INT, to, counts, at, MPI_INT,
+                   MPI_COMM_WORLD);
+    if (memcmp(to, wanted, (size_t)to_ints * sizeof(int)) != 0) {
+        fail("Allgatherv of as many ints", count);
+    }
+    free(to);
+    free(from);
+    free(wanted);
+}
+
 static void scatters(void)
 {
     const int most = SCATTERED_BYTES_MOST / (int)sizeof(int) / ranks;
@@ -304,6 +334,8 @@ static void scatters(void)
             scatter(MPI_COMM_WORLD, 1, some[i], shape, shape);
             allgather(MPI_COMM_WORLD, some[i], shape, shape);
         }
+        allgatherv(some[i], false, i);
+        allgatherv(some[i], true, i);
     }
 }
 
@@ -345,6 +377,34 @@ static void wholes(int count, int bytes)
     }
     free(from);
     free(to);
+}
+
+static void others(int count)
+{
+    int ones[RANKS_MAX], at[RANKS_MAX], in[RANKS_MAX], out[RANKS_MAX];
+
+    for (int i = 0; i < ranks; i++) {
+        ones[i] = in[i] = 1;
+        at[i] = i;
+    }
+    for (int i = 0; i < count; i++) {
+        const int call = i / 8 % 5; /* Open MPI composes some of others: eight Scans come first */
+        if (call == 0) {
+            MPI_Scan(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else if (call == 1) {
+            MPI_Exscan(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else if (call == 2) {
+            MPI_Reduce_scatter(in, out, ones, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else if (call == 3) {
+            MPI_Reduce_scatter_block(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else {
+            MPI_Allgatherv(in, 1, MPI_INT, out, ones, at, MPI_INT, MPI_COMM_WORLD);
+        }
+        const int wanted[] = {rank + 1, rank, ranks, ranks, 1};
+        if (out[0] != wanted[call] && !(rank == 0 && call == 1)) {
+            fail("result of call", call);
+        }
+    }
 }
 
 static void loop(int count)
@@ -455,30 +515,110 @@ static void put(void *to, int type, int count, int from)
     }
 }
 
-/** Allreduce elements, and compare all bits of them with what reducing in order of ranks gives. */
-static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
-{
-    _Alignas(16) char mine[COUNT_MAX * VALUE_BYTES_MAX], all[COUNT_MAX * VALUE_BYTES_MAX],
-        wanted[COUNT_MAX * VALUE_BYTES_MAX];
-    char packed[2][COUNT_MAX * VALUE_BYTES_MAX];
-    int bytes[2] = {0, 0};
+/** As many elements of the longest type as any call has. */
+typedef struct {
+    _Alignas(16) char bytes[RANKS_MAX * VALUE_BYTES_MAX];
+} elements_t;
 
-    put(wanted, index, count, ranks - 1);
-    for (int i = ranks - 2; i >= 0; i--) {
-        put(mine, index, count, i);
-        MPI_Reduce_local(mine, wanted, count, type, op);
+/** Reductions of one type: with which operation, of how many elements, and how. */
+struct reduction {
+    int index;
+    MPI_Datatype type;
+    MPI_Op op;
+    int count;
+    bool in_place;
+};
+
+/** What reducing the first `upto` ranks in their order gives. */
+static void put_reduced(elements_t *to, const struct reduction *what, int count, int upto)
+{
+    elements_t one;
+
+    put(to, what->index, count, upto - 1);
+    for (int i = upto - 2; i >= 0; i--) {
+        put(&one, what->index, count, i);
+        MPI_Reduce_local(&one, to, count, what->type, what->op);
     }
-    put(mine, index, count, rank);
-    put(all, index, count, in_place ? rank : 5);
-    MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, all, count, type, op, MPI_COMM_WORLD);
-    MPI_Pack(wanted, count, type, packed[0], sizeof packed[0], &bytes[0], MPI_COMM_WORLD);
-    MPI_Pack(all, count, type, packed[1], sizeof packed[1], &bytes[1], MPI_COMM_WORLD);
-    for (int i = 10; type == MPI_C_LONG_DOUBLE_COMPLEX && i < bytes[0]; i += 16) {
+}
+
+/** Compare all bits of elements, the wanted ones from the number `from` on. */
+static void compare(const struct reduction *what, elements_t *wanted, int from, elements_t *got,
+                    int count, const char *call)
+{
+    char packed[2][sizeof(elements_t)];
+    int bytes[2] = {0, 0};
+    MPI_Aint lower, extent;
+
+    MPI_Type_get_extent(what->type, &lower, &extent);
+    MPI_Pack(wanted->bytes + from * extent, count, what->type, packed[0], sizeof packed[0],
+             &bytes[0], MPI_COMM_WORLD);
+    MPI_Pack(got, count, what->type, packed[1], sizeof packed[1], &bytes[1], MPI_COMM_WORLD);
+    for (int i = 10; what->type == MPI_C_LONG_DOUBLE_COMPLEX && i < bytes[0]; i += 16) {
         memset(packed[0] + i, 0, 6); /* of 16 bytes the value has 10 */
         memset(packed[1] + i, 0, 6);
     }
-    if (bytes[0] == 0 || memcmp(packed[0], packed[1], (size_t)bytes[0]) != 0) {
-        fail("reduction of type", index);
+    if ((bytes[0] == 0 && count != 0) || memcmp(packed[0], packed[1], (size_t)bytes[0]) != 0) {
+        fail(call, what->index);
+    }
+}
+
+/** What this rank contributes; as buffer for the result, in place or full of something else. */
+static const void *contribute(const struct reduction *what, int count, elements_t *mine,
+                              elements_t *got)
+{
+    put(mine, what->index, count, rank);
+    put(got, what->index, count, what->in_place ? rank : 5);
+    return what->in_place ? MPI_IN_PLACE : mine;
+}
+
+static void reduce_scatters(const struct reduction *what)
+{
+    elements_t mine, got, wanted;
+    int counts[RANKS_MAX];
+
+    for (int i = 0; i < ranks; i++) {
+        counts[i] = (i + 1) * what->count / ranks - i * what->count / ranks;
+    }
+    const void *from = contribute(what, what->count, &mine, &got);
+    MPI_Reduce_scatter(from, &got, counts, what->type, what->op, MPI_COMM_WORLD);
+    put_reduced(&wanted, what, what->count, ranks);
+    compare(what, &wanted, rank * what->count / ranks, &got, counts[rank],
+            "Reduce_scatter of type");
+    from = contribute(what, ranks, &mine, &got);
+    MPI_Reduce_scatter_block(from, &got, 1, what->type, what->op, MPI_COMM_WORLD);
+    put_reduced(&wanted, what, ranks, ranks);
+    compare(what, &wanted, rank, &got, 1, "Reduce_scatter_block of type");
+}
+
+static void scans(const struct reduction *what)
+{
+    elements_t mine, got, wanted;
+
+    const void *from = contribute(what, what->count, &mine, &got);
+    MPI_Scan(from, &got, what->count, what->type, what->op, MPI_COMM_WORLD);
+    put_reduced(&wanted, what, what->count, rank + 1);
+    compare(what, &wanted, 0, &got, what->count, "Scan of type");
+    from = contribute(what, what->count, &mine, &got);
+    MPI_Exscan(from, &got, what->count, what->type, what->op, MPI_COMM_WORLD);
+    if (rank != 0) {
+        put_reduced(&wanted, what, what->count, rank);
+        compare(what, &wanted, 0, &got, what->count, "Exscan of type");
+    }
+}
+
+/** Reduce elements by all calls, and compare with what reducing in order of ranks gives. */
+static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
+{
+    const struct reduction what = {index, type, op, count, in_place};
+    elements_t mine, got, wanted;
+
+    const void *from = contribute(&what, count, &mine, &got);
+    MPI_Allreduce(from, &got, count, type, op, MPI_COMM_WORLD);
+    put_reduced(&wanted, &what, count, ranks);
+    compare(&what, &wanted, 0, &got, count, "Allreduce of type");
+    reduce_scatters(&what);
+    if (ranks >= 8 || !alone) { /* else Open MPI's, whose rounding differs */
+        scans(&what);
     }
 }
 
@@ -687,6 +827,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < count; i++) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
+    } else if (strcmp(what, "others") == 0) {
+        others(count);
     } else if (strcmp(what, "scatters") == 0) {
         scatters();
     } else if (strcmp(what, "parts") == 0) {

@@ -70,8 +70,9 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
 
 
 @pytest.mark.parametrize("loss", [0, 10])
-def test_every_scattered_byte_arrives(make_lab, build, bcasts, loss):
-    result = run(make_lab(hosts=8, loss=loss), build, bcasts, "scatters", ranks=8)
+@pytest.mark.parametrize("what", ["scatters", "types"])
+def test_every_byte_arrives_at_eight_hosts(make_lab, build, bcasts, what, loss):
+    result = run(make_lab(hosts=8, loss=loss), build, bcasts, what, ranks=8)
     assert multicasts(result) == 8
 
 
@@ -183,6 +184,7 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
         (4, 8, ("parts", 1000, 64)),
         (8, 8, ("parts", 1000, 183)),
         (8, 8, ("wholes", 1000, 1024)),
+        (8, 8, ("others", 1000)),
     ],
     ids=str,
 )

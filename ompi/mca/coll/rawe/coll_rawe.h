@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * coll/rawe: MPI_Bcast by one multicast frame, or batches of frames, to a process of each host, and
- * MPI_Scatter, results of MPI_Allreduce and MPI_Barrier likewise. All else, and all that it cannot do for a
- * communicator, is the component's beneath, of lower priority.
+ * MPI_Scatter, MPI_Barrier and results of collectives of little data likewise. All else, and all that it
+ * cannot do for a communicator, is the component's beneath, of lower priority.
  */
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
@@ -37,21 +37,28 @@ typedef struct mca_coll_rawe_hosts {
     bool in_order; /**< the ranks of each host follow one another */
 } mca_coll_rawe_hosts_t;
 
+/** What it calls of the component's beneath. */
+#define MCA_COLL_RAWE_BENEATH(DO) \
+    DO(allgather)                 \
+    DO(allgatherv)                \
+    DO(allreduce)                 \
+    DO(barrier)                   \
+    DO(bcast)                     \
+    DO(exscan)                    \
+    DO(gather)                    \
+    DO(gatherv)                   \
+    DO(reduce_scatter)            \
+    DO(reduce_scatter_block)      \
+    DO(scan)                      \
+    DO(scatter)
+
+#define MCA_COLL_RAWE_DECLARE(NAME)          \
+    mca_coll_base_module_##NAME##_fn_t NAME; \
+    mca_coll_base_module_t *NAME##_module;
+
 typedef struct mca_coll_rawe_module {
     mca_coll_base_module_t super;
-    /* the component's beneath */
-    mca_coll_base_module_bcast_fn_t bcast;
-    mca_coll_base_module_t *bcast_module;
-    mca_coll_base_module_allgather_fn_t allgather;
-    mca_coll_base_module_t *allgather_module;
-    mca_coll_base_module_allreduce_fn_t allreduce;
-    mca_coll_base_module_t *allreduce_module;
-    mca_coll_base_module_barrier_fn_t barrier;
-    mca_coll_base_module_t *barrier_module;
-    mca_coll_base_module_gather_fn_t gather;
-    mca_coll_base_module_t *gather_module;
-    mca_coll_base_module_scatter_fn_t scatter;
-    mca_coll_base_module_t *scatter_module;
+    MCA_COLL_RAWE_BENEATH(MCA_COLL_RAWE_DECLARE)
     const struct mca_btl_rawe_offer *offer;
     enum mca_coll_rawe_stage stage;
     unsigned counted;                     /**< calls while it counts */
@@ -94,6 +101,9 @@ int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **
                                void *const slots[2], int count, struct ompi_datatype_t *datatype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm);
 
+/** What elements take in memory, of a type of MPI's own that begins where it is; else 0. */
+size_t mca_coll_rawe_plain_bytes(size_t count, const struct ompi_datatype_t *datatype);
+
 /** coll_barrier */
 int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
@@ -110,6 +120,33 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
 int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
                             void *receive, int receive_count, struct ompi_datatype_t *receive_type,
                             struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_allgatherv */
+int mca_coll_rawe_allgatherv(const void *send, int send_count, struct ompi_datatype_t *send_type,
+                             void *receive, const int *counts, const int *displacements,
+                             struct ompi_datatype_t *receive_type, struct ompi_communicator_t *comm,
+                             mca_coll_base_module_t *module);
+
+/** coll_scan */
+int mca_coll_rawe_scan(const void *send, void *receive, int count, struct ompi_datatype_t *datatype,
+                       struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                       mca_coll_base_module_t *module);
+
+/** coll_exscan */
+int mca_coll_rawe_exscan(const void *send, void *receive, int count,
+                         struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                         struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_reduce_scatter */
+int mca_coll_rawe_reduce_scatter(const void *send, void *receive, const int *counts,
+                                 struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                                 struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/** coll_reduce_scatter_block */
+int mca_coll_rawe_reduce_scatter_block(const void *send, void *receive, int count,
+                                       struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                                       struct ompi_communicator_t *comm,
+                                       mca_coll_base_module_t *module);
 
 /** coll_scatter */
 int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype_t *send_type,

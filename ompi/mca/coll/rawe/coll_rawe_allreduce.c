@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Barrier and MPI_Allreduce of little data: the ranks of a host reduce what they contribute, each
+ * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of a host reduce what they contribute, each
  * leader sends a message to rank 0, and this the result to all by one multicast frame. The order is
  * fixed, so the result has the same bits in all ranks and in each run. It is that of ranks where those
  * of each host follow one another: then the operation need not be commutative.
@@ -96,16 +96,12 @@ int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module
                                  : status;
 }
 
-/** What each contributes, in memory; 0: it is too much, or of a type that the program has made. */
-static size_t contributed_bytes(int count, const struct ompi_datatype_t *datatype)
+size_t mca_coll_rawe_plain_bytes(size_t count, const struct ompi_datatype_t *datatype)
 {
     ptrdiff_t lower, extent;
 
     ompi_datatype_get_extent(datatype, &lower, &extent);
-    const size_t bytes = (size_t)extent * (size_t)count;
-    return ompi_datatype_is_predefined(datatype) && 0 == lower && bytes <= CONTRIBUTED_BYTES_MAX
-               ? bytes
-               : 0;
+    return ompi_datatype_is_predefined(datatype) && 0 == lower ? (size_t)extent * count : 0;
 }
 
 static bool commutes(struct ompi_op_t *op)
@@ -115,25 +111,93 @@ static bool commutes(struct ompi_op_t *op)
     return MPI_SUCCESS == PMPI_Op_commutative(op, &answer) && 0 != answer;
 }
 
-int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
-                            struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+/** Have the result in all ranks, if this call goes by multicast: `*done`. */
+static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void *receive,
+                         size_t elements, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                         struct ompi_communicator_t *comm, bool *done)
 {
-    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
-    const size_t bytes = contributed_bytes(count, datatype);
-    bool multicasts = false;
+    const size_t bytes = mca_coll_rawe_plain_bytes(elements, datatype);
+    const int count = (int)elements; /* as it is little */
+    int status = MPI_SUCCESS;
 
-    int status = 0 != bytes ? choose(module, comm, &multicasts) : MPI_SUCCESS;
-    if (MPI_SUCCESS != status) {
-        return status;
+    *done = false;
+    if (0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX) {
+        status = choose(module, comm, done);
     }
-    if (!multicasts || bytes > module->payload_bytes ||
+    if (MPI_SUCCESS != status || !*done || bytes > module->payload_bytes ||
         (!module->hosts->in_order && !commutes(op))) {
-        return module->allreduce(send, receive, count, datatype, op, comm,
-                                 module->allreduce_module);
+        *done = false;
+        return status;
     }
     status = reduce(module->hosts, send, receive, bytes, count, datatype, op, comm);
     return MPI_SUCCESS == status
                ? mca_coll_rawe_hosts_bcast(module, receive, count, datatype, ROOT, comm)
                : status;
+}
+
+int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
+                            struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    bool done;
+
+    int status = try_allreduce(module, send, receive, (size_t)count, datatype, op, comm, &done);
+    return MPI_SUCCESS != status || done ? status
+                                         : module->allreduce(send, receive, count, datatype, op,
+                                                             comm, module->allreduce_module);
+}
+
+/** The same, of which this rank takes `count` elements behind the first `before` of `whole`. */
+static int try_reduce_scatter(mca_coll_rawe_module_t *module, const void *send, void *receive,
+                              size_t before, int count, size_t whole,
+                              struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                              struct ompi_communicator_t *comm, bool *done)
+{
+    _Alignas(16) char result[CONTRIBUTED_BYTES_MAX];
+    const void *mine = MPI_IN_PLACE == send ? receive : send;
+
+    int status = try_allreduce(module, mine, result, whole, datatype, op, comm, done);
+    if (*done && MPI_SUCCESS == status && 0 != count) {
+        const char *part = result + mca_coll_rawe_plain_bytes(before, datatype);
+        ompi_datatype_copy_content_same_ddt(datatype, count, receive, (char *)part);
+    }
+    return status;
+}
+
+int mca_coll_rawe_reduce_scatter(const void *send, void *receive, const int *counts,
+                                 struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                                 struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    const int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
+    size_t before = 0, whole = 0;
+    bool done;
+
+    for (int i = 0; i < members; ++i) {
+        before += i < self ? (size_t)counts[i] : 0;
+        whole += (size_t)counts[i];
+    }
+    int status = try_reduce_scatter(module, send, receive, before, counts[self], whole, datatype,
+                                    op, comm, &done);
+    return MPI_SUCCESS != status || done
+               ? status
+               : module->reduce_scatter(send, receive, counts, datatype, op, comm,
+                                        module->reduce_scatter_module);
+}
+
+int mca_coll_rawe_reduce_scatter_block(const void *send, void *receive, int count,
+                                       struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                                       struct ompi_communicator_t *comm,
+                                       mca_coll_base_module_t *base)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    bool done;
+
+    int status = try_reduce_scatter(module, send, receive, count * ompi_comm_rank(comm), count,
+                                    count * ompi_comm_size(comm), datatype, op, comm, &done);
+    return MPI_SUCCESS != status || done
+               ? status
+               : module->reduce_scatter_block(send, receive, count, datatype, op, comm,
+                                              module->reduce_scatter_block_module);
 }

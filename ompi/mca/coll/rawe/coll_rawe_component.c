@@ -40,8 +40,8 @@ static int component_register(void)
 {
     return mca_base_component_var_register(
                &mca_coll_rawe_component.collm_version, "priority",
-               "Priority of coll/rawe, which multicasts Bcasts, small Scatters, results of small "
-               "Allgathers and Allreduces, and the end of Barriers; negative: disabled, in all processes",
+               "Priority of coll/rawe, which multicasts Bcasts, small Scatters, results of other "
+               "small collectives, and the end of Barriers; negative: disabled, in all processes",
                MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
                &priority) < 0
                ? OMPI_ERROR
@@ -101,31 +101,16 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
     const mca_coll_base_comm_coll_t *beneath = comm->c_coll;
 
-    if (NULL == beneath->coll_bcast || NULL == beneath->coll_allgather ||
-        NULL == beneath->coll_allreduce || NULL == beneath->coll_barrier ||
-        NULL == beneath->coll_gather || NULL == beneath->coll_scatter ||
-        NULL == beneath->coll_reduce_local) {
-        return OMPI_ERROR;
-    }
-    module->bcast = beneath->coll_bcast;
-    module->bcast_module = beneath->coll_bcast_module;
-    module->allgather = beneath->coll_allgather;
-    module->allgather_module = beneath->coll_allgather_module;
-    module->allreduce = beneath->coll_allreduce;
-    module->allreduce_module = beneath->coll_allreduce_module;
-    module->barrier = beneath->coll_barrier;
-    module->barrier_module = beneath->coll_barrier_module;
-    module->gather = beneath->coll_gather;
-    module->gather_module = beneath->coll_gather_module;
-    module->scatter = beneath->coll_scatter;
-    module->scatter_module = beneath->coll_scatter_module;
-    OBJ_RETAIN(module->bcast_module);
-    OBJ_RETAIN(module->allgather_module);
-    OBJ_RETAIN(module->allreduce_module);
-    OBJ_RETAIN(module->barrier_module);
-    OBJ_RETAIN(module->gather_module);
-    OBJ_RETAIN(module->scatter_module);
-    return OMPI_SUCCESS;
+#define SAVE(NAME)                                         \
+    if (NULL == beneath->coll_##NAME) {                    \
+        return OMPI_ERROR;                                 \
+    }                                                      \
+    module->NAME = beneath->coll_##NAME;                   \
+    module->NAME##_module = beneath->coll_##NAME##_module; \
+    OBJ_RETAIN(module->NAME##_module);
+    MCA_COLL_RAWE_BENEATH(SAVE)
+#undef SAVE
+    return NULL != beneath->coll_reduce_local ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
 /** The same in all processes, but for those whose BTL publishes that it takes no part. */
@@ -142,10 +127,15 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
         return NULL;
     }
     module->super.coll_module_enable = module_enable;
-    module->super.coll_bcast = mca_coll_rawe_bcast;
-    module->super.coll_barrier = mca_coll_rawe_barrier;
-    module->super.coll_allreduce = mca_coll_rawe_allreduce;
     module->super.coll_allgather = mca_coll_rawe_allgather;
+    module->super.coll_allgatherv = mca_coll_rawe_allgatherv;
+    module->super.coll_allreduce = mca_coll_rawe_allreduce;
+    module->super.coll_barrier = mca_coll_rawe_barrier;
+    module->super.coll_bcast = mca_coll_rawe_bcast;
+    module->super.coll_exscan = mca_coll_rawe_exscan;
+    module->super.coll_reduce_scatter = mca_coll_rawe_reduce_scatter;
+    module->super.coll_reduce_scatter_block = mca_coll_rawe_reduce_scatter_block;
+    module->super.coll_scan = mca_coll_rawe_scan;
     module->super.coll_scatter = mca_coll_rawe_scatter;
     module->offer = offer;
     *priority_out = priority;
@@ -157,13 +147,6 @@ static void module_construct(mca_coll_rawe_module_t *module)
     memset((char *)module + sizeof(module->super), 0, sizeof(*module) - sizeof(module->super));
 }
 
-static void release(mca_coll_base_module_t *module)
-{
-    if (NULL != module) {
-        OBJ_RELEASE(module);
-    }
-}
-
 static void module_destruct(mca_coll_rawe_module_t *module)
 {
     /* When the BTL has ended, so have its groups. */
@@ -172,12 +155,12 @@ static void module_destruct(mca_coll_rawe_module_t *module)
     }
     free(module->packed);
     free(module->hosts);
-    release(module->bcast_module);
-    release(module->allgather_module);
-    release(module->allreduce_module);
-    release(module->barrier_module);
-    release(module->gather_module);
-    release(module->scatter_module);
+#define RELEASE(NAME)                       \
+    if (NULL != module->NAME##_module) {    \
+        OBJ_RELEASE(module->NAME##_module); \
+    }
+    MCA_COLL_RAWE_BENEATH(RELEASE)
+#undef RELEASE
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_rawe_module_t, mca_coll_base_module_t, module_construct,
