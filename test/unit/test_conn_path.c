@@ -131,6 +131,15 @@ TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
     assert_int_equal(conn->engine->counters.congestion_events, 0);
 }
 
+/** Else they would look as if they had been sent before the probe, which answers for those. */
+TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    rails.now_ns += UNIT_US;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    assert_int_equal(conn->engine->now_ns, rails.now_ns);
+}
+
 TEST(rawe_conn_move__takes_nothing_twice)
 {
     static struct unit_send send;

@@ -77,6 +77,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     struct rawe_engine *engine = conn->engine;
     uint8_t state = conn->handshake.state;
     bool was_dead = conn->via->no_carrier;
+    now_ns = rawe_engine_time(engine, now_ns);
     rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
     engine->counters.migrations++;
