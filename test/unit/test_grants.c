@@ -186,6 +186,27 @@ TEST(rawe_grants_arrived__what_waits_here_may_be_in_flight_too)
     assert_in_range(credit(0), 32, 35);
 }
 
+TEST(rawe_grants_arrived__after_some_time_of_short_waits_less_is_in_flight_again)
+{
+    static const struct {
+        unsigned later_ms;
+        bool wide;
+    } table[] = {{0, true}, {4, true}, {8, false}, {20, false}};
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        set_up();
+        now_ns = 100 * MS;
+        rawe_grants_arrived(&grants, &members[1], 0, 1, true, 5 * MS, now_ns);
+        next[1]++;
+        for (unsigned ms = 0; ms < table[i].later_ms; ms++) {
+            now_ns += MS;
+            come(1, 1, true);
+        }
+        begin(2);
+        grant();
+        assert_int_equal(credit(0) == RING, table[i].wide);
+    }
+}
+
 TEST(rawe_grants_next__one_that_sends_nothing_loses_its_turns)
 {
     begin(2);

@@ -5,15 +5,15 @@
 
 #include "base/rawe_wire.h"
 
-/** Granted at a time: fewer would be many small batches, more than a batch gains nothing. */
+/** Granted for the path: fewer would be many small batches, more than a batch gains nothing. */
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
 
 /** A peer that does not use its grant for that time has no turns until it sends again. */
 #define UNUSED_NS 20000000u
 
-/** For how long frames wait is forgotten by that part with each packet. */
-#define WAITED_DIVISOR 1024u
+/** How long frames waited is remembered for one to two of these: some turns of a scheduler. */
+#define PERIOD_NS 4000000u
 /** Of longer waits there is no need to know: the ring is full before. */
 #define WAITED_MOST_NS 10000000u
 
@@ -60,6 +60,20 @@ static void enter(struct rawe_grants *grants, struct rawe_grants_member *member,
     }
 }
 
+/** Frames have waited that long in this host. */
+static void note_wait(struct rawe_grants *grants, uint64_t waited_ns, uint64_t now_ns)
+{
+    if (now_ns - grants->period_ns >= PERIOD_NS) {
+        grants->waited_ns[1] =
+            now_ns - grants->period_ns < 2 * PERIOD_NS ? grants->waited_ns[0] : 0;
+        grants->waited_ns[0] = 0;
+        grants->period_ns = now_ns;
+    }
+    if (waited_ns > grants->waited_ns[0]) {
+        grants->waited_ns[0] = waited_ns < WAITED_MOST_NS ? waited_ns : WAITED_MOST_NS;
+    }
+}
+
 void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *member,
                          uint32_t sequence, uint32_t frames, bool more, uint64_t waited_ns,
                          uint64_t now_ns)
@@ -76,10 +90,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     member->frames -= used;
     grants->frames -= used; /* of a member without more, none are counted */
     member->heard_ns = now_ns;
-    grants->waited_ns -= grants->waited_ns / WAITED_DIVISOR;
-    if (waited_ns > grants->waited_ns) {
-        grants->waited_ns = waited_ns < WAITED_MOST_NS ? waited_ns : WAITED_MOST_NS;
-    }
+    note_wait(grants, waited_ns, now_ns);
     /* A tenth of headers is added there. */
     rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
     if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
@@ -93,25 +104,29 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     grants->waits = grants->waits || shares(grants);
 }
 
-/**
- * What all have in flight: what fills port and path, and as much as comes while frames wait here, as
- * where the program computes, or has no processor.
- */
-static uint32_t budget_frames(const struct rawe_grants *grants)
+/** As much as comes while frames wait here, as where the program computes, or has no processor. */
+static uint32_t waiting_frames(const struct rawe_grants *grants)
 {
-    const uint64_t waiting_bytes =
-        grants->waited_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
-    const uint64_t bytes = rawe_inflow_limit_bytes(&grants->inflow) + waiting_bytes;
+    const uint64_t *waited_ns = grants->waited_ns;
+    const uint64_t longest_ns = waited_ns[0] > waited_ns[1] ? waited_ns[0] : waited_ns[1];
+    const uint64_t bytes = longest_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
     return (uint32_t)(bytes / grants->frame_bytes);
+}
+
+/** What fills port and path. */
+static uint32_t path_frames(const struct rawe_grants *grants)
+{
+    return (uint32_t)(rawe_inflow_limit_bytes(&grants->inflow) / grants->frame_bytes);
 }
 
 /** What each has in flight. */
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t senders = grants->senders != 0 ? grants->senders : 1;
-    const uint32_t frames = budget_frames(grants) / senders;
-    const uint32_t most = frames < MOST_FRAMES ? frames : MOST_FRAMES;
-    return most > LEAST_FRAMES ? most : LEAST_FRAMES;
+    const uint32_t path = path_frames(grants) / senders;
+    const uint32_t frames =
+        (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / senders;
+    return frames > LEAST_FRAMES ? frames : LEAST_FRAMES;
 }
 
 /** The peer whose turn is next. */
@@ -135,7 +150,7 @@ static struct rawe_grants_member *released(struct rawe_grants *grants)
 /** May `frames` more be granted? If the link idles, the limit grows by them. */
 static bool may_grant(struct rawe_grants *grants, uint32_t frames, uint64_t now_ns)
 {
-    return grants->frames < budget_frames(grants) ||
+    return grants->frames < path_frames(grants) + waiting_frames(grants) ||
            rawe_inflow_idles(&grants->inflow, (uint64_t)frames * grants->frame_bytes, now_ns);
 }
 

@@ -34,8 +34,9 @@ struct rawe_grants {
     uint32_t senders;          /**< how many these are */
     uint32_t frames;           /**< granted to them, and not come */
     uint32_t frame_bytes;      /**< what a frame takes of the port */
-    uint64_t waited_ns;        /**< how long frames wait in this host: longest of late */
-    bool waits;                /**< rawe_grants_next may have something to grant */
+    uint64_t waited_ns[2]; /**< longest wait of frames in this host: in this period, in the last */
+    uint64_t period_ns;    /**< when this period began */
+    bool waits;            /**< rawe_grants_next may have something to grant */
 };
 
 /** `port_bytes` and `link_mbps` as for rawe_inflow_init. */
