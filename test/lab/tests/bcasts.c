@@ -293,20 +293,24 @@ static void allgather(MPI_Comm comm, int count, unsigned shape, unsigned salt)
 static void allgatherv(int count, bool in_place, unsigned salt)
 {
     const int to_ints = ranks * (count + 3);
+    int next = 0;
     int *to = malloc((size_t)to_ints * sizeof(int)),
-        *from = malloc((size_t)(count + 3) * sizeof(int)),
+        *from = calloc((size_t)count + 3, sizeof(int)),
         *wanted = malloc((size_t)to_ints * sizeof(int)), counts[RANKS_MAX], at[RANKS_MAX];
 
     memset(to, 0xEE, (size_t)to_ints * sizeof(int));
     memcpy(wanted, to, (size_t)to_ints * sizeof(int));
-    for (int i = ranks - 1, next = 0; i >= 0; next += counts[i--] + 1) {
+    for (int i = ranks - 1; i >= 0; i--) {
         counts[i] = count + i % 3;
         at[i] = next;
+        next += counts[i] + 1;
         for (int k = 0; k < counts[i]; k++) {
-            wanted[next + k] = (int)salt + i * 10000 + k;
+            wanted[at[i] + k] = (int)salt + i * 10000 + k;
+        }
+        if (i == rank) {
+            memcpy(in_place ? to + at[i] : from, wanted + at[i], (size_t)counts[i] * sizeof(int));
         }
     }
-    memcpy(in_place ? to + at[rank] : from, wanted + at[rank], (size_t)counts[rank] * sizeof(int));
     MPI_Allgatherv(in_place ? MPI_IN_PLACE : from, counts[rank], MPI_INT, to, counts, at, MPI_INT,
                    MPI_COMM_WORLD);
     if (memcmp(to, wanted, (size_t)to_ints * sizeof(int)) != 0) {
