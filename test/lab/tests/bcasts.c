@@ -294,8 +294,7 @@ static void allgatherv(int count, bool in_place, unsigned salt)
 {
     const int to_ints = ranks * (count + 3);
     int next = 0;
-    int *to = malloc((size_t)to_ints * sizeof(int)),
-        *from = calloc((size_t)count + 3, sizeof(int)),
+    int *to = malloc((size_t)to_ints * sizeof(int)), *from = calloc((size_t)count + 3, sizeof(int)),
         *wanted = malloc((size_t)to_ints * sizeof(int)), counts[RANKS_MAX], at[RANKS_MAX];
 
     memset(to, 0xEE, (size_t)to_ints * sizeof(int));
