@@ -87,18 +87,6 @@ def test_parse__refuses_with_a_reason(argv, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
-def test_plan__transports_alternate_and_change_places():
-    runs = plan("--rounds", "3", "--no-baseline", "--benchmarks", "PingPong")
-    assert [(run.round, run.transport) for run in runs] == [
-        (1, "tcp"),
-        (1, "rawe"),
-        (2, "rawe"),
-        (2, "tcp"),
-        (3, "tcp"),
-        (3, "rawe"),
-    ]
-
-
 def test_plan__collectives_run_without_multicast_too():
     runs = plan("--suite", "collectives")
     assert [run.transport for run in runs] == ["tcp", "unicast", "rawe"]
@@ -208,11 +196,3 @@ def test_parts__every_suite_names_known_benchmarks(suite):
     for part in suites.parts_of(suite):
         assert set(part.benchmarks) <= set(suites.BENCHMARKS)
         assert 0 <= part.low <= part.high <= 30
-
-
-def test_parts__chosen_benchmarks_and_sizes():
-    parts = suites.parts_of("default", ["Bcast", "PingPong"], (3, 5))
-    assert [(part.benchmarks, part.low, part.high) for part in parts] == [
-        (("PingPong",), 3, 5),
-        (("Bcast",), 3, 5),
-    ]

@@ -152,13 +152,6 @@ def test_reading__in_words(ratios, changes, words):
     assert report.reading(table_of(ratios, **changes), "rawe").endswith(words)
 
 
-def test_spans__neighbours_are_joined():
-    rows = table_of(dict.fromkeys((1, 2, 4, 1024, 2048), 1.0)).rows
-    found = summary.spans(rows, lambda row: row.size in (1, 2, 1024))
-    assert found == ["1 B to 2 B", "1 KiB"]
-    assert summary.listed(["a"]) == "a" and summary.listed(["a", "b", "c"]) == "a, b and c"
-
-
 @pytest.mark.parametrize(
     "benchmark, ranks, size, metric, shown",
     [
@@ -220,12 +213,6 @@ def test_write_csv__every_sample_and_the_medians(done, tmp_path):
         *("2", "1.8", "2.4", "3"),
         *("0.375", "0.666667"),
     ]
-
-
-def test_title__and_texts_name_the_wiring(found):
-    cut = {**ABOUT, "shape": {"mtu": None, "nic": "cut"}}
-    assert "--nic cut" in ImbDriver().title(cut) and "--nic" not in ImbDriver().title(ABOUT)
-    assert ImbDriver().texts(found, cut)[0].startswith("NICs: the sender cuts")
 
 
 def test_load__is_what_was_written(done, found, tmp_path):

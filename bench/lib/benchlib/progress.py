@@ -18,10 +18,9 @@ def clock(seconds):
 class Progress:
     """One line that changes on a terminal; one line for each run elsewhere."""
 
-    def __init__(self, runs, stream=None, now=time.monotonic):
+    def __init__(self, runs, stream=None):
         self.runs = runs
         self.stream = stream or sys.stdout
-        self.now = now
         self.live = self.stream.isatty()
         self.taken = {}  # (transport, case) -> seconds of its last run
         self.open = set(range(len(runs)))
@@ -44,7 +43,7 @@ class Progress:
         """Seconds until all runs are done."""
         total = sum(self.expected(index) for index in self.open)
         if self.current is not None:
-            elapsed = self.now() - self.started
+            elapsed = time.monotonic() - self.started
             total -= min(elapsed, self.expected(self.current))
         return total
 
@@ -57,7 +56,7 @@ class Progress:
 
     def begin(self, index):
         """A run starts."""
-        self.current, self.started = index, self.now()
+        self.current, self.started = index, time.monotonic()
         self.tick()
         if not self.live:
             self._say(f"{self._text(index)} ({clock(self.left())} left)")

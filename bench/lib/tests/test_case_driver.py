@@ -156,27 +156,6 @@ def test_read__a_result_that_differs_between_transports_does_not_count(tmp_path)
     assert "energy is -1.50001, in an earlier run -1.5" in second.failure
 
 
-def test_execute__continues_with_the_results_of_earlier_runs(tmp_path):
-    calls = []
-
-    def stops(words):
-        calls.append(words)
-        if len(calls) > 4:
-            raise KeyboardInterrupt
-        return answering({"tcp": 1.0, "rawe": 2.0})(words)
-
-    run(stops, tmp_path)
-    assert not (tmp_path / "work").exists()
-    record, place = run(answering({"tcp": 1.0, "rawe": 2.0}), tmp_path)
-    assert len(place.asked) == 4
-    assert [(one.run.transport, one.run.round, one.failure) for one in record.done] == [
-        ("tcp", 1, ""),
-        ("rawe", 1, ""),
-        ("rawe", 2, ""),
-        ("tcp", 2, ""),
-    ]
-
-
 def session(directory, tcp, rawe):
     """The Record of runs with these speeds, one a round."""
     speeds = {"tcp": list(tcp), "rawe": list(rawe)}

@@ -80,11 +80,6 @@ def test_measure__brings_hosts_up_once_for_all_rounds_on_them(monkeypatch, tmp_p
     assert world.asked == ["tcp", "rawe", "rawe", "tcp", "tcp", "rawe"] * len(hosts)
 
 
-def test_measure__an_interruption_keeps_what_was_measured(monkeypatch, tmp_path):
-    record = measure(monkeypatch, tmp_path, World(stop_at=4))
-    assert record.interrupted and len(record.done) == 3
-
-
 class Ready(Toy):
     """A Toy that needs nothing."""
 

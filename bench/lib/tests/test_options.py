@@ -9,7 +9,7 @@ import pytest
 from benchlib import cli, options, transports
 from benchlib.driver import Driver
 from benchlib.plan import Case, Run
-from benchlib.progress import Progress, clock
+from benchlib.progress import Progress
 from benchlib.session import Done
 
 
@@ -107,54 +107,10 @@ def test_main__resume_of_what_is_no_comparison_is_an_error(tmp_path, capsys):
     assert "holds no comparison to continue" in capsys.readouterr().err
 
 
-def test_clock__minutes_and_seconds():
-    assert [clock(value) for value in (0, 59.6, 125)] == ["0:00", "1:00", "2:05"]
-
-
-def runs_of(names, rounds):
-    case = Case("toy", "", 2, 2, "Toy")
-    return [Run(number, name, case, ()) for number in range(1, rounds + 1) for name in names]
-
-
-def done_in(run, seconds, failure=""):
-    return Done(run, seconds, None, failure, ["why"], "again", "raw")
-
-
-def test_progress__time_left_follows_what_alike_runs_took():
-    runs, now = runs_of("ab", 2), [0.0]
-    progress = Progress(runs, stream=io.StringIO(), now=lambda: now[0])
-    progress.begin(0)
-    progress.end(0, done_in(runs[0], 3.0), "")
-    assert progress.left() == pytest.approx(9.0)
-    progress.begin(1)
-    now[0] = 2.0
-    assert progress.left() == pytest.approx(7.0)
-    progress.end(1, done_in(runs[1], 5.0), "")
-    progress.skip(2)
-    assert progress.left() == pytest.approx(5.0)
-
-
-def test_progress__what_an_earlier_program_measured_counts_as_known():
-    progress = Progress(runs_of("a", 3), stream=io.StringIO(), now=lambda: 0.0)
-    progress.known(0, 7.0)
-    assert progress.left() == pytest.approx(14.0)
-
-
-def test_progress__a_terminal_has_one_line_that_changes():
-    runs, stream = runs_of("a", 2), io.StringIO()
-    stream.isatty = lambda: True
-    progress = Progress(runs, stream=stream, now=lambda: 0.0)
-    progress.begin(0)
-    progress.tick()
-    progress.end(0, done_in(runs[0], 1.0), "4 MB/s")
-    assert "[1/2] Toy, 2 ranks on 2 hosts, round 1, a ... 0:08 left" in stream.getvalue()
-    assert "\n" not in stream.getvalue().partition("4 MB/s")[0]
-
-
 def test_progress__a_failure_is_shown_with_the_command_that_repeats_it():
-    runs, stream = runs_of("a", 1), io.StringIO()
-    progress = Progress(runs, stream=stream)
-    progress.end(0, done_in(runs[0], 1.0, "no end"), "")
+    run, stream = Run(1, "a", Case("toy", "", 2, 2, "Toy"), ()), io.StringIO()
+    failed = Done(run, 1.0, None, "no end", ["why"], "again", "raw")
+    Progress([run], stream=stream).end(0, failed, "")
     text = stream.getvalue()
     for part in ("FAILED: Toy, 2 ranks on 2 hosts, round 1, a: no end", "| why", "again", "raw"):
         assert part in text

@@ -5,7 +5,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchlib import chart
 from benchlib.chart import BarChart, Line, LineChart
 from benchlib.page import Page, anchor
 
@@ -62,19 +61,3 @@ def test_write__markdown_and_images(page, tmp_path):
         assert all(title in text for title in titles)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "![Speed](bars.svg)\n\n![All](all.svg)" in text
-
-
-def test_page__without_matplotlib_there_are_no_charts(page, monkeypatch):
-    monkeypatch.setattr(chart, "available", lambda: False)
-    page.charts([lines()], "lines.svg", "Lines")
-    assert ".svg" not in page.markdown() and not page.files
-
-
-def test_size_text__binary_units():
-    assert [chart.size_text(size) for size in (0, 1000, 1024, 65536, 4 << 20)] == [
-        "0 B",
-        "1000 B",
-        "1 KiB",
-        "64 KiB",
-        "4 MiB",
-    ]

@@ -131,14 +131,6 @@ def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, v
     assert (found.mark(), found.verdict) == (mark, verdict)
 
 
-def test_publish__time_left_is_that_of_kept_runs(run, monkeypatch):
-    publish = script("publish")
-    monkeypatch.setattr(publish.reference, "newest", lambda: [run])
-    run.index["parts"]["imb"]["seconds"] = 300
-    assert "about 5 min left" in publish.time_left(["imb"])
-    assert publish.time_left(["imb", "seeds"]) == ""
-
-
 def test_headline__every_row_of_the_readme_can_be_measured():
     patterns = {
         f"{headline.size_text(size)}, {headline.TITLES[benchmark]}"
@@ -273,11 +265,6 @@ def test_maker_of__the_processor(processor, maker):
     assert reference.maker_of([("Memory", "1 GiB"), ("Processor", processor)]) == maker
 
 
-def test_parts__what_is_measured_no_more_comes_last(run):
-    run.index["parts"]["mtu65000"] = {"command": "c", "files": []}
-    assert [name for name, _ in run.parts()] == ["imb", "nas", "mtu65000"]
-
-
 def test_load__a_broken_index_says_what_to_do(tmp_path):
     (tmp_path / reference.INDEX).write_text("{", encoding="utf-8")
     with pytest.raises(BenchError, match="bench/publish makes one"):
@@ -357,12 +344,6 @@ def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
     assert publish.command("seeds", tmp_path, options)[1:] == ["--resume", str(tmp_path)]
     assert "--rounds" in publish.command("many-ranks", tmp_path / "w", options)
     assert "--rounds" not in publish.command("memory", tmp_path / "w", options)
-
-
-def test_publish__quick_is_no_reference(capsys):
-    with pytest.raises(SystemExit):
-        script("publish").parse(["--quick"])
-    assert "--quick is no reference" in capsys.readouterr().err
 
 
 def test_loss__is_given_as_a_multiple_of_lossless_values(run):
