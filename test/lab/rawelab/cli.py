@@ -19,13 +19,13 @@ EPILOG = """examples:
 
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
-way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire cuts
-batches into frames, as cables see them, and treats each individually; its faults are KEY=VALUE
-with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
-frames) blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7
-batches=whole (do not cut), or none to end them. `lab counters` shows what it did. A rate is
-enforced by tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full
-frames, queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
+way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire treats each
+frame individually, as a cable, to which NICs never are whole; its faults are KEY=VALUE with commas:
+delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20, frames)
+blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7, or none to end them.
+`lab counters` shows what it did. A rate is enforced by tbf on every NIC and switch port: bucket
+0.1 ms of the rate but at least two full frames, queue --buffer bytes at a switch port, 1000 full
+frames at a host's NIC."""
 
 
 def _add_shape(parser):
@@ -43,7 +43,7 @@ def _add_shape(parser):
         "--nic",
         choices=NIC_KINDS,
         help="whole: batches (TSO, GSO) travel uncut; cut: cut by the sender, merged by the "
-        "receiver (GRO), as with real NICs; plain: no offloads (default whole)",
+        "receiver (GRO), as with real NICs; plain: no offloads (default whole; at a wire plain)",
     )
     group.add_argument("--loss", metavar="PCT", help="frames lost in each direction, as 1%%")
     group.add_argument("--rate", metavar="RATE", help="line rate, as 100mbit or 1gbit")

@@ -5,7 +5,7 @@ A veth pair passes a batch on as it is: no frame of the wire's length ever exist
 and the kernel of the receiving host merges the frames again before any socket sees them (GRO).
 Cut NICs do the same: the kernel cuts in front of the veth, whose far end runs GRO, which on veth
 needs Linux 5.13. So do the ports of a switch: it would pass frames on one by one, and a veth merges
-only what arrives at once.
+only what arrives at once. A wire gets frames with complete checksums, whose NICs are not whole.
 """
 
 from .command import LabError, in_netns
@@ -58,8 +58,11 @@ def _plain(spec):
 
 
 def _cut(spec):
-    for netns, device, _ in wire_ends(spec):
-        _switch(netns, device, CUTTING, "off")
+    at_wire = spec.topology == "wire"
+    for netns, device, is_switch_port in wire_ends(spec):
+        if at_wire and is_switch_port:
+            continue  # it would merge what the wire treats one by one
+        _switch(netns, device, (*CUTTING, "tx") if at_wire else CUTTING, "off")
         # UDP is merged only on request, as on real NICs.
         _switch(netns, device, ("gro",), "on")
         on = active(netns, device)

@@ -59,7 +59,7 @@ class LabSpec:
     topology: str = None
     mtu: int = 1500
     nics: int = 1  # data NICs a host, beside the control network
-    nic: str = "whole"  # one of NIC_KINDS
+    nic: str = None  # one of NIC_KINDS; whole, at a wire plain, unless said otherwise
     loss: float = 0.0  # percent of frames lost on their way into each host
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set
@@ -86,6 +86,9 @@ class LabSpec:
         if self.topology == "wire":
             self.wire = self.wire or ""
             wire.words_of(self.wire)
+            if self.nic == "whole":
+                raise LabError("--nic whole: a wire carries frames; choose cut or plain")
+        self.nic = self.nic or ("plain" if self.topology == "wire" else "whole")
         if self.topology == "pair" and self.hosts != 2:
             raise LabError(
                 f"topology pair wires exactly two hosts, not {self.hosts}; use --topology switch"

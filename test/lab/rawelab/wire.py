@@ -9,7 +9,6 @@ Faults are written as a list of KEY=VALUE with commas or blanks between them, or
   corrupt=1%            bits are flipped                          and again, every second
   rate=1gbit            line rate, with          mtu=1400         longer frames vanish
   buffer=64k            of buffer, drop-tail     seed=7           of the random numbers
-  batches=whole     do not cut them; the default is batches=cut
 """
 
 import re
@@ -100,7 +99,6 @@ FAULTS = {
         "TIME or TIME/EVERY, as 5s or 50ms/1s, the latter the longer one",
     ),
     "seed": (["seed"], _number, "seed=NUMBER"),
-    "batches": (["cut"], {"cut": 1, "whole": 0}.get, "batches=cut or batches=whole"),
 }
 
 
@@ -121,7 +119,7 @@ def words_of(faults):
         names, read, form = FAULTS[key]
         try:
             numbers = read(value)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, ValueError):
             numbers = None
         numbers = numbers if isinstance(numbers, tuple) else (numbers,)
         if None in numbers:

@@ -6,42 +6,20 @@
 #ifndef WIRE_H
 #define WIRE_H
 
-#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Frames, as a packet socket with PACKET_VNET_HDR gives and takes them.
- */
-
 #define WIRE_ETH_HEADER_BYTES 14u
 #define WIRE_MAC_BYTES 6u
-#define WIRE_FRAME_BYTES_MAX (128u << 10) /* the kernel's largest batch is 64 kB and headers */
+#define WIRE_FRAME_BYTES_MAX (WIRE_ETH_HEADER_BYTES + (64u << 10))
 
+/* A frame as on a cable: the hosts' kernels have cut batches and completed checksums. */
 struct wire_frame {
-    struct virtio_net_hdr vnet; /* what is left to be done to the frame: nothing, when all zero */
-    uint8_t *bytes;             /* from the destination MAC address on */
+    uint8_t *bytes; /* from the destination MAC address on */
     size_t len_bytes;
 };
-
-/*
- * What a NIC does before a frame reaches the cable: cuts batches, completes checksums (wire_cut.c).
- */
-
-/** Called for each segment, which is the caller's. */
-typedef void wire_segment_fn(void *context, struct wire_frame *segment);
-
-/**
- * Calls `emit` for each frame as it would be on a cable. Cut are batches of TCP and of UDP
- * (USO), both over IPv4: the lab has no IPv6. False, and nothing emitted, for others and for
- * headers that make no sense. The frame's own bytes are changed.
- */
-bool wire_cut(struct wire_frame *frame, wire_segment_fn *emit, void *context);
-
-/** Length of the longest frame that wire_cut() makes of this one. */
-size_t wire_cut_longest_bytes(const struct wire_frame *frame);
 
 /*
  * One direction of one cable: decides for each frame whether, when, how often and how garbled it
@@ -173,9 +151,6 @@ struct wire_switch {
     unsigned count;
     struct wire_queue held;
     uint64_t seed;
-    bool is_cutting;  /* batches into their segments, as between hosts; else they stay whole */
-    uint64_t cut;     /* batches that were cut */
-    uint64_t strange; /* frames that could not be cut, and were dropped */
 };
 
 /** Opens the socket of the port's interface; exits with a message when it cannot. */
@@ -209,7 +184,7 @@ uint64_t wire_switch_release(struct wire_switch *wire);
  *     set PORTS DIRECTION NAME=NUMBER... PORTS: names with commas, or *; DIRECTION: in, out or both;
  *                                     "ok", or "error: ..." and nothing is changed. NAME is one of
  *                                     WIRE_SETTINGS; "none" resets all of them. For the whole wire,
- *                                     whatever the ports: seed=NUMBER, cut=0 or 1.
+ *                                     whatever the ports: seed=NUMBER.
  */
 
 /** Opens the listening socket at this path; exits with a message when it cannot. */

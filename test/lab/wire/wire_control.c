@@ -71,9 +71,8 @@ static char *show(struct wire_switch *wire)
     if (out == NULL) {
         return NULL;
     }
-    fprintf(out, "wire seed=%llu cut=%llu strange=%llu held=%zu held_bytes=%zu\n",
-            (unsigned long long)wire->seed, (unsigned long long)wire->cut,
-            (unsigned long long)wire->strange, wire->held.count, wire->held.bytes);
+    fprintf(out, "wire seed=%llu held=%zu held_bytes=%zu\n", (unsigned long long)wire->seed,
+            wire->held.count, wire->held.bytes);
     for (unsigned i = 0; i < wire->count; i++) {
         struct wire_port *port = &wire->ports[i];
 
@@ -184,18 +183,11 @@ static bool change_wire(struct wire_switch *wire, const char *word)
     double number;
     size_t len;
 
-    if (!read_number(word, &len, &number)) {
+    if (!read_number(word, &len, &number) || !is_name(word, len, "seed")) {
         return false;
     }
-    if (is_name(word, len, "seed")) {
-        wire_switch_seed(wire, (uint64_t)number);
-        return true;
-    }
-    if (is_name(word, len, "cut")) {
-        wire->is_cutting = number != 0;
-        return true;
-    }
-    return false;
+    wire_switch_seed(wire, (uint64_t)number);
+    return true;
 }
 
 static char *set(struct wire_switch *wire, char *words)

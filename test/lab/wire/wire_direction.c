@@ -89,12 +89,11 @@ static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
     return true;
 }
 
-/* Of a batch that is sent on whole, the segments count. */
 static bool is_too_long(const struct wire_direction *direction, const struct wire_frame *frame)
 {
     size_t mtu_bytes = (size_t)direction->settings.mtu_bytes;
 
-    return mtu_bytes != 0 && wire_cut_longest_bytes(frame) > mtu_bytes + WIRE_ETH_HEADER_BYTES;
+    return mtu_bytes != 0 && frame->len_bytes > mtu_bytes + WIRE_ETH_HEADER_BYTES;
 }
 
 /*

@@ -125,7 +125,7 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct wire_switch wire = {.seed = 1, .is_cutting = true};
+    struct wire_switch wire = {.seed = 1};
     const char *control = NULL, *faults = NULL;
     int option, listener;
 

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reads and writes frames with PACKET_VNET_HDR: batches and unfinished checksums come as they
- * are, with a note of what is left to be done.
+ * Reads and writes frames through packet sockets.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #define SOCKET_BYTES (32 << 20)
 
@@ -43,7 +41,6 @@ void wire_port_open(struct wire_port *port)
     if (port->fd < 0) {
         fail(port, "packet socket");
     }
-    set_option(port, SOL_PACKET, PACKET_VNET_HDR, 1, "PACKET_VNET_HDR");
     set_option(port, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1, "PACKET_IGNORE_OUTGOING");
     set_option(port, SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES, "SO_RCVBUFFORCE");
     set_option(port, SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES, "SO_SNDBUFFORCE");
@@ -59,31 +56,22 @@ void wire_port_open(struct wire_port *port)
 bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
 {
     static uint8_t buffer[WIRE_FRAME_BYTES_MAX];
-    struct iovec parts[] = {{&frame->vnet, sizeof frame->vnet}, {buffer, sizeof buffer}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t got;
 
     do {
-        got = recvmsg(port->fd, &message, 0);
+        got = recv(port->fd, buffer, sizeof buffer, 0);
         /* ENETDOWN is told once when the interface goes down or away; it may come back. */
     } while (got < 0 && (errno == EINTR || errno == ENETDOWN));
-    if (got < (ssize_t)(sizeof frame->vnet + WIRE_ETH_HEADER_BYTES)) {
-        return false;
-    }
-    frame->bytes = buffer;
-    frame->len_bytes = (size_t)got - sizeof frame->vnet;
-    return true;
+    *frame = (struct wire_frame){buffer, (size_t)got};
+    return got >= (ssize_t)WIRE_ETH_HEADER_BYTES;
 }
 
 bool wire_port_send(struct wire_port *port, const struct wire_frame *frame)
 {
-    struct virtio_net_hdr vnet = frame->vnet;
-    struct iovec parts[] = {{&vnet, sizeof vnet}, {frame->bytes, frame->len_bytes}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t sent;
 
     do {
-        sent = sendmsg(port->fd, &message, 0);
+        sent = send(port->fd, frame->bytes, frame->len_bytes, 0);
     } while (sent < 0 && errno == EINTR);
     return sent >= 0;
 }

@@ -117,29 +117,14 @@ static void deliver(void *context, const struct wire_frame *frame, uint64_t rele
     }
 }
 
-static void enter(void *context, struct wire_frame *frame)
-{
-    struct passage *passage = context;
-
-    wire_direction_pass(&passage->wire->ports[passage->port].out, frame, passage->now_ns, deliver,
-                        passage);
-}
-
 void wire_switch_receive(struct wire_switch *wire, unsigned port)
 {
     struct wire_frame frame;
 
     for (int i = 0; i < FRAMES_AT_ONCE && wire_port_receive(&wire->ports[port], &frame); i++) {
         struct passage passage = {wire, port, false, wire_now_ns()};
-        bool is_batch = frame.vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE;
 
-        if (is_batch && !wire->is_cutting) {
-            enter(&passage, &frame);
-        } else if (!wire_cut(&frame, enter, &passage)) {
-            wire->strange++;
-        } else if (is_batch) {
-            wire->cut++;
-        }
+        wire_direction_pass(&wire->ports[port].out, &frame, passage.now_ns, deliver, &passage);
     }
 }
 
