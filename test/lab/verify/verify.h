@@ -44,11 +44,11 @@ struct verify_run {
     bool progress;
     bool list;
     bool thread_level_said; /**< on the command line */
-    int thread_level;  /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
-    const char *only;  /**< comma list, NULL is all */
-    const char *skip;  /**< comma list, NULL is none */
-    const char *child; /**< set in a process that a test has spawned: its part */
-    uint64_t plant;    /**< falsify the nth check, from 1; 0 is none */
+    int thread_level;       /**< asked for: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1 not said */
+    const char *only;       /**< comma list, NULL is all */
+    const char *skip;       /**< comma list, NULL is none */
+    const char *child;      /**< set in a process that a test has spawned: its part */
+    uint64_t plant;         /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
 
     int rank;
@@ -165,13 +165,10 @@ uint64_t verify_plant_chances(void);
 void verify_errors_install(void);
 void verify_errors_window(MPI_Win window);
 
-/** Watchdog (verify_watchdog.c): one helper thread that ends a process whose group hangs. */
-void verify_watchdog_start(void);
-void verify_watchdog_renew(void); /* a group begins: its time runs from now */
-void verify_watchdog_stop(void);
+/** From now on SIGALRM, which comes when a group hangs, ends the process. */
+void verify_watchdog_install(void);
 
-/** Name of the running group and step, for the watchdog; valid at any time. */
-const char *verify_where(void);
+/** A group begins: its time runs from now. */
 void verify_group_enter(const char *name);
 
 /* --- buffers (verify_buffer.c) -------------------------------------------------- */

@@ -47,7 +47,6 @@ static uint64_t run_group(const struct verify_group *group)
         fflush(stdout);
     }
     verify_group_enter(group->name);
-    verify_watchdog_renew();
     group->run();
     verify_step("end");
     check_nothing_left();
@@ -163,7 +162,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &verify.size);
     verify.program = own_path(argv[0]);
     verify_errors_install();
-    verify_watchdog_start();
+    verify_watchdog_install();
     if (verify.child != NULL) {
         verify_group_enter("spawn");
         group_spawn_child();
@@ -173,8 +172,7 @@ int main(int argc, char **argv)
         MPI_Comm_free(&verify.comm);
     }
     verify_group_enter("MPI_Finalize");
-    verify_watchdog_renew();
     MPI_Finalize();
-    verify_watchdog_stop();
+    alarm(0);
     return code;
 }

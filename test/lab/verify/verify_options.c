@@ -93,8 +93,7 @@ static bool read_thread_level(const struct option_row *row, const char *value)
 {
     bool multiple = strcmp(value, "multiple") == 0;
 
-    /* Not MPI_THREAD_SINGLE: the watchdog is a second thread, without MPI calls. */
-    verify.thread_level = multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+    verify.thread_level = multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     return multiple || strcmp(value, "single") == 0;
 }
 
@@ -113,7 +112,7 @@ static void complete(void)
     verify.thread_level_said = verify.thread_level >= 0;
     if (verify.thread_level < 0) {
         verify.thread_level =
-            verify_options_selected("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+            verify_options_selected("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     }
     check_list("--only", verify.only);
     check_list("--skip", verify.skip);

@@ -1,15 +1,21 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the run is (group and step), the counters, the plain checks, and how a failure is told.
+ * Where the run is (group and step), the counters, the plain checks, and how a failure is told,
+ * or a hang.
  */
 #include "verify.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* Exit code of a hang, as timeout(1) has it, to tell it from a failed check (1). */
+#define EXIT_HANG 124
 
 struct verify_run verify;
 
@@ -27,6 +33,7 @@ void verify_group_enter(const char *name)
 {
     group_name = name;
     verify_step("begin");
+    alarm((unsigned)ceil(verify.timeout_seconds));
 }
 
 void verify_step(const char *format, ...)
@@ -50,13 +57,26 @@ uint64_t verify_step_number(void)
     return step_number;
 }
 
-const char *verify_where(void)
+/*
+ * Calls no MPI function: mpirun, seeing a process end without MPI_Finalize, ends the job. Formats
+ * into a buffer of its own, for the thread that it interrupts may be in the middle of printing.
+ */
+static void end_hang(int signal_number)
 {
-    static char where[200];
+    char line[400];
+    int len = snprintf(line, sizeof line,
+                       "rawe-verify: HANG rank %d of %d, pid %ld: no end within %.0f s (--timeout) "
+                       "of group %s, step '%s', after %llu checks\n",
+                       verify.rank, verify.size, (long)getpid(), verify.timeout_seconds, group_name,
+                       step_name, (unsigned long long)atomic_load(&checks));
 
-    snprintf(where, sizeof where, "group %s, step '%s', after %llu checks", group_name, step_name,
-             (unsigned long long)atomic_load(&checks));
-    return where;
+    (void)signal_number;
+    _exit(write(STDERR_FILENO, line, (size_t)len) == len ? EXIT_HANG : 1);
+}
+
+void verify_watchdog_install(void)
+{
+    signal(SIGALRM, end_hang);
 }
 
 /* The first thread that fails speaks for its process; the others wait to be ended. */
