@@ -6,7 +6,9 @@
 #define _GNU_SOURCE
 #include "link_fixture.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define SKIPPED 77
@@ -130,4 +133,52 @@ struct rawe_responder *fixture_start(const struct fixture *fixture, const struct
         fail();
     }
     return responder;
+}
+
+void fixture_write_head(uint8_t *frame, const struct fixture_end *from,
+                        const struct fixture_end *to, const struct rawe_header *header)
+{
+    memcpy(frame, to->mac, 6);
+    memcpy(frame + 6, from->mac, 6);
+    frame[12] = 0x88;
+    frame[13] = 0xB5;
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
+}
+
+void fixture_send(struct rawe_port *port, uint8_t *frame, size_t len_bytes)
+{
+    const struct rawe_frame out = {
+        .pieces = {{frame, len_bytes}}, .piece_count = 1, .len_bytes = (uint32_t)len_bytes};
+
+    assert_int_equal(rawe_port_transmit(port, &out, 1), 1);
+}
+
+static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
+{
+    ++*(unsigned *)context;
+}
+
+unsigned fixture_receive(struct rawe_port *port)
+{
+    unsigned count = 0;
+
+    (void)rawe_port_receive(port, 100, &(const struct rawe_port_receiver){.frame = count_frame},
+                            &count);
+    return count;
+}
+
+int fixture_socket(int interface_index, uint16_t protocol, const struct sock_fprog *filter)
+{
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = interface_index};
+    const struct timeval patience = {.tv_sec = 10};
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    if (filter != NULL) {
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, filter, sizeof *filter), 0);
+    }
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
 }

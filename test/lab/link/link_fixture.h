@@ -6,10 +6,12 @@
 #ifndef LINK_FIXTURE_H
 #define LINK_FIXTURE_H
 
+#include <linux/filter.h>
 #include <stdint.h>
 #include <unistd.h>
 
 #include "../../unit/unit_test.h"
+#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_packet.h"
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 
@@ -61,5 +63,21 @@ struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixtu
 
 /** Start a responder or fail the test. */
 struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end);
+
+/** Write the first RAWE_PAYLOAD_OFFSET bytes of a frame from `from` to `to`. */
+void fixture_write_head(uint8_t *frame, const struct fixture_end *from,
+                        const struct fixture_end *to, const struct rawe_header *header);
+
+/** Send a frame, which the kernel must take. */
+void fixture_send(struct rawe_port *port, uint8_t *frame, size_t len_bytes);
+
+/** Receive what is there, at most 100 frames; how many that were. */
+unsigned fixture_receive(struct rawe_port *port);
+
+/**
+ * A packet socket of an interface, for frames of this protocol (0: it only sends), which waits ten
+ * seconds for one at most.
+ */
+int fixture_socket(int interface_index, uint16_t protocol, const struct sock_fprog *filter);
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 
 #define MEMBERS 5u
@@ -76,11 +75,6 @@ static void form(void)
     assert_true(changed);
 }
 
-static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
-{
-    ++*(unsigned *)context;
-}
-
 static void send_to(unsigned i)
 {
     const struct rawe_header header = {
@@ -90,24 +84,14 @@ static void send_to(unsigned i)
         .payload_bytes = 10,
     };
     uint8_t frame[RAWE_PAYLOAD_OFFSET + 10] = {0};
-    const struct rawe_frame out = {
-        .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
 
-    memcpy(frame, net.b.mac, 6);
-    memcpy(frame + 6, net.a.mac, 6);
-    frame[12] = 0x88;
-    frame[13] = 0xB5;
-    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
-    assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
+    fixture_write_head(frame, &net.a, &net.b, &header);
+    fixture_send(host.sender, frame, sizeof frame);
 }
 
 static unsigned received(unsigned i)
 {
-    unsigned count = 0;
-
-    (void)rawe_port_receive(host.links[i], 100,
-                            &(const struct rawe_port_receiver){.frame = count_frame}, &count);
-    return count;
+    return fixture_receive(host.links[i]);
 }
 
 /** Does a frame to member i arrive there? Asked for ten seconds. */
@@ -213,13 +197,9 @@ TEST(form__foreign_frames_reach_nobody)
         send_to(2);
     }
     host.ends[2] = before;
-    uint8_t shorter[18] = {0};
-    const struct rawe_frame out = {
-        .pieces = {{shorter, sizeof shorter}}, .piece_count = 1, .len_bytes = sizeof shorter};
-    memcpy(shorter, net.b.mac, 6);
-    shorter[12] = 0x88;
-    shorter[13] = 0xB5;
-    assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
+    uint8_t head[RAWE_PAYLOAD_OFFSET];
+    fixture_write_head(head, &net.a, &net.b, &(const struct rawe_header){.type = RAWE_FRAME_DATA});
+    fixture_send(host.sender, head, 18);
     /* A frame that arrives comes behind those that do not. */
     assert_delivered(4, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -303,14 +283,9 @@ TEST(form__responders_are_found_by_both_keys)
         const struct rawe_header header = {
             .type = RAWE_FRAME_PROBE, .port = ends[i].port, .key = ends[i].key};
         uint8_t frame[RAWE_PAYLOAD_OFFSET] = {0};
-        const struct rawe_frame out = {
-            .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
-        memcpy(frame, net.b.mac, 6);
-        frame[12] = 0x88;
-        frame[13] = 0xB5;
-        rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+        fixture_write_head(frame, &net.a, &net.b, &header);
         for (unsigned k = 0; k < 10000 && counters.probes_seen == 0; k++) {
-            assert_int_equal(rawe_port_transmit(host.sender, &out, 1), 1);
+            fixture_send(host.sender, frame, sizeof frame);
             usleep(1000);
             rawe_responder_read_counters(responders[i], &counters);
         }

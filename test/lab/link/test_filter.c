@@ -11,11 +11,11 @@
 #include <linux/if_packet.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_filter.h"
 
 #define FRAME_BYTES 120u
@@ -34,6 +34,7 @@ static int open_for(enum rawe_port_use use)
     const struct sockaddr_ll all = {.sll_family = AF_PACKET,
                                     .sll_protocol = htons(ETH_P_ALL),
                                     .sll_ifindex = config.interface_index};
+    const struct timeval patience = {.tv_sec = 10};
     struct rawe_port_error error;
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
@@ -42,16 +43,7 @@ static int open_for(enum rawe_port_use use)
     assert_int_equal(rawe_filter_attach(fd, &config, &error), 0);
     assert_int_equal(rawe_filter_bind(fd, &config, &error), 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&all, sizeof all), 0);
-    return fd;
-}
-
-static int open_sender(void)
-{
-    const struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = net.a.index};
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     return fd;
 }
 
@@ -79,24 +71,37 @@ static void make(uint8_t *frame, enum rawe_port_use use)
                                                                        : RAWE_FRAME_BULK));
 }
 
-/** The socket is given the frame that belongs to it, and not `bad`, which was sent before. */
-static void check_only_good(enum rawe_port_use use, const uint8_t *bad, size_t bad_bytes)
+static void assert_gets(int fd, const uint8_t *frame, size_t frame_bytes)
 {
-    const ssize_t good_bytes = (ssize_t)length_for(use);
-    const int from = open_sender(), to = open_for(use);
-    const struct timeval patience = {.tv_sec = 10};
-    uint8_t good[FRAME_BYTES_MAX], got[FRAME_BYTES_MAX];
+    uint8_t got[FRAME_BYTES_MAX];
+
+    assert_int_equal(recv(fd, got, sizeof got, 0), frame_bytes);
+    assert_memory_equal(got, frame, frame_bytes);
+}
+
+/** Whether the socket is given a frame, which another one follows that it is given. */
+static void check(enum rawe_port_use use, const uint8_t *frame, size_t frame_bytes, bool passes)
+{
+    const size_t good_bytes = length_for(use);
+    const int from = fixture_socket(net.a.index, 0, NULL), to = open_for(use);
+    uint8_t good[FRAME_BYTES_MAX];
 
     make(good, use);
-    assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(send(from, bad, bad_bytes, 0), bad_bytes);
-    assert_int_equal(send(from, good, (size_t)good_bytes, 0), good_bytes);
-    assert_int_equal(recv(to, got, sizeof got, 0), good_bytes);
-    assert_memory_equal(got, good, good_bytes);
-    assert_int_equal(recv(to, got, sizeof got, MSG_DONTWAIT), -1);
+    assert_int_equal(send(from, frame, frame_bytes, 0), frame_bytes);
+    assert_int_equal(send(from, good, good_bytes, 0), good_bytes);
+    if (passes) {
+        assert_gets(to, frame, frame_bytes);
+    }
+    assert_gets(to, good, good_bytes);
+    assert_int_equal(recv(to, good, sizeof good, MSG_DONTWAIT), -1);
     assert_int_equal(errno, EAGAIN);
     close(from);
     close(to);
+}
+
+static void check_refused(enum rawe_port_use use, const uint8_t *frame, size_t frame_bytes)
+{
+    check(use, frame, frame_bytes, false);
 }
 
 TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
@@ -109,7 +114,7 @@ TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make(bad, kinds[i]);
         bad[13] ^= 1;
-        check_only_good(kinds[i], bad, length_for(kinds[i]));
+        check_refused(kinds[i], bad, length_for(kinds[i]));
     }
 }
 
@@ -125,7 +130,7 @@ TEST(attach__refuses_frames_to_groups)
     for (unsigned i = 0; i < sizeof uses / sizeof uses[0]; i++) {
         make(bad, uses[i]);
         memcpy(bad, group, sizeof group);
-        check_only_good(uses[i], bad, length_for(uses[i]));
+        check_refused(uses[i], bad, length_for(uses[i]));
     }
 }
 
@@ -149,7 +154,7 @@ TEST(attach__of_a_group_passes_frames_of_groups_alone)
         {{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
         {{0x02, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
     };
-    uint8_t frame[FRAME_BYTES_MAX], got[FRAME_BYTES_MAX];
+    uint8_t frame[FRAME_BYTES_MAX];
 
     fixture_renew(&net, 20000);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -159,18 +164,7 @@ TEST(attach__of_a_group_passes_frames_of_groups_alone)
         }
         frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] = cases[i].version_type;
         frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY] ^= cases[i].key_wrong;
-        if (!cases[i].passes) {
-            check_only_good(RAWE_PORT_GROUP, frame, FRAME_BYTES);
-            continue;
-        }
-        const int from = open_sender(), to = open_for(RAWE_PORT_GROUP);
-        const struct timeval patience = {.tv_sec = 10};
-        assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-        assert_int_equal(send(from, frame, FRAME_BYTES, 0), FRAME_BYTES);
-        assert_int_equal(recv(to, got, sizeof got, 0), FRAME_BYTES);
-        assert_memory_equal(got, frame, FRAME_BYTES);
-        close(from);
-        close(to);
+        check(RAWE_PORT_GROUP, frame, FRAME_BYTES, cases[i].passes);
     }
 }
 
@@ -182,7 +176,7 @@ TEST(attach__bulk_refuses_other_ipv4_packets)
     for (unsigned i = 0; i < 4; i++) {
         make(bad, RAWE_PORT_BULK);
         bad[RAWE_ETH_HEADER_BYTES + 12 + i] = 10;
-        check_only_good(RAWE_PORT_BULK, bad, FRAME_BYTES);
+        check_refused(RAWE_PORT_BULK, bad, FRAME_BYTES);
     }
 }
 
@@ -197,10 +191,10 @@ TEST(attach__bulk_and_middle_share_by_length)
     fixture_renew(&net, 20000); /* in one frame what else only merged packets have */
     make(frame, RAWE_PORT_BULK);
     for (unsigned i = 0; i < sizeof of_bulk / sizeof of_bulk[0]; i++) {
-        check_only_good(RAWE_PORT_MIDDLE, frame, of_bulk[i]);
+        check_refused(RAWE_PORT_MIDDLE, frame, of_bulk[i]);
     }
     for (unsigned i = 0; i < sizeof of_middle / sizeof of_middle[0]; i++) {
-        check_only_good(RAWE_PORT_BULK, frame, of_middle[i]);
+        check_refused(RAWE_PORT_BULK, frame, of_middle[i]);
     }
 }
 

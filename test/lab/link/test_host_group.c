@@ -20,7 +20,6 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/host/rawe_host_group.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 
@@ -73,12 +72,17 @@ static bool open_group(struct process *process, bool leader, unsigned count)
     return rawe_host_group_open(&process->group, &config, service, &error) == 0;
 }
 
+static void begin(struct process *process, bool leader, unsigned count)
+{
+    assert_true(open_group(process, leader, count));
+    rawe_host_group_register(process->group, process->link);
+}
+
 /** The first `count` processes begin, of whom as many are expected: process 0 leads. */
 static void open_groups(unsigned count, unsigned expected)
 {
     for (unsigned i = 0; i < count; i++) {
-        assert_true(open_group(&processes[i], i == 0, expected));
-        rawe_host_group_register(processes[i].group, processes[i].link);
+        begin(&processes[i], i == 0, expected);
     }
 }
 
@@ -143,21 +147,8 @@ static void await_joined(unsigned count)
 
 static void await_calls(struct process *process, unsigned count)
 {
-    for (unsigned i = 0; i < WAIT_MS && __atomic_load_n(&process->broken, __ATOMIC_SEQ_CST) < count;
-         i++) {
-        usleep(1000);
-    }
+    AWAIT(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST) >= count);
     assert_int_equal(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST), count);
-}
-
-static void await_broken(struct process *process)
-{
-    await_calls(process, 1);
-}
-
-static void count_frame(void *context, uint8_t *frame, size_t len_bytes)
-{
-    ++*(unsigned *)context;
 }
 
 /** A frame to it arrives there. */
@@ -166,20 +157,13 @@ static void assert_reached(struct process *process)
     const struct rawe_header header = {
         .type = RAWE_FRAME_DATA, .port = process->end.port, .key = process->end.key};
     uint8_t frame[RAWE_PAYLOAD_OFFSET] = {0};
-    const struct rawe_frame out = {
-        .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
     unsigned count = 0;
 
-    memcpy(frame, net.b.mac, 6);
-    memcpy(frame + 6, net.a.mac, 6);
-    frame[12] = 0x88;
-    frame[13] = 0xB5;
-    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    fixture_write_head(frame, &net.a, &net.b, &header);
     for (unsigned i = 0; i < WAIT_MS && count == 0; i++) {
-        assert_int_equal(rawe_port_transmit(sender, &out, 1), 1);
+        fixture_send(sender, frame, sizeof frame);
         usleep(1000);
-        (void)rawe_port_receive(process->link, 100,
-                                &(const struct rawe_port_receiver){.frame = count_frame}, &count);
+        count = fixture_receive(process->link);
     }
     assert_true(count > 0);
 }
@@ -204,8 +188,7 @@ TEST(open__all_join_when_all_are_there)
 TEST(open__the_leader_may_be_the_last)
 {
     for (unsigned i = PROCESSES; i-- > 0;) {
-        assert_true(open_group(&processes[i], i == 0, PROCESSES));
-        rawe_host_group_register(processes[i].group, processes[i].link);
+        begin(&processes[i], i == 0, PROCESSES);
         usleep(50000);
     }
     await_joined(PROCESSES);
@@ -220,8 +203,7 @@ TEST(register__those_that_came_join_without_the_missing_one)
     }
     /* The late one stays outside. */
     struct process *late = &processes[PROCESSES - 1];
-    assert_true(open_group(late, false, PROCESSES));
-    rawe_host_group_register(late->group, late->link);
+    begin(late, false, PROCESSES);
     assert_reached(late);
     assert_false(in_group(late));
 }
@@ -230,7 +212,7 @@ static void reopen(struct process *process)
 {
     struct rawe_port_error error;
 
-    await_broken(process);
+    await_calls(process, 1);
     assert_int_equal(rawe_port_reopen(process->link, net.b.index, &error), 0);
 }
 
@@ -300,8 +282,7 @@ TEST(member__that_ends_early_is_forgotten)
     end_process(&processes[1]);
     usleep(50000);
     for (unsigned i = 2; i < PROCESSES; i++) {
-        assert_true(open_group(&processes[i], false, PROCESSES - 1));
-        rawe_host_group_register(processes[i].group, processes[i].link);
+        begin(&processes[i], false, PROCESSES - 1);
     }
     await_joined(PROCESSES);
     assert_reached(&processes[0]);
@@ -315,8 +296,8 @@ TEST(hush__the_end_of_the_leader_is_of_no_interest)
     form_group();
     rawe_host_group_hush(processes[1].group);
     end_process(&processes[0]);
-    await_broken(&processes[2]);
-    await_broken(&processes[3]);
+    await_calls(&processes[2], 1);
+    await_calls(&processes[3], 1);
     end_process(&processes[1]);
     assert_int_equal(processes[1].broken, 0);
 }
@@ -359,9 +340,9 @@ TEST(close__without_waiting_breaks_the_group)
     form_group();
     rawe_host_group_close(processes[2].group, 0);
     processes[2].group = NULL;
-    await_broken(&processes[0]);
-    await_broken(&processes[1]);
-    await_broken(&processes[3]);
+    await_calls(&processes[0], 1);
+    await_calls(&processes[1], 1);
+    await_calls(&processes[3], 1);
 }
 
 /** A process gives no sockets to another user, nor does a leader take any. */
@@ -371,8 +352,7 @@ TEST(open__processes_of_other_users_stay_out)
     assert_true(open_group(&processes[0], true, 2));
     assert_int_equal(seteuid(0), 0);
     rawe_host_group_register(processes[0].group, processes[0].link);
-    assert_true(open_group(&processes[1], false, 2));
-    rawe_host_group_register(processes[1].group, processes[1].link);
+    begin(&processes[1], false, 2);
     assert_reached(&processes[1]);
     sleep(6); /* longer than the leader waits for the missing */
     assert_false(in_group(&processes[0]) || in_group(&processes[1]));
@@ -411,8 +391,7 @@ TEST(leader__ends_connections_that_send_anything_else)
         close(fd);
     }
     rawe_host_group_register(processes[0].group, processes[0].link);
-    assert_true(open_group(&processes[1], false, 2));
-    rawe_host_group_register(processes[1].group, processes[1].link);
+    begin(&processes[1], false, 2);
     await_joined(2);
 }
 
@@ -429,8 +408,7 @@ TEST(leader__refuses_other_users)
     }
     assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);
     rawe_host_group_register(processes[0].group, processes[0].link);
-    assert_true(open_group(&processes[1], false, 2));
-    rawe_host_group_register(processes[1].group, processes[1].link);
+    begin(&processes[1], false, 2);
     await_joined(2);
     for (unsigned i = 0; i < REFUSED; i++) {
         assert_int_equal(recv(refused[i], &byte, 1, 0), 0);
@@ -448,8 +426,7 @@ TEST(member__that_is_refused_stays_by_itself)
 
     assert_int_equal(bind(wait.fd, (struct sockaddr *)&address, address_bytes), 0);
     assert_int_equal(listen(wait.fd, 1), 0);
-    assert_true(open_group(&processes[1], false, 2));
-    rawe_host_group_register(processes[1].group, processes[1].link);
+    begin(&processes[1], false, 2);
     const int fd = accept(wait.fd, NULL, NULL);
     assert_true(fd >= 0);
     assert_int_equal(recv(fd, &message, sizeof message, 0), sizeof message);
@@ -520,10 +497,7 @@ TEST(leader__does_not_keep_the_service_thread_waiting)
     const pid_t pid = await_helper(said);
     const unsigned calls = __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST);
     rawe_service_wake(&counted.source, 0);
-    for (unsigned i = 0; i < 5000 && __atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) == calls;
-         i++) {
-        usleep(1000);
-    }
+    AWAIT(__atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) != calls);
     assert_true(__atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) > calls);
     assert_false(in_group(&processes[0]));
     assert_int_equal(kill(pid, SIGKILL), 0);

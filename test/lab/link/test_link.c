@@ -16,7 +16,6 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_ring.h"
 
 /** The last frame received, and how many there were. */
@@ -53,11 +52,7 @@ static void make_frame(uint8_t *frame, size_t len_bytes, const struct fixture_en
         .payload_bytes = (uint16_t)(len_bytes - RAWE_PAYLOAD_OFFSET),
     };
 
-    memcpy(frame, to->mac, 6);
-    memcpy(frame + 6, from->mac, 6);
-    frame[12] = 0x88;
-    frame[13] = 0xB5;
-    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    fixture_write_head(frame, from, to, &header);
     for (size_t i = RAWE_PAYLOAD_OFFSET; i < len_bytes; i++) {
         frame[i] = (uint8_t)(seed * 31 + i * 7 + (i >> 8));
     }

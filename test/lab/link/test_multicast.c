@@ -18,7 +18,6 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_filter.h"
 
@@ -82,12 +81,9 @@ static void make(uint8_t *frame, enum kind kind, bool broadcast)
 
 static void send_frame(int interface_index, const uint8_t *frame)
 {
-    const struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = interface_index};
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    const int fd = fixture_socket(interface_index, 0, NULL);
 
-    assert_true(fd >= 0);
-    assert_int_equal(sendto(fd, frame, FRAME_BYTES, 0, (const struct sockaddr *)&to, sizeof to),
-                     FRAME_BYTES);
+    assert_int_equal(send(fd, frame, FRAME_BYTES, 0), FRAME_BYTES);
     close(fd);
 }
 
@@ -105,17 +101,8 @@ static int open_socket(int interface_index, enum kind kind)
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     const struct sock_fprog filter = {.len = sizeof program / sizeof program[0], .filter = program};
-    const struct sockaddr_ll address = {.sll_family = AF_PACKET,
-                                        .sll_protocol = htons(kinds[kind].ethertype),
-                                        .sll_ifindex = interface_index};
-    const struct timeval patience = {.tv_sec = 10};
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-    assert_true(fd >= 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    return fd;
+    return fixture_socket(interface_index, kinds[kind].ethertype, &filter);
 }
 
 /** PACKET_ADD_MEMBERSHIP or PACKET_DROP_MEMBERSHIP for the group of this kind; as setsockopt(). */
@@ -145,11 +132,6 @@ static bool gets_nothing(int fd)
 
 /* ---- sockets ---- */
 
-static void ignore_frame(void *context, uint8_t *frame, size_t len_bytes)
-{
-    ++*(unsigned *)context;
-}
-
 /** Those outside the fanout group get each frame, those inside, whose filters demand PACKET_HOST, none. */
 TEST(socket__each_outside_a_fanout_group_gets_the_frame)
 {
@@ -177,8 +159,7 @@ TEST(socket__each_outside_a_fanout_group_gets_the_frame)
     assert_true(gets(other, frame));
     assert_true(gets_nothing(joined) && gets_nothing(other));
     for (unsigned i = 0; i < MEMBERS; i++) {
-        (void)rawe_port_receive(
-            links[i], 10, &(const struct rawe_port_receiver){.frame = ignore_frame}, &in_group);
+        in_group += fixture_receive(links[i]);
         rawe_port_close(links[i]);
     }
     assert_int_equal(in_group, 0);

@@ -5,8 +5,7 @@
  * it makes of frames that come. How paths are found: test_discovery.c.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <linux/if_packet.h>
+#include <linux/if_ether.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,7 +15,6 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 #include "../../unit/unit_descriptors.h"
 
@@ -172,24 +170,14 @@ static void forge(uint8_t type, uint64_t token, uint16_t payload_bytes)
     const struct rawe_ping ping = {.key = net.b.ping_key, .port = net.b.ping_port, .token = token};
 
     memset(forger.frame, 0, sizeof forger.frame);
-    memcpy(forger.frame, net.a.mac, 6);
-    memcpy(forger.frame + 6, net.b.mac, 6);
-    forger.frame[12] = 0x88;
-    forger.frame[13] = 0xB5;
-    rawe_header_encode(forger.frame + RAWE_ETH_HEADER_BYTES, &header);
+    fixture_write_head(forger.frame, &net.b, &net.a, &header);
     rawe_ping_encode(forger.frame + RAWE_PAYLOAD_OFFSET, &ping);
     forger.len_bytes = RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES;
 }
 
 static void send_forged(void)
 {
-    const struct rawe_frame out = {
-        .pieces = {{forger.frame, forger.len_bytes}},
-        .piece_count = 1,
-        .len_bytes = (uint32_t)forger.len_bytes,
-    };
-
-    assert_int_equal(rawe_port_transmit(forger.link, &out, 1), 1);
+    fixture_send(forger.link, forger.frame, forger.len_bytes);
 }
 
 TEST(receive__forged_answers_are_ignored)
@@ -206,19 +194,6 @@ TEST(receive__forged_answers_are_ignored)
     assert_int_equal(counters_of(a).pongs_unknown, count);
     assert_int_equal(counters_of(a).pongs_matched, 0);
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
-}
-
-/** A socket that sees what comes in at rb0 of a protocol. */
-static int overhear(uint16_t protocol)
-{
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = net.b.index};
-    const struct timeval patience = {.tv_sec = 10};
-    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
-
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    return fd;
 }
 
 /** Read the token of the next PING that comes in at rb0. */
@@ -238,7 +213,7 @@ static uint64_t overhear_token(int fd)
 TEST(receive__answer_longer_than_the_ping_proves_nothing)
 {
     struct rawe_watch *watched = watch(a, &net.b);
-    const int fd = overhear(0x88B5);
+    const int fd = fixture_socket(net.b.index, 0x88B5, NULL);
 
     rawe_responder_stop(b); /* or it would answer, too */
     b = NULL;
@@ -270,7 +245,7 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
 /** A switch floods them to hosts outside of the job, until it has learned the addresses. */
 TEST(send__no_session_key_is_in_ping_or_pong)
 {
-    const int fd = overhear(0x0003);
+    const int fd = fixture_socket(net.b.index, ETH_P_ALL, NULL);
     unsigned seen[RAWE_FRAME_TYPE_END] = {0};
 
     assert_true(answers_to_ping(a, watch(a, &net.b)));
