@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job, and a host on the same switch that attacks it (test/lab/attack, test/lab/soak).
+"""A job, and a host on the same switch that attacks it (test/lab/attack, rawe-verify --soak).
 
 The switch's address table is fixed: forged source addresses do not lead frames astray, as they
 would in a switch without port security. What reaches the victims is thus everything.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import launch
 from .command import LabError
-from .programs import SOAK, program
+from .programs import VERIFY, program
 
 ATTACKER = Path(__file__).resolve().parents[1] / "attack"
 
@@ -86,7 +86,7 @@ def run(
     counts from there.
     """
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
-    arguments += [program(build, SOAK), "--seconds", seconds, "--interval", 1]
+    arguments += [program(build, VERIFY), "--soak", seconds, "--interval", 1]
     if file is not None:
         end_file = Path(f"{file}.end")
         arguments += ["--until", end_file]

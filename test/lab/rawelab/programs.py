@@ -6,7 +6,7 @@ from pathlib import Path
 from . import launch
 from .command import LabError
 
-SOAK = "test/lab/soak/rawe-soak"
+VERIFY = "test/lab/verify/rawe-verify"
 
 
 def find_build(build=None):

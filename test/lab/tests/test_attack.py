@@ -34,7 +34,7 @@ def run(make_lab, build, tmp_path, seconds, kind, options=()):
         lab, build, seconds, kind=kind, file=file, timeout=JOB_SECONDS + seconds, options=options
     )
     assert_success(outcome.result)
-    assert "rawe-soak: OK" in outcome.result.output, show(outcome.result)
+    assert "rawe-verify: OK" in outcome.result.output, show(outcome.result)
     return outcome
 
 

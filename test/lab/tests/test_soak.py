@@ -6,24 +6,18 @@ import subprocess
 import pytest
 from conftest import HERE, RAWE, assert_success, show
 
-from rawelab.programs import SOAK, program
-
-
-def soak(lab, build, seconds, threads):
-    """Four ranks for `seconds`."""
-    arguments = ["-np", 4, *RAWE, program(build, SOAK), "--seconds", seconds, "--interval", 2]
-    arguments += ["--threads", threads]
-    return lab.mpirun(arguments, timeout=seconds + 120, build=build)
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("seconds", [6, pytest.param(120, marks=pytest.mark.long)])
-def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build, seconds, threads):
+def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(
+    make_lab, build, verify, seconds, threads
+):
     lab = make_lab(hosts=4, wire="loss=0.5%")
-    result = soak(lab, build, seconds, threads)
+    arguments = ["-np", 4, *RAWE, verify, "--soak", seconds, "--interval", 2, "--threads", threads]
+    result = lab.mpirun(arguments, timeout=seconds + 120, build=build)
     assert_success(result)
-    assert "rawe-soak: OK" in result.output, show(result)
+    assert "rawe-verify: OK" in result.output, show(result)
     assert lab.wire_total("lost") > 0
 
 
@@ -45,5 +39,5 @@ def test_a_soak_survives_random_pulls(build):
     result = pull(build, "0.25", "--pulls", "6", "--seed", "3")
     said = result.stdout + result.stderr
     assert result.returncode == 0, said
-    assert "rawe-soak: OK" in said, said
+    assert "rawe-verify: OK" in said, said
     assert "pulled 6 times" in said, said

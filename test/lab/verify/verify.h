@@ -51,6 +51,11 @@ struct verify_run {
     uint64_t plant;         /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
 
+    double soak_seconds; /**< --soak; 0: the groups */
+    double soak_interval;
+    unsigned soak_threads;
+    const char *soak_until; /**< and until there is such a file; or NULL */
+
     int rank;
     int size;
     int thread_level_given;
@@ -171,6 +176,9 @@ void verify_watchdog_install(void);
 /** A group begins: its time runs from now. */
 void verify_group_enter(const char *name);
 
+/** --soak (verify_soak.c). */
+void verify_soak(void);
+
 /* --- buffers (verify_buffer.c) -------------------------------------------------- */
 
 /** A buffer of len bytes between two guard zones; data is deliberately not always aligned. */
@@ -188,6 +196,9 @@ struct verify_buffer verify_buffer_aligned(size_t len);
 
 /** A send buffer that holds the message. */
 struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id);
+
+/** Checks bytes that are in no buffer of ours. Counts one message. */
+void verify_check(const void *data, size_t len, struct verify_id id);
 
 /** Checks that the first len bytes are the message, what follows untouched, the guards whole. */
 void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify_id id);

@@ -112,18 +112,18 @@ void verify_buffer_check_untouched(struct verify_buffer *buffer, size_t at, size
     }
 }
 
-static void compare(const struct verify_buffer *buffer, size_t at, size_t len, struct verify_id id)
+void verify_check(const void *data, size_t len, struct verify_id id)
 {
-    const unsigned char *data = buffer->data + at;
     size_t bad = verify_compare(data, len, id);
     char text[200];
 
+    verify_count_message(len);
     if (bad < len) {
         verify_diagnose(data, len, bad, id, text, sizeof text);
         verify_fail("%d -> %d tag %d sequence %llu, %zu bytes: offset %zu: expected 0x%02x got "
                     "0x%02x (%s)",
                     id.source, id.dest, id.tag, (unsigned long long)id.sequence, len, bad,
-                    verify_byte(id, bad), data[bad], text);
+                    verify_byte(id, bad), ((const unsigned char *)data)[bad], text);
     }
 }
 
@@ -131,9 +131,8 @@ void verify_buffer_check_part(struct verify_buffer *buffer, size_t at, size_t le
                               struct verify_id id)
 {
     plant(buffer, at, len);
-    compare(buffer, at, len, id);
+    verify_check(buffer->data + at, len, id);
     check_guards(buffer, "receive");
-    verify_count_message(len);
 }
 
 void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify_id id)

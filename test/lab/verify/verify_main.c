@@ -166,6 +166,8 @@ int main(int argc, char **argv)
     if (verify.child != NULL) {
         verify_group_enter("spawn");
         group_spawn_child();
+    } else if (verify.soak_seconds > 0) {
+        verify_soak();
     } else {
         MPI_Comm_dup(MPI_COMM_WORLD, &verify.comm);
         code = run_groups();

@@ -100,8 +100,10 @@ static bool read_thread_level(const struct option_row *row, const char *value)
 /* What is not said is negative, or 0 bytes. Values that depend on others, once all are read. */
 static void complete(void)
 {
+    const bool soaks = verify.soak_seconds > 0;
+
     if (verify.max_bytes == 0) {
-        verify.max_bytes = verify.quick ? 1 << 20 : 17 << 20;
+        verify.max_bytes = soaks ? 300000 : verify.quick ? 1 << 20 : 17 << 20;
     }
     if (verify.scale < 0) {
         verify.scale = verify.quick ? 0.2 : 1.0;
@@ -111,8 +113,10 @@ static void complete(void)
     }
     verify.thread_level_said = verify.thread_level >= 0;
     if (verify.thread_level < 0) {
-        verify.thread_level =
-            verify_options_selected("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+        bool many = soaks ? verify.soak_threads > 1 : verify_options_selected("threads");
+
+        /* Threads are only asked for where there are any: MPI takes other paths with them. */
+        verify.thread_level = many ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     }
     check_list("--only", verify.only);
     check_list("--skip", verify.skip);
@@ -122,7 +126,9 @@ static const struct option_row rows[] = {
     {"list", NULL, "print the groups and exit", option_on, .to = &verify.list},
     {"only", "A,B", "run only these groups", option_text, .to = &verify.only},
     {"skip", "A,B", "skip these groups", option_text, .to = &verify.skip},
-    {"max-bytes", "N[K|M]", "largest message (default 17M, with --quick 1M; at most 256M)",
+    {"max-bytes", "N[K|M]",
+     "largest message (default 17M, with --quick 1M, of a soak 300000;\n"
+     "at most 256M)",
      option_bytes, .to = &verify.max_bytes, 1, 256 << 20, "a number of bytes of at most 256M"},
     {"scale", "F", "multiply the repetitions (default 1, with --quick 0.2)", option_number,
      .to = &verify.scale, 1e-9, 1e9, "a number above 0"},
@@ -140,6 +146,16 @@ static const struct option_row rows[] = {
      "0 is never)",
      option_number, .to = &verify.timeout_seconds, 0, 1e9},
     {"progress", NULL, "print a line when a group starts", option_on, .to = &verify.progress},
+    {"soak", "S",
+     "no groups, but all-to-all of random sizes for S seconds, while\n"
+     "memory and descriptors stay as they are",
+     option_number, .to = &verify.soak_seconds, 1e-9, 1e9, "a time above 0"},
+    {"interval", "S", "of a soak's lines (default 10)", option_number, .to = &verify.soak_interval,
+     1e-9, 1e9, "a time above 0"},
+    {"threads", "N", "of each rank in a soak (default 1)", option_unsigned,
+     .to = &verify.soak_threads, 1, 64},
+    {"until", "FILE", "a soak's end waits for this file, where rank 0 is", option_text,
+     .to = &verify.soak_until},
     {"plant", "N", "falsify each process's Nth check, to prove that it works", option_u64,
      .to = &verify.plant, 0, UINT64_MAX},
     {"plant-kind", "K",
@@ -158,6 +174,8 @@ void verify_options_read(int argc, char **argv)
 {
     verify.seed = 1;
     verify.timeout_seconds = 300;
+    verify.soak_interval = 10;
+    verify.soak_threads = 1;
     verify.scale = verify.compute_seconds = -1;
     verify.thread_level = -1;
     options_read(argc, argv,
