@@ -71,8 +71,30 @@ def test_check__sound_component_has_no_problem(check):
     assert check() == []
 
 
-def test_check__call_through_a_function_pointer_is_no_arrow(check):
-    assert check({"core/rawe_low.c": SOUND["core/rawe_low.c"].replace("1", "(*ask)()")}) == []
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int rawe_low_ask(int (*ask)(void))\n{\n    return (*ask)();\n}\n",
+        '/* #include "rawe_high.h" */\n// rawe_high_get\n',
+        'const char *rawe_low_text = "rawe_high_get(0); // no comment";\n',
+        "static void rawe_high_get_none(void)\n{\n}\n",
+    ],
+)
+def test_check__what_is_no_arrow(check, text):
+    assert check({"core/rawe_low.c": SOUND["core/rawe_low.c"] + text}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('const char *url = "http://x";\n#include "rawe_mid.h"\n', 7),
+        ("#define ASK rawe_mid_get()\n", 6),
+        ("__attribute__((cold)) int\n    rawe_low_x(\n    void)\n{\n    rawe_mid_get();\n}\n", 10),
+    ],
+)
+def test_check__arrows_in_places_that_are_easily_missed(check, text, line):
+    problems = check({"core/rawe_low.c": SOUND["core/rawe_low.c"] + text})
+    only(problems, f"core/rawe_low.c:{line}:", "an arrow points up")
 
 
 def test_check__upward_include(check):

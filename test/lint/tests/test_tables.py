@@ -61,10 +61,6 @@ def test_parameters__flags_and_texts():
     assert rows["helper"].default == "set by `configure`"
 
 
-def test_parameters__ordered_by_level():
-    assert [row.level for row in tables.parameters(PARAMETERS)] == [1, 3, 3, 4, 4, 5, 6, 8]
-
-
 @pytest.mark.parametrize(
     ("old", "new"), [("NUMBER", "OTHER"), ("1 << 24", "SIZE"), ("50,", "FIFTY,")]
 )
@@ -86,16 +82,6 @@ def test_counters__of_engine_and_glue():
 def test_counters__missing_list_is_refused(header, glue):
     with pytest.raises(tables.TablesError):
         tables.counters(header, glue)
-
-
-def test_renewed__replaces_between_the_marks_only():
-    text = "a\n<!-- counters: begin -->\nold\n<!-- counters: end -->\nb\n"
-    assert tables.renewed(text, "counters", "new") == text.replace("old", "new")
-
-
-def test_renewed__marks_are_missing():
-    with pytest.raises(tables.TablesError, match=r"doc/counters\.md has lost its marks"):
-        tables.renewed("a\n", "counters", "new")
 
 
 @pytest.fixture
@@ -143,23 +129,6 @@ def test_check__edited_by_hand(copy, page, row, edited):
     assert problem.startswith(f"{page}:") and row in problem
     tables.write(copy)
     assert file.read_text() == text
-
-
-def test_check__both_pages_are_stale(copy):
-    for name, page in tables.PAGES.items():
-        file = copy / page
-        file.write_text(tables.renewed(file.read_text(), name, "nothing"))
-    problems = tables.check(copy)
-    assert [problem.split(":")[0] for problem in problems] == list(tables.PAGES.values())
-
-
-def test_check__table_without_its_last_rows(copy):
-    file = copy / tables.PAGES["counters"]
-    lines = file.read_text().splitlines(keepends=True)
-    last = max(number for number, line in enumerate(lines) if line.startswith("| `"))
-    file.write_text("".join(lines[:last] + lines[last + 1 :]))
-    (problem,) = tables.check(copy)
-    assert lines[last].strip() in problem
 
 
 def test_check__marks_are_lost(copy):

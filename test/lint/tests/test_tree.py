@@ -32,24 +32,3 @@ def test_files__clone_with_new_files_but_without_ignored_ones(tmp_path):
 def test_files__below_a_prefix(tmp_path):
     make(tmp_path, "a.c", "test/b.c", "tests/c.c")
     assert tree.files(tmp_path, ["test/"]) == ["test/b.c"]
-
-
-def test_interpreter(tmp_path):
-    for first, wanted in (
-        ("#!/bin/sh -e", "sh"),
-        ("#!/usr/bin/env python3", "python3"),
-        ("# no script", ""),
-        ("#!", ""),
-    ):
-        (tmp_path / "script").write_text(first + "\nx\n")
-        assert tree.interpreter("script", tmp_path) == wanted
-
-
-def test_kinds(tmp_path):
-    (tmp_path / "run").write_text("#!/bin/sh\n")
-    (tmp_path / "compare").write_text("#!/usr/bin/python3\n")
-    make(tmp_path, "a.py", "a.txt")
-    assert tree.is_shell("run", tmp_path) and not tree.is_python("run", tmp_path)
-    assert tree.is_python("compare", tmp_path) and not tree.is_shell("compare", tmp_path)
-    assert tree.is_python("a.py", tmp_path)
-    assert not tree.is_python("a.txt", tmp_path) and not tree.is_shell("a.txt", tmp_path)
