@@ -156,9 +156,3 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
 def test_why_not__numbers_of_ranks(app, good, bad):
     assert [PROGRAMS[app].why_not("full", ranks) for ranks in good] == [None] * len(good)
     assert all(PROGRAMS[app].why_not("full", ranks) for ranks in bad)
-
-
-def test_find__a_program_that_is_not_there_is_an_error(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BenchError, match="install-deps apps"):
-        PROGRAMS["lammps"].find(tmp_path, None)

@@ -64,22 +64,3 @@ def test_kernels__a_broken_algorithm_is_unsuccessful(
     done = run_local(PROGRAMS[app].find(tmp_path / "bin", None), [36, 1], ranks)
     assert "UNSUCCESSFUL" in done.stdout
     assert done.returncode == 1
-
-
-@needs_mpi
-@pytest.mark.parametrize(
-    ("app", "arguments", "ranks", "message"),
-    [
-        ("bitonic", [], 1, "usage"),
-        ("bitonic", [0, 1], 1, "usage"),
-        ("bitonic", ["x", 1], 1, "usage"),
-        ("bitonic", [10, 1], 3, "power of two"),
-        ("cannon", [10], 1, "usage"),
-        ("cannon", [7, 1], 4, "usage"),
-        ("cannon", [8, 1], 2, "square"),
-    ],
-)
-def test_kernels__bad_input_is_reported_once(build, app, arguments, ranks, message):
-    done = run_local(PROGRAMS[app].find(build, None), arguments, ranks)
-    assert done.returncode == 2
-    assert done.stderr.count(message) == 1

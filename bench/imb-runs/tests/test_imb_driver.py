@@ -9,7 +9,7 @@ from benchlib.places import Outcome
 from benchlib.session import Rejected
 from benchlib.transports import COMPONENT
 from imbruns import suites
-from imbruns.driver import IMB_SECONDS, ImbDriver, real_imb
+from imbruns.driver import IMB_SECONDS, ImbDriver
 
 PROGRAMS = {"own": "/b/rawe-imb", "imb": "/b/rawe-imb", "pingpong": "/b/pp", "stream": "/b/st"}
 PINGPONG = """# Benchmarking PingPong
@@ -55,20 +55,11 @@ def test_parse__several_numbers_of_ranks_on_up_to_four_hosts():
     assert parse("--suite", "all").groups == groups
 
 
-def test_parse__a_pair_has_two_hosts_however_many_ranks():
-    assert parse("--np", "2,4", "--topology", "pair").groups == [(2, 2), (4, 2)]
-
-
 def test_parse__hostfile_counts_its_lines(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("a slots=1\n# b\n\nc\nd\n", encoding="utf-8")
     assert parse("--hostfile", str(file)).groups == [(3, 0)]
     assert parse("--hostfile", str(file), "--suite", "all").groups == [(2, 0), (3, 0)]
-
-
-def test_parse__benchmarks_in_any_case():
-    parts = parse("--benchmarks", "pingpong,ALLREDUCE").parts
-    assert [part.benchmarks for part in parts] == [("PingPong",), ("Allreduce",)]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +174,6 @@ def test_read__values_wrong_contents_and_nothing():
         read(PINGPONG.format(7))
     with pytest.raises(BenchError, match="holds no values"):
         read("mpirun: no")
-
-
-def test_real_imb__a_wrong_name_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setenv("IMB_MPI1", str(tmp_path))
-    with pytest.raises(BenchError, match="is no program"):
-        real_imb()
 
 
 @pytest.mark.parametrize("suite", suites.SUITES)

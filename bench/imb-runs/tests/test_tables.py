@@ -80,18 +80,6 @@ def test_tables__uniband_is_rate_when_small_and_bandwidth_when_large(found):
     assert not any(table.has_baseline for table in streams)
 
 
-def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(found):
-    names = [table.title.partition(",")[0] for table in found]
-    assert "Bcast" not in names and "Barrier" in names
-
-
-def test_tables__no_bytes_alone_are_no_table():
-    sample = Sample("Uniband", 2, 0, "messages_per_s", 1000.0, 10)
-    done = [Done(Run(1, "tcp", Case("rate", "", 2, 2), ()), 1.0, [sample])]
-    about = {"transports": ["tcp"], "base": "tcp"}
-    assert ImbDriver().tables(ImbDriver().medians(done, ["tcp"]), about) == []
-
-
 def test_tables__a_transport_without_values_has_no_column(done):
     about = {**ABOUT, "transports": ["tcp", "rawe", "ucx"]}
     table, *_ = ImbDriver().tables(ImbDriver().medians(done, about["transports"]), about)
@@ -240,18 +228,3 @@ def test_report__holds_tables_problems_and_the_command(done, tmp_path):
         "compare --quick",
     ):
         assert part in text
-
-
-def test_panels__of_benchmarks_with_several_sizes(done):
-    medians = ImbDriver().medians(done, TRANSPORTS)
-    assert tables.panels(medians) == [("PingPong", 2, "time_us"), ("Uniband", 2, "mbytes_per_s")]
-    drawn = tables.panel_chart(medians, ("PingPong", 2, "time_us"), TRANSPORTS)
-    assert [(line.key, line.dashed) for line in drawn.lines] == [
-        ("tcp", False),
-        ("rawe", False),
-        ("baseline", True),
-    ]
-    assert drawn.lines[1].points == [(1, 2.0), (65536, 50.0)]
-    # No time of a collective of no bytes: a logarithmic axis has no place for it.
-    empty = tables.panel_chart(medians, ("Bcast", 2, "time_us"), TRANSPORTS)
-    assert [line.points for line in empty.lines] == [[], [], []]

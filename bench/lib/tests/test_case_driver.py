@@ -241,23 +241,6 @@ def test_report__is_made_of_the_files_alone(tmp_path, rawe):
     assert any("speed of rawe" in line for line in sentences) == (rawe[0] is not None)
 
 
-def test_report__notes_that_there_are_no_plots(tmp_path, monkeypatch):
-    monkeypatch.setattr(chart, "available", lambda: False)
-    driver, record = ToyDriver(), session(tmp_path / "run", [100.0], [100.0])
-    about = about_of(record)
-    driver.write_csv(tmp_path, record, about)
-    assert "summary.svg" not in report.write(driver, tmp_path, about, tmp_path)
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "python3-matplotlib" in text and ".svg" not in text
-
-
-def test_spread__is_the_median_of_what_has_a_better(tmp_path):
-    # Speed and time differ by 40 % and 18 %, the whole runs not at all; messages do not count.
-    table = table_of(tmp_path, [100.0, 150.0], [100.0, 120.0])
-    assert report.spread_of([table]) == pytest.approx(20 / 110)
-    assert report.spread_of([table_of(tmp_path / "b", [100.0], [100.0])]) is None
-
-
 def test_possible__leaves_out_what_cannot_run_and_says_why():
     wanted = [("toy", "quick", 2, 2), ("toy", "quick", 8, 4), ("toy", "quick", 2, 4)]
     cases, left_out = possible(ToyDriver.programs, wanted)

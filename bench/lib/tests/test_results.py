@@ -10,7 +10,6 @@ import pytest
 from test_tools import script
 
 from benchlib import claims, headline, reference, report, results, summary
-from benchlib.error import BenchError
 from benchlib.summary import Metric
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -99,11 +98,6 @@ def test_claims__values_come_from_the_files(run):
     assert collective.startswith("0.40 × (-60 %) (Allreduce 0.40, ")
 
 
-def test_claims__what_was_not_measured_has_no_value(run):
-    assert "latency -25 %" not in answers(run)
-    assert answers(run)["NAS SP +16 %"] == "class W, 4 ranks on 4 hosts: -10.0 % Mop/s"
-
-
 def test_headline__shows_losses_beside_gains(run):
     rows = [*headline.patterns(run, "whole", 1500), *headline.programs(run)]
     found = {row.title: row for row in rows}
@@ -129,23 +123,6 @@ def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, v
     run.index["parts"]["cut"] = {}
     (found,) = headline.patterns(run, "cut", 1500)
     assert (found.mark(), found.verdict) == (mark, verdict)
-
-
-def test_headline__every_row_of_the_readme_can_be_measured():
-    patterns = {
-        f"{headline.size_text(size)}, {headline.TITLES[benchmark]}"
-        for benchmark, sizes, _ in headline.PATTERNS
-        for size in sizes
-    }
-    assert set(headline.README_ROWS[1500]) | set(headline.README_ROWS[9000]) <= patterns
-
-
-def test_wirings__are_measured_by_parts_with_cold_buffers():
-    for (wiring, mtu), part in reference.WIRINGS.items():
-        words = " ".join(reference.PARTS[part])
-        assert "--receive-buffers" in words
-        assert ("--mtu 9000" in words) == (mtu == 9000)
-        assert ("--nic cut" in words, "--nic plain" in words) == (wiring == "cut", wiring == "none")
 
 
 def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
@@ -226,11 +203,6 @@ def test_readme__shows_the_plot_of_the_first_wiring_that_has_one(run, intel):
     ]
 
 
-def test_readme__without_marks_is_an_error(run):
-    with pytest.raises(BenchError, match="put them back"):
-        results.readme("nothing", [run])
-
-
 def test_stale__finds_a_value_that_was_changed_by_hand(run, tmp_path):
     (tmp_path / "doc").mkdir()
     readme = tmp_path / "README.md"
@@ -251,24 +223,6 @@ def test_newest__the_last_day_of_each_maker(run, intel, tmp_path):
     assert [one.directory for one in found] == [intel.directory, run.directory]
     assert [one.maker for one in found] == ["Intel", "P"]
     assert reference.newest(tmp_path / "none") == []
-
-
-@pytest.mark.parametrize(
-    "processor, maker",
-    [
-        ("AMD EPYC, 2 cores", "AMD"),
-        ("13th Gen Intel(R) Core(TM) i7, 8 cores", "Intel"),
-        ("aarch64, 4 cores", "aarch64"),
-    ],
-)
-def test_maker_of__the_processor(processor, maker):
-    assert reference.maker_of([("Memory", "1 GiB"), ("Processor", processor)]) == maker
-
-
-def test_load__a_broken_index_says_what_to_do(tmp_path):
-    (tmp_path / reference.INDEX).write_text("{", encoding="utf-8")
-    with pytest.raises(BenchError, match="bench/publish makes one"):
-        reference.load(tmp_path)
 
 
 @pytest.mark.parametrize("kept", reference.newest(), ids=lambda one: one.maker)

@@ -73,10 +73,6 @@ def test_read__a_check_that_fails_is_named(right, wrong, complaint):
     assert complaint in read(NPB.replace(right, wrong)).failed_checks
 
 
-def test_read__npb_pvm_style_process_line_is_not_confused():
-    assert read(NPB.replace("Compiled procs", "Active processes")).failed_checks == ""
-
-
 @pytest.mark.parametrize(
     ("output", "complaint"),
     [
@@ -163,28 +159,6 @@ def test_own__bad_input_is_reported_once(build, benchmark, arguments, ranks, mes
     done = run_local(programs.build_own(benchmark, build), arguments, ranks)
     assert done.returncode == 2
     assert done.stderr.count(message) == 1
-
-
-@needs_mpi
-def test_build_own__is_not_repeated_without_need(build):
-    before = programs.build_own("SP", build).stat().st_mtime_ns
-    assert programs.build_own("SP", build).stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize("name", ["lu.A.x", "lu.A.4"])
-def test_find_npb__takes_both_ways_of_naming(tmp_path, name):
-    binary = tmp_path / name
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    assert programs.find_npb(tmp_path, Case("LU", "A", 4, 4)) == binary
-
-
-def test_find_npb__a_binary_for_another_number_of_ranks_does_not_count(tmp_path):
-    binary = tmp_path / "sp.A.9"
-    binary.write_text("#!/bin/sh\n")
-    binary.chmod(0o755)
-    with pytest.raises(BenchError, match="sp.A.x nor sp.A.4"):
-        programs.find_npb(tmp_path, Case("SP", "A", 4, 4))
 
 
 @needs_mpi
