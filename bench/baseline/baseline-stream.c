@@ -26,7 +26,8 @@ static uint64_t window_pieces(const struct baseline_link *link, enum baseline_wa
     bool batches = way != BASELINE_FRAMES;
     uint64_t window = WINDOW_BYTES / link->ways[way].payload;
     uint64_t least = batches ? 2 * (uint64_t)link->ways[way].pieces_max : 16;
-    unsigned slots = link->ways[way].ring.slot_count;
+    const struct rawe_ring_geometry *ring = &link->ways[way].ring.geometry;
+    unsigned slots = ring->slots_per_block * ring->block_count;
     uint64_t most = slots == 0 ? 512 : slots / 2;
     if (window < least) {
         window = least;

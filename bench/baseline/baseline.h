@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "linux/packet/rawe_ring.h"
+
 #define BASELINE_ETHERTYPE 0x88B6 /* IEEE local experimental 2; rawe itself uses 0x88B5 */
 #define BASELINE_SIZES_MAX 32
 #define BASELINE_RECEIVERS_MAX 255u
@@ -38,22 +40,13 @@ enum baseline_way {
     BASELINE_WAYS
 };
 
-/* A TPACKET_V2 receive ring; `memory` NULL: none. */
-struct baseline_ring {
-    uint8_t *memory;
-    size_t bytes;
-    unsigned slot_bytes;
-    unsigned slot_count;
-    unsigned next; /* slot to be filled next */
-};
-
 /* What a way needs. */
 struct baseline_way_state {
-    int fd;               /* -1: not available */
-    uint32_t payload;     /* most payload bytes in a piece: a frame, or a segment of a batch */
-    uint32_t pieces_max;  /* in one system call */
-    uint32_t message_max; /* bytes of a message that goes this way */
-    struct baseline_ring ring;
+    int fd;                /* -1: not available */
+    uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
+    uint32_t pieces_max;   /* in one system call */
+    uint32_t message_max;  /* bytes of a message that goes this way */
+    struct rawe_ring ring; /* its `memory` NULL: none */
 };
 
 /*
@@ -126,14 +119,6 @@ uint8_t *baseline_buffer_new(size_t bytes);
  * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
-/* Gives the socket of a way, not bound yet, a ring of about `ring_bytes` with slots for packets of
- * `packet_bytes`. Returns NULL, or what failed. */
-const char *baseline_ring_open(struct baseline_way_state *way, unsigned packet_bytes,
-                               size_t ring_bytes);
-/* The packet that waits, from its Ethernet header on, and the bytes there are; NULL: none. */
-const uint8_t *baseline_ring_packet(const struct baseline_ring *ring, size_t *bytes);
-/* Gives its slot back. */
-void baseline_ring_release(struct baseline_ring *ring);
 /* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
 void baseline_header_encode(uint8_t *wire, const struct baseline_frame *frame);
 bool baseline_header_decode(const uint8_t *wire, struct baseline_frame *frame);

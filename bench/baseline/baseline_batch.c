@@ -72,6 +72,7 @@ static int open_socket(const struct baseline_link *link, enum baseline_way which
     struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
     struct sockaddr_ll address = {
         .sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE_IP), .sll_ifindex = link->ifindex};
+    struct rawe_port_error error;
     int on = 1;
     int queue = QUEUE_BYTES;
     int fd = socket(AF_PACKET, SOCK_RAW, 0);
@@ -84,15 +85,12 @@ static int open_socket(const struct baseline_link *link, enum baseline_way which
     if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)) != 0) {
         return give_up(link, fd, "PACKET_VNET_HDR");
     }
-    way->fd = fd;
-    const char *failed =
-        which != BASELINE_RING
-            ? NULL
-            : baseline_ring_open(way,
-                                 sizeof(struct virtio_net_hdr) + HEADERS_BYTES + RING_MESSAGE_MAX,
-                                 RING_BYTES);
-    if (failed != NULL) {
-        return give_up(link, fd, failed);
+    if (which == BASELINE_RING &&
+        rawe_ring_open(&way->ring, fd,
+                       sizeof(struct virtio_net_hdr) + HEADERS_BYTES + RING_MESSAGE_MAX, RING_BYTES,
+                       &error) != 0) {
+        errno = error.code;
+        return give_up(link, fd, error.step);
     }
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &queue, sizeof(queue)) != 0 &&
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &queue, sizeof(queue)) != 0) {
@@ -252,11 +250,12 @@ static bool receive_from_ring(struct baseline_way_state *way, struct baseline_fr
 {
     struct envelope envelope;
     const size_t front = sizeof(envelope.offload);
-    size_t bytes;
-    const uint8_t *packet = baseline_ring_packet(&way->ring, &bytes);
-    if (packet == NULL) {
+    struct tpacket2_hdr *slot = rawe_ring_take(&way->ring);
+    if (slot == NULL) {
         return false;
     }
+    const uint8_t *packet = rawe_ring_frame(slot);
+    const size_t bytes = slot->tp_snaplen;
     bool good = bytes >= sizeof(envelope) - front;
     if (good) {
         memcpy(&envelope, packet - front, sizeof(envelope));
@@ -265,7 +264,7 @@ static bool receive_from_ring(struct baseline_way_state *way, struct baseline_fr
     if (good) {
         memcpy(buffer + frame->offset, packet + sizeof(envelope) - front, frame->length);
     }
-    baseline_ring_release(&way->ring);
+    rawe_ring_give_back(slot);
     return good;
 }
 
@@ -285,13 +284,13 @@ bool baseline_batch_receive(struct baseline_link *link, enum baseline_way which,
 
 void baseline_batch_drain(struct baseline_link *link)
 {
-    struct baseline_ring *ring = &link->ways[BASELINE_RING].ring;
+    struct rawe_ring *ring = &link->ways[BASELINE_RING].ring;
     int fd = link->ways[BASELINE_BATCHES].fd;
-    size_t bytes;
     uint8_t byte;
     while (fd >= 0 && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
     }
-    while (ring->memory != NULL && baseline_ring_packet(ring, &bytes) != NULL) {
-        baseline_ring_release(ring);
+    for (struct tpacket2_hdr *slot;
+         ring->memory != NULL && (slot = rawe_ring_take(ring)) != NULL;) {
+        rawe_ring_give_back(slot);
     }
 }
