@@ -138,9 +138,6 @@ def start(spec, ports, netns, directory, build):
     argv = ["ip", "netns", "exec", netns, find_program(build), "--control", socket_path(directory)]
     for nic in ports:
         argv += ["--port", f"{nic.port}={nic.mac}/{nic.index}"]
-    words = words_of(spec.wire)
-    if words:
-        argv += ["--set", " ".join(["*", "in", *words])]
     log = directory / "wire.log"
     with open(log, "w", encoding="utf-8") as errors:
         # Its own process group: a Ctrl-C is for the lab, which ends the wire with its namespaces.
@@ -159,6 +156,8 @@ def start(spec, ports, netns, directory, build):
         process.wait()
         text = log.read_text(encoding="utf-8").strip()
         raise LabError(f"the wire of lab {spec.name} did not start: {text}")
+    if words_of(spec.wire):
+        change(directory, None, "in", spec.wire)
     return process
 
 
@@ -190,8 +189,8 @@ def change(directory, ports, direction, faults):
     words = words_of(faults)
     if not words:
         raise LabError("no fault is given; write for example delay=1ms,reorder=20%, or none")
-    names = "*" if ports is None else ",".join(nic.port for nic in ports)
-    ask(directory, " ".join(["set", names, direction, *words]))
+    for name in ["*"] if ports is None else [nic.port for nic in ports]:
+        ask(directory, " ".join(["set", name, direction, *words]))
 
 
 def counters(directory):

@@ -181,19 +181,15 @@ uint64_t wire_switch_release(struct wire_switch *wire);
  * The control socket (wire_control.c): one request and one answer for each connection, in lines of text.
  *
  *     show                            counters of the wire and of each direction, "ok" at the end
- *     set PORTS DIRECTION NAME=NUMBER... PORTS: names with commas, or *; DIRECTION: in, out or both;
- *                                     "ok", or "error: ..." and nothing is changed. NAME is one of
- *                                     WIRE_SETTINGS; "none" resets all of them. For the whole wire,
- *                                     whatever the ports: seed=NUMBER.
+ *     set PORT DIRECTION NAME=NUMBER... PORT: a name, or *; DIRECTION: in, out or both; "ok", or
+ *                                     "error: ...". NAME is one of WIRE_SETTINGS; "none" resets all
+ *                                     of them. For the whole wire, whatever the port: seed=NUMBER.
  */
 
 /** Opens the listening socket at this path; exits with a message when it cannot. */
 int wire_control_listen(const char *path);
 
-/** Serves the clients that wait at the listening socket. */
+/** Serves a client that waits at the listening socket. */
 void wire_control_serve(int listener, struct wire_switch *wire);
-
-/** Carries one request out; the answer is for the caller to free. */
-char *wire_control_answer(struct wire_switch *wire, char *request);
 
 #endif

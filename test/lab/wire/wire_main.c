@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,13 @@
 #define CONTROL UINT32_MAX /* in place of a port's number */
 
 static const char usage[] =
-    "usage: rawe-wire --control PATH --port NAME=MAC/GROUP [--port ...] [--set 'FAULTS']\n"
+    "usage: rawe-wire --control PATH --port NAME=MAC/GROUP [--port ...]\n"
     "\n"
     "Forwards Ethernet frames between network interfaces as a switch does, with faults.\n"
     "\n"
     "  --port NAME=MAC/GROUP  an interface, the address of the NIC behind it, and the number of\n"
     "                         the switch it is plugged into\n"
     "  --control PATH         a Unix socket for `set` and `show`, see wire.h\n"
-    "  --set FAULTS           as a `set` before the first frame: \"* in loss=0.01\"\n"
     "\n"
     "Prints \"ready\" when it forwards. The lab (test/lab/lab --wire) starts it.\n";
 
@@ -99,34 +99,16 @@ static _Noreturn void run(struct wire_switch *wire, int listener)
     }
 }
 
-/* A `set` from the command line. */
-static void set_first(struct wire_switch *wire, const char *faults)
-{
-    char *request, *answer;
-
-    if (asprintf(&request, "set %s", faults) < 0) {
-        reject("no memory for --set ", faults);
-    }
-    answer = wire_control_answer(wire, request);
-    if (answer == NULL || strcmp(answer, "ok\n") != 0) {
-        fprintf(stderr, "%s", answer != NULL ? answer : "error: no memory\n");
-        exit(2);
-    }
-    free(answer);
-    free(request);
-}
-
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"control", required_argument, NULL, 'c'},
         {"port", required_argument, NULL, 'p'},
-        {"set", required_argument, NULL, 's'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct wire_switch wire = {.seed = 1};
-    const char *control = NULL, *faults = NULL;
+    const char *control = NULL;
     int option, listener;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -134,8 +116,6 @@ int main(int argc, char **argv)
             control = optarg;
         } else if (option == 'p') {
             read_port(&wire, optarg);
-        } else if (option == 's') {
-            faults = optarg;
         } else {
             fputs(usage, option == 'h' ? stdout : stderr);
             return option == 'h' ? 0 : 2;
@@ -144,13 +124,11 @@ int main(int argc, char **argv)
     if (optind < argc || control == NULL || wire.count == 0) {
         reject("--control and at least one --port are needed, and nothing else", "");
     }
-    if (faults != NULL) {
-        set_first(&wire, faults);
-    }
     for (unsigned i = 0; i < wire.count; i++) {
         wire_port_open(&wire.ports[i]);
     }
     listener = wire_control_listen(control);
+    signal(SIGPIPE, SIG_IGN); /* a client that has gone */
     /* A cable does not wait for a processor: wake up in time, and before the ranks that spin. */
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     setpriority(PRIO_PROCESS, 0, -10);
