@@ -3,8 +3,10 @@
 
 import re
 import signal
+import struct
 import subprocess
 import time
+from pathlib import Path
 
 from .command import LabError
 
@@ -23,6 +25,15 @@ def command(device, file, expression=(), count=None):
     # Unbuffered, and as root: tcpdump's own user could not write where the tests want the file.
     argv = ["tcpdump", "-Z", "root", "-i", device, "-B", str(BUFFER_KIB), "-U", "-n"]
     return [*argv, "-w", str(file), *limit, *expression]
+
+
+def packets(file):
+    """(content, length on the wire) of each packet in a pcap file that tcpdump has written."""
+    content, at = Path(file).read_bytes(), 24
+    while at + 16 <= len(content):
+        kept, length = struct.unpack_from("=II", content, at + 8)
+        yield content[at + 16 : at + 16 + kept], length
+        at += 16 + kept
 
 
 class Capture:

@@ -3,8 +3,6 @@
 Paths that change while a job runs, or that carry one kind of frame only; and what is sent blindly.
 """
 
-import struct
-
 import pytest
 from conftest import (
     ETHERTYPE,
@@ -19,6 +17,7 @@ from conftest import (
 from jobs import Job, assert_failure
 
 from rawelab import faults
+from rawelab.capture import packets
 
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")  # for jobs that end by it
 PING, PONG = 7, 8
@@ -80,13 +79,9 @@ def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
 
 
 def frames_of(file):
-    """The frames of our EtherType in a pcap file, from the frame header on."""
-    data, at = file.read_bytes(), 24
-    while at + 16 <= len(data):
-        length = struct.unpack_from("<I", data, at + 8)[0]
-        frame = data[at + 16 : at + 16 + length]
-        at += 16 + length
-        if len(frame) == length and struct.unpack_from(">H", frame, 12)[0] == ETHERTYPE:
+    """The whole frames of our EtherType in a pcap file, from the frame header on."""
+    for frame, length in packets(file):
+        if len(frame) == length and int.from_bytes(frame[12:14], "big") == ETHERTYPE:
             yield frame[14:]
 
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 import random
 import re
-import struct
 import subprocess
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show, wait_until
 
 from rawelab import Lab, LabError, LabSpec, wire, wiring
+from rawelab.capture import packets
 
 # Frames with a number and their sending time, then a pattern; the machine has one clock for all.
 SEND = """
@@ -313,18 +313,6 @@ def send_over_tcp(lab, length):
     assert output.strip() == hashlib.sha256(random.Random(5).randbytes(length)).hexdigest()
 
 
-def longest_frame(file):
-    """Length of the longest frame in a pcap file."""
-    content = file.read_bytes()
-    order = "<" if content[:4] == b"\xd4\xc3\xb2\xa1" else ">"
-    at, longest = 24, 0
-    while at + 16 <= len(content):
-        kept, length = struct.unpack_from(f"{order}II", content, at + 8)
-        longest = max(longest, length)
-        at += 16 + kept
-    return longest
-
-
 def tcp_counter(lab, host, name):
     """One of the counters of a host's TCP."""
     lines = lab.run(host, ["cat", "/proc/net/snmp"]).stdout.splitlines()
@@ -341,7 +329,7 @@ def test_tcp_arrives_in_frames_as_it_was_sent(wired, tmp_path, nic):
     length = 20_000_000
     send_over_tcp(lab, length)
     assert capture.wait(HANG_SECONDS) == 0
-    assert longest_frame(file) <= 1514
+    assert max(length for _, length in packets(file)) <= 1514
     assert lab.wire_total("too_long") == 0
     # Some come again: when the wire is not scheduled for a while, its queue overflows.
     overflown = lab.wire_total("refused", 0, direction="out")
