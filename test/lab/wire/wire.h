@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define WIRE_ETH_HEADER_BYTES 14u
 #define WIRE_MAC_BYTES 6u
@@ -106,18 +107,17 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
 #define WIRE_NEVER UINT64_MAX
 
 struct wire_held {
+    TAILQ_ENTRY(wire_held) entry;
     uint64_t release_ns;
-    uint64_t serial;         /* decides between equal times: first come, first served */
     unsigned port;           /* what its owner wants to know when it comes out */
     bool is_inbound;         /* towards the port's host; else from it into the switch */
     struct wire_frame frame; /* its bytes follow the struct */
 };
 
+/** In the order of their times; of equal times first come, first served. */
 struct wire_queue {
-    struct wire_held **heap; /* the least first; the children of i are 2i + 1 and 2i + 2 */
-    size_t count, room;
-    size_t bytes;
-    uint64_t serial;
+    TAILQ_HEAD(wire_held_list, wire_held) frames;
+    size_t count, bytes;
 };
 
 /** Keeps a copy; false when there is no memory, or too much is held already. */

@@ -111,6 +111,7 @@ int main(int argc, char **argv)
     const char *control = NULL;
     int option, listener;
 
+    TAILQ_INIT(&wire.held.frames);
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'c') {
             control = optarg;
