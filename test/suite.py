@@ -45,9 +45,7 @@ QUICK = (
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
     ("multicast", "--quick"),
-    ("overlap/compare", "--quick"),
-    ("thread-rate/compare", "--quick"),
-    ("window-rate/compare", "--quick"),
+    ("rates/compare", "--quick"),
     ("several-nics/compare", "--quick", "--seconds", "1"),
 )
 WITHOUT_UNIT_TESTS = 'S["RAWE_BUILD_UNIT_TESTS_TRUE"]="#"'  # in config.status

@@ -12,9 +12,7 @@ DRIVERS = {
     "app-runs": ("appruns.driver", "AppDriver"),
     "imb-runs": ("imbruns.driver", "ImbDriver"),
     "nas-runs": ("nasruns.driver", "NasDriver"),
-    "overlap": ("overlap_driver", "OverlapDriver"),
-    "thread-rate": ("thread_driver", "ThreadDriver"),
-    "window-rate": ("window_driver", "WindowDriver"),
+    "rates": ("rates_driver", "RatesDriver"),
 }
 sys.path[:0] = [str(BENCH / folder) for folder in ("lib", *DRIVERS, "../test/lab")]
 

@@ -62,7 +62,7 @@ PARTS = {
     "seeds": (IMB, "--suite", "seeds"),
     "nas": ("bench/nas-runs/compare",),
     "apps": ("bench/app-runs/compare",),
-    "overlap": ("bench/overlap/compare",),
+    "overlap": ("bench/rates/compare", "--suite", "messages", "collectives"),
     "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),
