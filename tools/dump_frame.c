@@ -290,9 +290,9 @@ static const uint8_t *begin(struct text *text, const uint8_t *in, size_t *captur
 }
 
 static const struct flag group_flags[FLAGS] = {
-    {RAWE_GROUP_FLAG_ASK, "ASK"},           {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
-    {RAWE_GROUP_FLAG_EXCLUDED, "EXCLUDED"}, {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-    {RAWE_FLAG_RESENT, "RESENT"},           {RAWE_GROUP_FLAG_SHARED, "SHARED"},
+    {RAWE_GROUP_FLAG_ASK, "ASK"},       {RAWE_GROUP_FLAG_SUBTREE, "SUBTREE"},
+    {RAWE_FLAG_CHECKSUM, "CHECKSUM"},   {RAWE_FLAG_RESENT, "RESENT"},
+    {RAWE_GROUP_FLAG_SHARED, "SHARED"},
 };
 
 /** What a header says of a group's frame, or of the frames of a batch, as far as `len`. */

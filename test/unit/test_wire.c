@@ -47,7 +47,7 @@ static const struct structure {
                                        0x00000203, 0},
      "\x0A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
      "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x00\x02\x03",
-     RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x3F},
+     RAWE_GROUP_HEADER_BYTES, 0x0203, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x3B},
     {encode_request, decode_request,
      &(const struct rawe_request){.operation = 0x01020304,
                                   .key = 0x1112131415161718,

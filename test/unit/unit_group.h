@@ -61,7 +61,6 @@ struct group_net {
     uint32_t got_bytes[MEMBERS_MAX][MEMBERS_MAX];
     uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
     uint32_t got_parts[MEMBERS_MAX][MEMBERS_MAX];
-    bool failed[MEMBERS_MAX][MEMBERS_MAX];
     struct rawe_group_send send[1000];
     unsigned sends, done_count;
     /** DATA that is lost when it is sent first, from a number on, for some members. */

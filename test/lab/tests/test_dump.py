@@ -193,7 +193,6 @@ GROUP = [
     (group(10, b"\0\3abc\0\0\0\1d", 10, 0x20), "len=10 of=10 messages=3,0,1 flags=SHARED"),
     (group(11, struct.pack(">HH", 5, 700)), "HEARTBEAT id=1122.. key=abcd.. member=3 seq=7 len=4"),
     (group(11, struct.pack(">HH", 5, 700)), "asks=5,700"),
-    (group(11, flags=4), "flags=EXCLUDED"),
     (group(12, bytes([0b01110001, 1]), root=2), "root=2 ack=100 len=2 missing=100,104-106,108"),
     (group(13, flags=2, root=2), "ACK       id=1122.. key=abcd.. member=3 root=2 ack=100 len=0"),
     (group(13, flags=8, root=2) + bytes(4), "flags=CHECKSUM checksum=WRONG"),

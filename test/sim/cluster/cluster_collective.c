@@ -157,12 +157,6 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     return true;
 }
 
-static void failed(void *context, uint32_t member)
-{
-    net_fail("living members are never given up", "n%u gives n%u up",
-             ((const struct cluster_rank *)context)->index, member);
-}
-
 static void put(struct cluster_rank *rank, uint32_t to, const struct rawe_bytes *bytes)
 {
     uint32_t len_bytes = RAWE_ETH_HEADER_BYTES + (uint32_t)bytes->len_bytes;
@@ -198,9 +192,7 @@ void cluster_collective_init(struct cluster_rank *rank)
         .payload_bytes = plan->mtu_bytes - RAWE_GROUP_HEADER_BYTES,
         .window_frames = WINDOW_FRAMES,
         .stored_max = STORED_FRAMES,
-        .fail_ns = UINT64_MAX,
         .deliver = deliver,
-        .failed = failed,
         .context = rank,
         .output = {.multicast = multicast, .unicast = unicast, .context = rank},
     };

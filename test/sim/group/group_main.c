@@ -27,9 +27,9 @@ static void describe(const struct plan *plan, const struct outcome *outcome)
            plan->loss_ppm, plan->shared_ppm, plan->burst_ppm, plan->duplicate_ppm,
            plan->corrupt_ppm, plan->full_ppm, plan->refuse_ppm, plan->forge_ppm);
     printf("  %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " repairs, %" PRIu64
-           " NACKs, %" PRIu64 " control frames, %u given up, %" PRIu64 " us\n",
+           " NACKs, %" PRIu64 " control frames, %" PRIu64 " us\n",
            outcome->frames, outcome->missed, outcome->repairs, outcome->nacks, outcome->control,
-           outcome->failures, outcome->end_ns / NS_PER_US);
+           outcome->end_ns / NS_PER_US);
 }
 
 bool simulator_run(uint64_t seed, bool trace, bool show, uint64_t counts[2])

@@ -10,6 +10,10 @@
 
 enum { ORDERS_MAX = 40, BURST_MAX = 400 };
 
+/** A member starts later, or is absent, or takes nothing, for this long at most. */
+#define LATE_NS (5 * NS_PER_S)
+#define ABSENT_NS (40 * NS_PER_S)
+
 static uint32_t some(struct sim_random *random, uint32_t one_in, uint32_t most_ppm)
 {
     return sim_random_below(random, one_in) == 0
@@ -78,34 +82,21 @@ static void plan_fates(struct plan *plan, struct sim_random *random)
     const bool late = !plan->quiet && sim_random_below(random, 4) == 0;
     const bool pauses = !plan->quiet && sim_random_below(random, 4) == 0;
     const bool refuses = !plan->quiet && sim_random_below(random, 4) == 0;
-    uint32_t deaths = !plan->quiet && sim_random_below(random, 4) == 0
-                          ? 1 + (uint32_t)sim_random_below(random, 2)
-                          : 0;
     for (uint32_t i = 0; i < plan->members; i++) {
         struct fate *fate = &plan->fate[i];
         const bool chosen = sim_random_below(random, plan->members < 4 ? 2 : 4) == 0;
         fate->starts_ns = BEGIN_NS;
-        fate->dies_ns = NEVER;
         if (late && chosen) {
-            fate->starts_ns = BEGIN_NS + sim_random_scaled(random, NS_PER_US, plan->fail_ns / 2);
+            fate->starts_ns = BEGIN_NS + sim_random_scaled(random, NS_PER_US, LATE_NS);
         }
         if (pauses && chosen) {
             fate->pause_from_ns = BEGIN_NS + sim_random_below(random, 100 * NS_PER_MS);
             fate->pause_until_ns =
-                fate->pause_from_ns + sim_random_scaled(random, NS_PER_US, 4 * plan->fail_ns);
+                fate->pause_from_ns + sim_random_scaled(random, NS_PER_US, ABSENT_NS);
         }
         if (refuses && chosen) {
-            fate->refuses_until_ns =
-                BEGIN_NS + sim_random_scaled(random, NS_PER_US, 4 * plan->fail_ns);
+            fate->refuses_until_ns = BEGIN_NS + sim_random_scaled(random, NS_PER_US, ABSENT_NS);
         }
-    }
-    for (; deaths != 0 && deaths < plan->members; deaths--) {
-        const uint32_t root = plan->order[0].root;
-        const uint32_t index = sim_random_below(random, 3) == 0
-                                   ? root
-                                   : (uint32_t)sim_random_below(random, plan->members);
-        plan->fate[index].dies_ns =
-            BEGIN_NS + sim_random_scaled(random, NS_PER_US, 200 * NS_PER_MS);
     }
 }
 
@@ -126,7 +117,6 @@ void plan_make(struct plan *plan, uint64_t seed)
     plan->window_frames = 1u << sim_random_between(&random, 1, 8);
     plan->share_from = (uint32_t)sim_random_below(&random, 6);
     plan->stored_max = (uint32_t)sim_random_scaled(&random, 1, 512);
-    plan->fail_ns = sim_random_between(&random, 4, 10) * NS_PER_S;
     plan->checksum = sim_random_below(&random, 3) == 0;
     if (!plan->checksum && sim_random_below(&random, 3) == 0) {
         plan->segment_bytes =

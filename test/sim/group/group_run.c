@@ -56,7 +56,6 @@ struct host {
     uint64_t burst_until_ns;
     uint32_t *delivered; /**< messages, by root */
     uint32_t *at_bytes;  /**< of the message under way, by root */
-    bool *failed;        /**< members that it has given up */
     uint32_t sends, done;
     uint8_t place[UINT16_MAX]; /**< where the data of a batch is wanted */
 };
@@ -119,11 +118,6 @@ static void wake_by(struct host *host, uint64_t at_ns)
         host->wake_ns = at_ns;
         add_event(host->run, at_ns, (uint32_t)(host - host->run->host), false, NULL);
     }
-}
-
-static bool dead(const struct run *run, uint32_t member, uint64_t at_ns)
-{
-    return at_ns >= run->plan->fate[member].dies_ns;
 }
 
 /* The network. */
@@ -335,9 +329,6 @@ static bool deliver(void *context, const struct rawe_group_part *part)
         wake_by(host, run->now_ns + sim_random_between(&run->random, 1, NS_PER_MS));
         return false;
     }
-    if (host->failed[part->root]) {
-        violate(run, "member %u gets data of %u, which it has given up", self, part->root);
-    }
     const struct order *order = order_of(run->plan, part->root, message);
     if (message >= run->host[part->root].sends || order == NULL ||
         part->total_bytes != order->len_bytes || part->at_bytes != host->at_bytes[part->root]) {
@@ -357,22 +348,6 @@ static bool deliver(void *context, const struct rawe_group_part *part)
         host->delivered[part->root]++;
     }
     return true;
-}
-
-static void note_failed(void *context, uint32_t member)
-{
-    struct host *host = context;
-    struct run *run = host->run;
-    const uint32_t self = (uint32_t)(host - run->host);
-    if (host->failed[member]) {
-        violate(run, "member %u has given up %u twice", self, member);
-    } else if (!dead(run, member, run->now_ns)) {
-        violate(run, "member %u has given up %u, which lives", self, member);
-    } else if (run->now_ns - run->plan->fate[member].dies_ns < run->plan->fail_ns / 2) {
-        violate(run, "member %u has given up %u too early", self, member);
-    }
-    host->failed[member] = true;
-    run->outcome->failures++;
 }
 
 static void done(struct rawe_group_send *send)
@@ -424,11 +399,9 @@ static void start(struct run *run, uint32_t self)
         .window_frames = plan->window_frames,
         .share_from = plan->share_from,
         .stored_max = plan->stored_max,
-        .fail_ns = plan->fail_ns,
         .checksum = plan->checksum,
         .deliver = deliver,
         .place = place,
-        .failed = note_failed,
         .context = host,
         .output = {multicast, unicast, batch, &plan->batch_bytes, host},
     };
@@ -467,8 +440,7 @@ static void check_member(struct run *run, struct host *host, bool progressed, bo
         violate(run, "member %u wants to be called at once, again and again", self);
     }
     for (uint32_t i = 0; group->base != group->next && i < run->plan->members; i++) {
-        if (i != self && !group->members[i].failed &&
-            rawe_sequence_before(group->members[i].acked, group->base)) {
+        if (i != self && rawe_sequence_before(group->members[i].acked, group->base)) {
             violate(run, "member %u has released what %u has not acknowledged", self, i);
         }
         if (run->plan->members > 100) {
@@ -478,7 +450,7 @@ static void check_member(struct run *run, struct host *host, bool progressed, bo
     wake_by(host, next_ns);
 }
 
-/** All that was sent has come, or its loss was reported. */
+/** All that was sent has come. */
 static void check_end(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -498,10 +470,7 @@ static void check_end(struct run *run)
             (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
              counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
             (plan->members + 2);
-        silence = silence || plan->fate[i].dies_ns != NEVER || plan->fate[i].pause_until_ns != 0;
-        if (dead(run, i, run->now_ns) || !host->started) {
-            continue;
-        }
+        silence = silence || plan->fate[i].pause_until_ns != 0;
         if (!rawe_group_stable(&host->group) || host->done != host->sends) {
             violate(run, "member %u: what it sent is not complete", i);
         }
@@ -509,18 +478,14 @@ static void check_end(struct run *run)
             violate(run, "member %u: something is left", i);
         }
         for (uint32_t root = 0; root < plan->members; root++) {
-            if (root != i && !dead(run, root, run->now_ns) && run->host[root].started &&
-                host->delivered[root] != run->host[root].sends) {
+            if (root != i && host->delivered[root] != run->host[root].sends) {
                 violate(run, "member %u has %u of %u messages of %u", i, host->delivered[root],
                         run->host[root].sends, root);
-            }
-            if (host->at_bytes[root] != 0 && !host->failed[root]) {
-                violate(run, "member %u waits for %u, which is dead", i, root);
             }
         }
     }
     /* A repair, or a NACK, is for a frame that was missed; some of them are lost as well. NACKs to
-     * a root that is dead, or paused, go on. */
+     * a root that is paused go on. */
     if (outcome->repairs > outcome->missed + outcome->missed / 4 + 10 ||
         (!silence && outcome->nacks > outcome->missed * 2 + outcome->lost + 10)) {
         violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
@@ -634,25 +599,10 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
     take_in(host, packet->bytes, packet->len_bytes, packet->batch);
 }
 
-/** Responders answer for members that do not. */
-static void say_who_lives(struct run *run, struct host *host)
-{
-    for (uint32_t i = 0; i < run->plan->members; i++) {
-        const struct fate *fate = &run->plan->fate[i];
-        if (i != (uint32_t)(host - run->host) && run->now_ns >= fate->pause_from_ns &&
-            run->now_ns < fate->pause_until_ns && !dead(run, i, run->now_ns)) {
-            rawe_group_alive(&host->group, i, run->now_ns);
-        }
-    }
-}
-
 static void happen(struct run *run, const struct event *event)
 {
     struct host *host = &run->host[event->member];
     const struct fate *fate = &run->plan->fate[event->member];
-    if (dead(run, event->member, run->now_ns)) {
-        return;
-    }
     if (run->now_ns < fate->starts_ns && event->packet != NULL) {
         run->outcome->missed += event->packet->data;
         return; /* it is not there yet */
@@ -675,7 +625,6 @@ static void happen(struct run *run, const struct event *event)
     if (!host->started) {
         start(run, event->member);
     }
-    say_who_lives(run, host);
     bool progressed = false;
     if (event->packet != NULL) {
         arrive(run, event->packet, host);
@@ -699,8 +648,7 @@ static void begin(struct run *run)
         *host = (struct host){.run = run,
                               .wake_ns = NEVER,
                               .delivered = must(calloc(plan->members, sizeof(uint32_t))),
-                              .at_bytes = must(calloc(plan->members, sizeof(uint32_t))),
-                              .failed = must(calloc(plan->members, sizeof(bool)))};
+                              .at_bytes = must(calloc(plan->members, sizeof(uint32_t)))};
         wake_by(host, plan->fate[i].starts_ns);
     }
     for (uint32_t i = 0; i < plan->orders; i++) {
@@ -731,7 +679,6 @@ static void end(struct run *run)
         }
         free(host->delivered);
         free(host->at_bytes);
-        free(host->failed);
     }
     free(run->host);
 }

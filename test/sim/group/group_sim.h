@@ -29,8 +29,7 @@ struct order {
 
 /** What happens to a member. */
 struct fate {
-    uint64_t starts_ns; /**< it is not there before */
-    uint64_t dies_ns;
+    uint64_t starts_ns;                     /**< it is not there before */
     uint64_t pause_from_ns, pause_until_ns; /**< it does nothing; what arrives waits */
     uint64_t refuses_until_ns;              /**< it takes nothing that is delivered */
 };
@@ -46,7 +45,6 @@ struct plan {
     uint32_t window_frames;
     uint32_t share_from;
     uint32_t stored_max;
-    uint64_t fail_ns;
     bool checksum;
     uint64_t delay_ns; /**< of each frame to each receiver; `jitter_ns` at most comes on top */
     uint64_t jitter_ns;
@@ -71,7 +69,6 @@ struct outcome {
     uint64_t frames, repairs, control, nacks; /**< sent by all members */
     uint64_t missed; /**< copies of DATA that were lost, late, or not taken */
     uint64_t lost;   /**< copies of control frames that were lost */
-    uint32_t failures;
 };
 
 /* group_plan.c */

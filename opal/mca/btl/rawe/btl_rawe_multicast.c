@@ -395,11 +395,6 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     return true;
 }
 
-/** rawe_group_config.failed: no member is given up for being silent, see fail_ns. */
-static void failed(void *context, uint32_t member)
-{
-}
-
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
                                                            uint32_t self,
                                                            const struct mca_btl_rawe_place *all,
@@ -433,12 +428,9 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
         .stored_max = STORED_WINDOWS * window_frames + members,
-        /* A process may compute for as long as it likes. Its death is noticed elsewhere. */
-        .fail_ns = UINT64_MAX,
         .checksum = mca_btl_rawe_params.checksum,
         .deliver = deliver,
         .place = place_part,
-        .failed = failed,
         .context = group,
         .output = {.multicast = multicast,
                    .unicast = unicast,

@@ -546,12 +546,10 @@ enum rawe_group_type {
 #define RAWE_GROUP_FLAG_ASK 0x01u
 /** On ACK: it is for all members below the sender in the tree of the root, too. */
 #define RAWE_GROUP_FLAG_SUBTREE 0x02u
-/** On HEARTBEAT, unicast: the root has given the receiver up, and repairs nothing for it. */
-#define RAWE_GROUP_FLAG_EXCLUDED 0x04u
 /** On DATA: the payload is whole messages, each behind its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
 /* Besides these, RAWE_FLAG_CHECKSUM and, on DATA, RAWE_FLAG_RESENT. */
-#define RAWE_GROUP_FLAGS_KNOWN (0x27u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
+#define RAWE_GROUP_FLAGS_KNOWN (0x23u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
 
 /** As root acknowledged: none. */
 #define RAWE_GROUP_NO_ROOT UINT16_MAX

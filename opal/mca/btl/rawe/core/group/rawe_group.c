@@ -31,13 +31,13 @@ struct rawe_group_frame {
 
 void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config)
 {
-    assert(config->members != 0 && config->members <= RAWE_GROUP_NO_ROOT &&
+    assert(config->members >= 2 && config->members <= RAWE_GROUP_NO_ROOT &&
            config->self < config->members);
     assert(config->window_frames >= 2 && config->window_frames <= RAWE_WINDOW_FRAMES_MAX &&
            (config->window_frames & (config->window_frames - 1)) == 0);
     assert(config->payload_bytes >= RAWE_GROUP_NACK_BYTES_MAX &&
            config->payload_bytes <= UINT16_MAX && config->segment_bytes <= config->payload_bytes);
-    *group = (struct rawe_group){.config = *config, .alive = config->members};
+    *group = (struct rawe_group){.config = *config};
     group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(config);
 }
 
@@ -72,7 +72,7 @@ static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_
     return &group->window[sequence & (group->config.window_frames - 1)];
 }
 
-/** All live members have the frames before `base`. */
+/** All members have the frames before `base`. */
 static void release(struct rawe_group *group, uint32_t base)
 {
     for (; group->base != base; group->base++) {
@@ -87,23 +87,18 @@ static void release(struct rawe_group *group, uint32_t base)
     }
 }
 
-/** What all live members have acknowledged may be more than before. */
+/** What all members have acknowledged may be more than before. */
 static void find_base(struct rawe_group *group)
 {
     const uint32_t first = group->slowest;
     uint32_t base = group->next;
     for (uint32_t i = 0; i < group->config.members && base != group->base; i++) {
         const uint32_t index = (first + i) % group->config.members;
-        const struct rawe_group_member *member = &group->members[index];
-        if (index != group->config.self && !member->failed &&
-            rawe_sequence_before(member->acked, base)) {
-            base = member->acked;
+        const uint32_t acked = group->members[index].acked;
+        if (index != group->config.self && rawe_sequence_before(acked, base)) {
+            base = acked;
             group->slowest = index;
         }
-    }
-    if (group->alive == 1) {
-        group->sent = group->next; /* there is no member to send to */
-        group->held_ns = 0;
     }
     release(group, base);
 }
@@ -111,12 +106,11 @@ static void find_base(struct rawe_group *group)
 static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
 {
     struct rawe_group_member *member = &group->members[index];
-    if (member->failed || !rawe_sequence_before(member->acked, next)) {
+    if (!rawe_sequence_before(member->acked, next)) {
         return;
     }
     const bool was_at_base = member->acked == group->base;
     member->acked = next;
-    member->questions = 0;
     if (group->heartbeats > 2) {
         group->heartbeats = 2; /* there is progress: ask the others sooner */
     }
@@ -161,7 +155,7 @@ static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t 
     group->held_ns = 0;
     const uint32_t asked =
         rawe_sequence_before(group->tree_asked, group->base) ? group->base : group->tree_asked;
-    if (group->next - asked >= window_frames / 2 && group->alive == group->config.members) {
+    if (group->next - asked >= window_frames / 2) {
         frame->header.flags |= RAWE_GROUP_FLAG_ASK;
         group->tree_asked = group->next;
     }
@@ -287,7 +281,7 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
     group->framing = true;
     while (group->first != NULL) {
         struct rawe_group_send *send = group->first;
-        const bool placed = group->alive == 1 || join_frame(group, send);
+        const bool placed = join_frame(group, send);
         if (!placed && (group->next - group->base == group->config.window_frames ||
                         !(send->batches        ? frame_batch(group, send)
                           : waits(group, send) ? hold_frame(group, send, now_ns)
@@ -415,8 +409,7 @@ static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, 
         known = frame->nack_from[i] == member;
     }
     if (known) {
-        group->counters.repairs_suppressed++;
-        return;
+        return; /* its repair is under way */
     }
     if (frame->nacks < NACKS_UNICAST) {
         frame->nack_from[frame->nacks] = member;
@@ -430,7 +423,6 @@ static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, 
 static void receive_nack(struct rawe_group *group, const struct rawe_group_header *header,
                          const uint8_t *bitmap, uint64_t now_ns)
 {
-    group->counters.nacks_received++;
     for (uint32_t bit = 0; bit < header->payload_bytes * 8u; bit++) {
         const uint32_t sequence = header->acknowledgement + bit;
         if ((bitmap[bit / 8] >> bit % 8 & 1) == 0) {
@@ -458,11 +450,7 @@ static bool repair_with(struct rawe_group *group, struct rawe_group_frame *frame
         frame->repaired = frame->nacks;
     }
     for (; frame->repaired < frame->nacks; frame->repaired++) {
-        const uint16_t member = frame->nack_from[frame->repaired];
-        if (group->members[member].failed) {
-            continue;
-        }
-        if (!rawe_group_unicast(&group->config, member, &bytes)) {
+        if (!rawe_group_unicast(&group->config, frame->nack_from[frame->repaired], &bytes)) {
             return false;
         }
         group->counters.repairs_unicast++;
@@ -507,43 +495,16 @@ static void repair(struct rawe_group *group, uint64_t now_ns)
     }
 }
 
-/** Give a member up: the others go on. */
-static void fail(struct rawe_group *group, uint32_t index)
-{
-    struct rawe_group_member *member = &group->members[index];
-    member->failed = true;
-    group->alive--;
-    group->counters.members_failed++;
-    rawe_group_stream_free(member->stream);
-    member->stream = NULL;
-    find_base(group);
-    group->config.failed(group->config.context, index);
-}
-
-/**
- * Write the next members that lag into a heartbeat, and give up those that have not answered for too
- * long. Returns the length of the list.
- */
-static uint16_t ask_members(struct rawe_group *group, uint8_t *list, uint64_t now_ns)
+/** Write the next members that lag into a heartbeat. Returns the length of the list. */
+static uint16_t ask_members(struct rawe_group *group, uint8_t *list)
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < group->config.members && count < RAWE_GROUP_ASKED_MAX; i++) {
         const uint32_t index = group->ask_cursor;
-        struct rawe_group_member *member = &group->members[index];
         group->ask_cursor = (index + 1) % group->config.members;
-        if (index == group->config.self || member->failed || member->acked == group->sent) {
-            continue;
+        if (index != group->config.self && group->members[index].acked != group->sent) {
+            rawe_group_member_encode(list, count++, (uint16_t)index);
         }
-        if (member->questions == 0) {
-            member->asked_ns = now_ns;
-        }
-        if (member->questions < RAWE_GROUP_QUESTIONS) {
-            member->questions++;
-        } else if (now_ns - member->asked_ns >= group->config.fail_ns) {
-            fail(group, index);
-            continue;
-        }
-        rawe_group_member_encode(list, count++, (uint16_t)index);
     }
     return (uint16_t)(count * 2);
 }
@@ -557,51 +518,35 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
     struct rawe_group_header header = {
         .type = RAWE_GROUP_HEARTBEAT, .sequence = group->sent, .acked_root = RAWE_GROUP_NO_ROOT};
+    if (group->base == group->next) {
+        group->heartbeat_ns = 0; /* a message waits for memory: `pump` tries again */
+        return;
+    }
     if (group->heartbeats >= 1 || group->first != NULL) {
-        if (group->tree_asked != group->sent && group->alive == group->config.members) {
+        if (group->tree_asked != group->sent) {
             header.flags = RAWE_GROUP_FLAG_ASK;
             group->tree_asked = group->sent;
         } else {
-            header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
+            header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES);
         }
-    }
-    if (group->base == group->next) {
-        group->heartbeat_ns = 0; /* only those lagged that are given up */
-        return;
     }
     const uint64_t pause_ns = (uint64_t)RAWE_GROUP_HEARTBEAT_NS << group->heartbeats;
     group->heartbeats += pause_ns < RAWE_GROUP_HEARTBEAT_MAX_NS;
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
     const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    const bool taken = rawe_group_multicast(&group->config, &frame);
-    group->counters.heartbeats_sent += taken;
-    for (unsigned i = 0; i < header.payload_bytes / 2u && !taken; i++) { /* they were not asked */
-        group->members[rawe_group_member_decode(bytes + RAWE_GROUP_HEADER_BYTES, i)].questions--;
-    }
-}
-
-/** A member that is given up speaks: it has to know. */
-static void exclude(struct rawe_group *group, uint32_t index)
-{
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
-    struct rawe_group_header header = {.type = RAWE_GROUP_HEARTBEAT,
-                                       .flags = RAWE_GROUP_FLAG_EXCLUDED,
-                                       .sequence = group->sent,
-                                       .acked_root = RAWE_GROUP_NO_ROOT};
-    const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->counters.heartbeats_sent += rawe_group_unicast(&group->config, index, &frame);
+    group->counters.heartbeats_sent += rawe_group_multicast(&group->config, &frame);
 }
 
 /* What comes in. */
 
 /** What a root sends. False without memory. */
-static bool have_stream(struct rawe_group *group, uint32_t root, uint64_t now_ns)
+static bool have_stream(struct rawe_group *group, uint32_t root)
 {
     struct rawe_group_member *member = &group->members[root];
     if (member->stream == NULL) {
         member->stream =
-            rawe_group_stream_new(&group->config, &group->counters, &group->stored, root, now_ns);
+            rawe_group_stream_new(&group->config, &group->counters, &group->stored, root);
         group->counters.no_buffer += member->stream == NULL;
     }
     return member->stream != NULL;
@@ -609,7 +554,7 @@ static bool have_stream(struct rawe_group *group, uint32_t root, uint64_t now_ns
 
 static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
 {
-    if (member->stream != NULL && !member->waiting && rawe_group_stream_waits(member->stream)) {
+    if (!member->waiting && rawe_group_stream_waits(member->stream)) {
         member->waiting = true;
         member->next_waiting = group->waiting;
         group->waiting = member;
@@ -617,13 +562,12 @@ static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
 }
 
 /** An ACK of what another root has sent, by its tree. */
-static void receive_subtree(struct rawe_group *group, const struct rawe_group_header *header,
-                            uint64_t now_ns)
+static void receive_subtree(struct rawe_group *group, const struct rawe_group_header *header)
 {
     const uint32_t root = header->acked_root;
-    if (root >= group->config.members || group->members[root].failed) {
+    if (root >= group->config.members) {
         group->counters.dropped_member++;
-    } else if (have_stream(group, root, now_ns)) {
+    } else if (have_stream(group, root)) {
         rawe_group_stream_acked(group->members[root].stream,
                                 rawe_group_position(&group->config, header->sender, root),
                                 header->acknowledgement);
@@ -639,18 +583,10 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
     }
     struct rawe_group_member *member = &group->members[header->sender];
     const bool about_us = header->acked_root == group->config.self;
-    if (member->failed) {
-        group->counters.dropped_member++;
-        if (about_us) {
-            exclude(group, header->sender);
-        }
-        return;
-    }
     if (about_us && rawe_sequence_before(group->sent, header->acknowledgement)) {
         group->counters.dropped_outside++;
         return;
     }
-    member->questions = 0;
     if (about_us && (header->flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
         acknowledge_subtree(group, header->sender, header->acknowledgement);
     } else if (about_us) {
@@ -658,9 +594,8 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
     }
     switch (header->type) {
     case RAWE_GROUP_ACK:
-        group->counters.acks_received++;
         if (!about_us) {
-            receive_subtree(group, header, now_ns);
+            receive_subtree(group, header);
         }
         break;
     case RAWE_GROUP_NACK:
@@ -671,9 +606,7 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
         }
         break;
     default:
-        if ((header->flags & RAWE_GROUP_FLAG_EXCLUDED) != 0) {
-            fail(group, header->sender);
-        } else if (have_stream(group, header->sender, now_ns)) {
+        if (have_stream(group, header->sender)) {
             rawe_group_stream_receive(member->stream, header, payload, now_ns);
             wait_for(group, member);
         }
@@ -716,23 +649,13 @@ uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, s
 
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
 {
-    if (now_ns >= RAWE_GROUP_HEARTBEAT_MAX_NS &&
-        rawe_group_next_ns(group) < now_ns - RAWE_GROUP_HEARTBEAT_MAX_NS) {
-        /* The program was not here: the silence is its own. */
-        for (uint32_t i = 0; i < group->config.members; i++) {
-            rawe_group_alive(group, i, now_ns);
-        }
-    }
     struct rawe_group_member *waiting = group->waiting;
     group->waiting = NULL;
     while (waiting != NULL) {
         struct rawe_group_member *member = waiting;
         waiting = member->next_waiting;
         member->waiting = false;
-        if (member->stream != NULL &&
-            !rawe_group_stream_progress(member->stream, group->withheld, now_ns)) {
-            fail(group, (uint32_t)(member - group->members));
-        }
+        rawe_group_stream_progress(member->stream, group->withheld, now_ns);
         wait_for(group, member);
     }
     if (group->repair_ns != 0 && group->repair_ns <= now_ns) {
@@ -751,29 +674,9 @@ uint64_t rawe_group_next_ns(const struct rawe_group *group)
     next_ns = rawe_group_earlier(group->held_ns, next_ns);
     for (const struct rawe_group_member *member = group->waiting; member != NULL;
          member = member->next_waiting) {
-        next_ns = rawe_group_earlier(member->stream == NULL ? 0 : member->stream->nack_ns, next_ns);
+        next_ns = rawe_group_earlier(member->stream->nack_ns, next_ns);
     }
     return next_ns;
-}
-
-void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns)
-{
-    if (group->members == NULL) {
-        return;
-    }
-    group->members[member].questions = 0;
-    if (group->members[member].stream != NULL) {
-        rawe_group_stream_alive(group->members[member].stream, now_ns);
-    }
-}
-
-void rawe_group_dead(struct rawe_group *group, uint32_t member, uint64_t now_ns)
-{
-    /* Without memory for what is known of members, its silence tells. */
-    if (have_members(group) && !group->members[member].failed) {
-        fail(group, member);
-        pump(group, false, now_ns);
-    }
 }
 
 void rawe_group_free(struct rawe_group *group)

@@ -24,6 +24,8 @@
  * With some frames in flight a short message whose owner sends many may wait, so that others share its
  * frame: until that is full, a message that must not wait is sent, or the owner makes progress.
  *
+ * No member is given up, however long it is silent: the owner hears of deaths by other means.
+ *
  * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
  *
  * The end: rawe_group_stable says that all have what this member has sent. It still answers others,
@@ -54,18 +56,14 @@ struct rawe_group_stream;
 struct rawe_group_member {
     struct rawe_group_stream *stream; /**< NULL: it has sent nothing */
     struct rawe_group_member *next_waiting;
-    uint64_t asked_ns; /**< when the first unanswered question was sent */
-    uint32_t acked;    /**< it has all of our frames before this one */
-    uint8_t questions; /**< unanswered */
-    bool failed;
-    bool waiting; /**< is in the group's list */
+    uint32_t acked; /**< it has all of our frames before this one */
+    bool waiting;   /**< is in the group's list */
 };
 
 struct rawe_group {
     struct rawe_group_config config;
     struct rawe_group_counters counters;
     struct rawe_group_member *members; /**< NULL before the first frame in either direction */
-    uint32_t alive;                    /**< members that are not given up, this one included */
     /* as root */
     struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */
     struct rawe_group_send *first, *last; /**< not wholly in frames */
@@ -115,13 +113,7 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 /** When rawe_group_progress has something to do at the latest; UINT64_MAX: nothing. */
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
-/** The owner knows that the member lives, though it does not answer: it is not given up yet. */
-void rawe_group_alive(struct rawe_group *group, uint32_t member, uint64_t now_ns);
-
-/** The owner knows that the member is dead: give it up now. Not from a callback. */
-void rawe_group_dead(struct rawe_group *group, uint32_t member, uint64_t now_ns);
-
-/** All that was sent is acknowledged by all members that are not given up. */
+/** All that was sent is acknowledged by all members. */
 static inline bool rawe_group_stable(const struct rawe_group *group)
 {
     return group->base == group->next && group->first == NULL;

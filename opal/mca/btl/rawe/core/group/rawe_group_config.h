@@ -35,8 +35,6 @@
 #define RAWE_GROUP_HEARTBEAT_MAX_NS 64000000u
 /** Members that a heartbeat asks one by one. */
 #define RAWE_GROUP_ASKED_MAX 64u
-/** A member is given up after this many unanswered questions, at least, however long it is silent. */
-#define RAWE_GROUP_QUESTIONS 8u
 
 /** Batches in flight: a receiver has room for as many, however short, before it looks. */
 #define RAWE_GROUP_BATCHES_MAX 96u
@@ -68,14 +66,13 @@ struct rawe_group_output {
 struct rawe_group_config {
     uint64_t id;            /**< random: the first sequence number comes from it as well */
     uint32_t key;           /**< random; not that of a session: a switch floods group frames */
-    uint32_t members;       /**< 1 to RAWE_GROUP_NO_ROOT */
+    uint32_t members;       /**< 2 to RAWE_GROUP_NO_ROOT */
     uint32_t self;          /**< this member, counted from 0 */
     uint32_t payload_bytes; /**< of a frame, at most; 128 to UINT16_MAX */
     uint32_t segment_bytes; /**< of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
     uint32_t share_from;    /**< frames in flight: then messages may wait to share one; 0: never */
     uint32_t stored_max;    /**< frames that wait for earlier ones, of all roots together */
-    uint64_t fail_ns;       /**< a silent member that is waited for is given up after this */
     bool checksum;          /**< send checksums, and require them */
     /**
      * The next part of a root's message. False: not now, call again at the next progress; the root
@@ -84,31 +81,26 @@ struct rawe_group_config {
     bool (*deliver)(void *context, const struct rawe_group_part *part);
     /** Where the owner wants this part, whose data has not been received yet; NULL: anywhere. */
     uint8_t *(*place)(void *context, const struct rawe_group_part *part);
-    /** A member is given up: nothing is delivered from it, no frame kept for it. Once a member. */
-    void (*failed)(void *context, uint32_t member);
     void *context;
     struct rawe_group_output output;
 };
 
 struct rawe_group_counters {
     uint64_t messages_sent, messages_delivered;
-    uint64_t frames_sent;     /**< DATA, each counted once */
-    uint64_t batches_sent;    /**< packets with some of these */
-    uint64_t frames_received; /**< DATA delivered */
+    uint64_t frames_sent;  /**< DATA, each counted once */
+    uint64_t batches_sent; /**< packets with some of these */
     uint64_t repairs_unicast, repairs_multicast;
-    uint64_t repairs_suppressed; /**< frames that a NACK names although a repair is under way */
-    uint64_t heartbeats_sent, nacks_sent, nacks_received, acks_sent, acks_received;
+    uint64_t heartbeats_sent, nacks_sent, acks_sent;
     uint64_t window_stalls;    /**< times a message waited for acknowledgements */
     uint64_t duplicates;       /**< DATA dropped: came before */
     uint64_t no_buffer;        /**< frames or messages not taken: no memory, too many wait */
     uint64_t dropped_decode;   /**< too short, another version, type or flags, wrong lengths */
     uint64_t dropped_key;      /**< another key */
     uint64_t dropped_group;    /**< another group's id */
-    uint64_t dropped_member;   /**< from or about a member that there is not, or that is given up */
+    uint64_t dropped_member;   /**< from or about a member that there is not */
     uint64_t dropped_checksum; /**< wrong, or missing */
     uint64_t dropped_outside;  /**< numbers outside of the window */
     uint64_t dropped_fragment; /**< DATA that contradicts the message it is part of */
-    uint64_t members_failed;
 };
 
 /** Room for any frame but DATA. */

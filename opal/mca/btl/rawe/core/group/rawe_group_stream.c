@@ -20,8 +20,7 @@ struct rawe_group_stored {
 
 struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
                                                 struct rawe_group_counters *counters,
-                                                uint32_t *stored_total, uint32_t root,
-                                                uint64_t now_ns)
+                                                uint32_t *stored_total, uint32_t root)
 {
     struct rawe_group_stream *stream = calloc(1, sizeof(*stream));
     if (stream != NULL) {
@@ -35,7 +34,6 @@ struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *
         for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
             stream->children[i] = stream->next;
         }
-        rawe_group_stream_alive(stream, now_ns);
     }
     return stream;
 }
@@ -95,18 +93,16 @@ static void set_nack(struct rawe_group_stream *stream, uint64_t now_ns)
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
 }
 
-/** Set the timer for what is missing, or for a message of which more is to come. */
+/** Set the timer for what is missing, if anything is. */
 static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 {
-    const bool gap = stream->end - stream->next != stream->stored_frames;
-    if (gap && !stream->gap) {
+    if (stream->end - stream->next == stream->stored_frames) {
+        stream->nack_ns = 0;
+    } else if (stream->nack_ns == 0) {
         set_nack(stream, now_ns);
-    } else if (gap) {
-        stream->nack_ns = rawe_group_earlier(stream->nack_ns, now_ns + stream->retry_ns);
     } else {
-        stream->nack_ns = stream->at_bytes != 0 ? now_ns + RAWE_GROUP_RETRY_MAX_NS : 0;
+        stream->nack_ns = rawe_group_earlier(stream->nack_ns, now_ns + stream->retry_ns);
     }
-    stream->gap = gap;
 }
 
 /** Deliver a part of a message. False: not now. */
@@ -162,7 +158,6 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, bool shared,
                  : take_part(stream, total_bytes, data, len_bytes))) {
         return false;
     }
-    stream->counters->frames_received += frames;
     stream->shared_bytes = 0;
     stream->next += frames;
     stream->retry_ns = RAWE_GROUP_RETRY_NS;
@@ -345,7 +340,6 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
         stream->counters->dropped_outside++;
         return;
     }
-    rawe_group_stream_alive(stream, now_ns);
     if (rawe_sequence_before(stream->end, end)) {
         stream->end = end;
     }
@@ -362,11 +356,6 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
         send_ack(stream, stream->root, stream->next, 0);
     }
     expect(stream, now_ns);
-}
-
-static void count_try(struct rawe_group_stream *stream)
-{
-    stream->tries = (uint8_t)(stream->tries + (stream->tries < RAWE_GROUP_QUESTIONS));
 }
 
 static bool misses_some(const struct rawe_group_stream *stream, uint32_t begin, uint32_t end)
@@ -400,25 +389,15 @@ static bool send_nack(struct rawe_group_stream *stream)
     }
     if (header.payload_bytes != 0) {
         const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-        if (rawe_group_unicast(stream->config, stream->root, &frame)) {
-            stream->counters->nacks_sent++;
-            count_try(stream);
-        }
+        stream->counters->nacks_sent += rawe_group_unicast(stream->config, stream->root, &frame);
     }
     return misses_some(stream, begin, stream->nack_end);
 }
 
-/** What a root was expected to send has not come. False: it has been silent for too long. */
-static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
+/** What is missing has not come. */
+static void ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
 {
-    if (stream->tries >= RAWE_GROUP_QUESTIONS &&
-        now_ns - stream->heard_ns >= stream->config->fail_ns) {
-        return false;
-    }
-    if (!stream->gap) {
-        count_try(stream);
-        stream->nack_ns = now_ns + RAWE_GROUP_RETRY_MAX_NS;
-    } else if (!send_nack(stream)) {
+    if (!send_nack(stream)) {
         set_nack(stream, now_ns);
     } else if (misses_some(stream, stream->nack_end, stream->end)) { /* not asked for yet */
         stream->nack_begin = stream->nack_end;
@@ -431,18 +410,21 @@ static bool ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
         stream->retry_ns = 2 * stream->retry_ns < RAWE_GROUP_RETRY_MAX_NS ? 2 * stream->retry_ns
                                                                           : RAWE_GROUP_RETRY_MAX_NS;
     }
-    return true;
 }
 
-bool rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns)
+void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns)
 {
     if (stream->refused) {
         take_stored(stream);
         answer_tree(stream);
         expect(stream, now_ns);
     }
-    if (withheld && stream->gap && stream->nack_ns <= now_ns) {
-        set_nack(stream, now_ns);
+    if (stream->nack_ns == 0 || stream->nack_ns > now_ns) {
+        return;
     }
-    return stream->nack_ns == 0 || stream->nack_ns > now_ns || ask_again(stream, now_ns);
+    if (withheld) {
+        set_nack(stream, now_ns);
+    } else {
+        ask_again(stream, now_ns);
+    }
 }

@@ -22,11 +22,10 @@ struct rawe_group_stream {
     uint32_t *stored_total; /**< frames that the streams of all roots store */
     uint32_t root;
     struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
-    uint64_t heard_ns;                 /**< when a frame of the root came last */
-    uint64_t nack_ns;  /**< next NACK, or look at a root that is silent; 0: nothing is missing */
-    uint64_t retry_ns; /**< from one NACK to the next */
-    uint32_t next;     /**< everything before it is delivered */
-    uint32_t end;      /**< every frame before it is known to exist */
+    uint64_t nack_ns;                  /**< next NACK; 0: nothing is missing */
+    uint64_t retry_ns;                 /**< from one NACK to the next */
+    uint32_t next;                     /**< everything before it is delivered */
+    uint32_t end;                      /**< every frame before it is known to exist */
     uint32_t
         nack_begin;    /**< the NACK is for this frame and later ones: the others were asked for */
     uint32_t nack_end; /**< and for frames before this one: the others may only be late */
@@ -37,9 +36,7 @@ struct rawe_group_stream {
     uint32_t shared_bytes;  /**< of messages that share the frame `next`, delivered */
     uint32_t ask;           /**< the tree was asked up to here */
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
-    uint8_t tries;                          /**< NACKs, or looks, since the root was heard */
     bool asked;                             /**< and has not been answered */
-    bool gap;                               /**< nack_ns is for missing frames */
     bool batches;                           /**< one has come */
     bool refused;                           /**< the frame `next` is there, but was not delivered */
 };
@@ -47,8 +44,7 @@ struct rawe_group_stream {
 /** NULL without memory. What is pointed to stays the caller's. */
 struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
                                                 struct rawe_group_counters *counters,
-                                                uint32_t *stored_total, uint32_t root,
-                                                uint64_t now_ns);
+                                                uint32_t *stored_total, uint32_t root);
 
 /** The stream may be NULL. */
 void rawe_group_stream_free(struct rawe_group_stream *stream);
@@ -71,16 +67,9 @@ bool rawe_group_stream_piggyback(struct rawe_group_stream *stream,
 
 /**
  * Run what is due, offer again what was not delivered; `withheld`: what seems to be missing may have
- * come. False: the root is to be given up.
+ * come.
  */
-bool rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns);
-
-/** The root lives: it was heard, or the owner knows. */
-static inline void rawe_group_stream_alive(struct rawe_group_stream *stream, uint64_t now_ns)
-{
-    stream->heard_ns = now_ns;
-    stream->tries = 0;
-}
+void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns);
 
 /** Progress is to be called. */
 static inline bool rawe_group_stream_waits(const struct rawe_group_stream *stream)
