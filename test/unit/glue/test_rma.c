@@ -34,12 +34,11 @@ static mca_btl_rawe_module_t module;          /**< by which it is reached, over 
 static mca_btl_base_endpoint_t reached;
 static bool local; /**< it is on this host, and could only be reached through lo */
 
-bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                                 size_t initial)
+bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return OPAL_SUCCESS == opal_free_list_init(list, item_bytes, 64, class, 0, 64, (int)initial, -1,
-                                               8, NULL, 0, NULL, NULL, NULL);
+    return OPAL_SUCCESS == opal_free_list_init(list, item_bytes, 64, class, 0, 64, 0, -1, 8, NULL,
+                                               0, NULL, NULL, NULL);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)

@@ -97,7 +97,7 @@ static int component_open(void)
     mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
     return mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,
                                        OBJ_CLASS(mca_btl_rawe_registration_t),
-                                       sizeof(mca_btl_rawe_registration_t), 0)
+                                       sizeof(mca_btl_rawe_registration_t))
                ? OPAL_SUCCESS
                : OPAL_ERR_OUT_OF_RESOURCE;
 }

@@ -45,6 +45,9 @@
 /** Memory for messages that the progress thread defers; further ones wait in the ring. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
+/** Items that are allocated when a free list has none. */
+#define ITEMS_AT_A_TIME 64
+
 /** Fault-tolerant jobs probe idle peers every tenth of peer_timeout. */
 #define IDLE_PROBES_PER_TIMEOUT 10u
 
@@ -108,30 +111,26 @@ static void order_limits(mca_btl_base_module_t *btl)
     }
 }
 
-bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                                 size_t initial)
+bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return OPAL_SUCCESS ==
-           opal_free_list_init(
-               list, item_bytes, opal_cache_line_size, class, 0, opal_cache_line_size, (int)initial,
-               0 == mca_btl_rawe_params.free_list_max ? -1 : (int)mca_btl_rawe_params.free_list_max,
-               (int)mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return OPAL_SUCCESS == opal_free_list_init(list, item_bytes, opal_cache_line_size, class, 0,
+                                               opal_cache_line_size, 0, -1, ITEMS_AT_A_TIME, NULL,
+                                               0, NULL, NULL, NULL);
 }
 
 /** All are constructed, even if one has no memory. */
 static bool free_lists_init(mca_btl_rawe_module_t *module)
 {
     opal_class_t *class = OBJ_CLASS(mca_btl_rawe_fragment_t);
-    size_t initial = (size_t)mca_btl_rawe_params.free_list_num;
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
+    size_t small_bytes = head_bytes + MCA_BTL_RAWE_SMALL_BYTES;
     size_t large_bytes = head_bytes + module->super.btl_max_send_size;
-    bool large = mca_btl_rawe_free_list_init(&module->fragments_large, class, large_bytes, 0);
-    bool bare = mca_btl_rawe_free_list_init(&module->fragments_bare, class, head_bytes, 0);
+    bool small = mca_btl_rawe_free_list_init(&module->fragments_small, class, small_bytes);
+    bool large = mca_btl_rawe_free_list_init(&module->fragments_large, class, large_bytes);
 
-    return mca_btl_rawe_free_list_init(&module->fragments_small, class,
-                                       head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial) &&
-           large && bare;
+    return mca_btl_rawe_free_list_init(&module->fragments_bare, class, head_bytes) && small &&
+           large;
 }
 
 /** What one of the module's ports is opened with. */

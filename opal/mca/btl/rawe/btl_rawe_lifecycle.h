@@ -18,9 +18,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
 /** Open its responder alone. Returns false when that fails: see btl_rawe_module.h. */
 bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module);
 
-/** A free list of items of a class, within the limits of the user's. False without memory. */
-bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                                 size_t initial);
+/** An empty free list of items of a class. False without memory. */
+bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes);
 
 /** Wait for acknowledgements for a bounded time, then close the module and free it. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);

@@ -35,12 +35,6 @@
       "With this many frames in flight to a peer, or a group, short messages gather in frames "   \
       "that are held back until they are full or MPI makes progress; never without the progress " \
       "thread")                                                                                   \
-    X(free_list_num, 64, 0, 1 << 20, "fragments", "", 5,                                          \
-      "Number of fragments allocated at start")                                                   \
-    X(free_list_max, 0, 0, 1 << 30, "fragments", ", 0: no limit", 5,                              \
-      "Largest number of fragments allocated")                                                    \
-    X(free_list_inc, 64, 1, 1 << 20, "fragments", "", 5,                                          \
-      "Number of fragments allocated at a time when none is free")                                \
     X(ack_delay_us, 50, 0, 100000, "microseconds", "", 8,                                         \
       "How long an acknowledgement waits for data that could carry it")                           \
     X(streak_us, 40, 0, 1000000, "microseconds", ", 0: never", 8,                                 \

@@ -479,7 +479,7 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
     };
     rma.open = true;
     if (!mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),
-                                     sizeof(mca_btl_rawe_access_t), 0)) {
+                                     sizeof(mca_btl_rawe_access_t))) {
         MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
         mca_btl_rawe_rma_close();
         return NULL;
