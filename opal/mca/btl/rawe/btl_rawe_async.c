@@ -225,7 +225,7 @@ int mca_btl_rawe_async_start(void)
     }
     mca_btl_rawe_compat_use_threads();
     atomic_store(&async.stopping, false);
-    int code = rawe_service_create_thread(&async.thread, NULL, thread_main, NULL, "rawe-async");
+    int code = rawe_service_create_thread(&async.thread, thread_main, NULL, "rawe-async");
     atomic_store(&mca_btl_rawe_state.async_active, 0 == code);
     return code;
 }

@@ -441,8 +441,8 @@ static void close_beside(struct closing one)
 
     if (closing_count < CLOSINGS_MAX) {
         *closing = one;
-        if (0 == rawe_service_create_thread(&closing->thread, NULL, closing_main, closing,
-                                            "rawe-close")) {
+        if (0 ==
+            rawe_service_create_thread(&closing->thread, closing_main, closing, "rawe-close")) {
             ++closing_count;
             return;
         }

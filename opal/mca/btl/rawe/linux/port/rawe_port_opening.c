@@ -23,7 +23,7 @@ static void *thread_main(void *opening)
 void rawe_port_open_begin(struct rawe_port_opening *opening)
 {
     opening->threaded =
-        rawe_service_create_thread(&opening->thread, NULL, thread_main, opening, "rawe-open") == 0;
+        rawe_service_create_thread(&opening->thread, thread_main, opening, "rawe-open") == 0;
     if (!opening->threaded) {
         open_now(opening);
     }

@@ -13,8 +13,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/** Less the program's thread-local storage; asking the helper needs some 60 KiB. */
-#define STACK_BYTES (1u << 20)
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX
 
@@ -22,8 +20,6 @@
 #define WATCH_AGAIN_MS 10
 
 #define EVENTS_MAX 16
-
-#define THREAD_NAME "rawe-service"
 
 struct rawe_service {
     pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
@@ -147,40 +143,19 @@ static void raise_priority(pthread_t thread)
     }
 }
 
-int rawe_service_create_thread(pthread_t *thread, const pthread_attr_t *attributes,
-                               void *(*start)(void *), void *context, const char *name)
+int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
+                               const char *name)
 {
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(thread, attributes, start, context);
+    const int code = pthread_create(thread, NULL, start, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code == 0) {
         (void)pthread_setname_np(*thread, name);
         raise_priority(*thread);
     }
-    return code;
-}
-
-/** With a small stack. Returns an errno value. */
-static int start_thread(struct rawe_service *service)
-{
-    pthread_attr_t attributes;
-    int code = pthread_attr_init(&attributes);
-
-    if (code != 0) {
-        return code;
-    }
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    code = rawe_service_create_thread(&service->thread, &attributes, thread_main, service,
-                                      THREAD_NAME);
-    if (code == EINVAL) {
-        /* A program with much thread-local storage needs more stack than ours. */
-        code =
-            rawe_service_create_thread(&service->thread, NULL, thread_main, service, THREAD_NAME);
-    }
-    pthread_attr_destroy(&attributes);
     return code;
 }
 
@@ -219,7 +194,8 @@ int rawe_service_start(struct rawe_service **out, struct rawe_port_error *error)
         destroy(service);
         return -1;
     }
-    const int code = start_thread(service);
+    const int code =
+        rawe_service_create_thread(&service->thread, thread_main, service, "rawe-service");
     if (code != 0) {
         *error = (struct rawe_port_error){"pthread_create", code};
         destroy(service);

@@ -46,8 +46,8 @@ struct rawe_service_source {
 };
 
 /** pthread_create with signals blocked, one real-time priority up. Returns an errno value. */
-int rawe_service_create_thread(pthread_t *thread, const pthread_attr_t *attributes,
-                               void *(*start)(void *), void *context, const char *name);
+int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
+                               const char *name);
 
 /** Start a thread without sources. Returns 0, or -1 and the error. */
 int rawe_service_start(struct rawe_service **service, struct rawe_port_error *error);
