@@ -97,9 +97,9 @@ static void end_job(struct mca_btl_base_module_t *btl, int32_t flags, struct opa
     ended++;
 }
 
-const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
+struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
 {
-    return strcpy(out, "rank 1");
+    return (struct mca_btl_rawe_words){"rank 1"};
 }
 
 /* Callers are unknown, and have published nothing unless a test says so. */

@@ -35,17 +35,6 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
-const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
-{
-    if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
-        snprintf(out, 48, "rank %u", (unsigned)proc->proc_name.vpid);
-    } else {
-        snprintf(out, 48, "rank %u of job %u", (unsigned)proc->proc_name.vpid,
-                 (unsigned)proc->proc_name.jobid);
-    }
-    return out;
-}
-
 /** A process's newest endpoint, of any module, head of its list by `older`. routes_lock held. */
 static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
 {
@@ -353,7 +342,6 @@ static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
     uint64_t patience_ns = mca_btl_rawe_params.peer_timeout * 1000000000u / 2;
-    char peer[48], mac[18];
 
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
@@ -371,9 +359,9 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     }
     endpoint->stall_reported = true;
     MCA_BTL_RAWE_HELP(connection_stalled, endpoint->module->interface.name,
-                      mca_btl_rawe_peer_text(endpoint->proc, peer),
+                      mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen,
+                      mca_btl_rawe_mac_text(endpoint->address.mac).text, seen,
                       stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
 }
 
@@ -401,12 +389,10 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 /** Limit frames to what a path was found to carry, and tell the user. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
-    char mac[18];
-
     if (!mca_btl_rawe_state.finalizing) { /* see above */
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                    mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                                   mca_btl_rawe_mac_text(endpoint->address.mac, mac),
+                                   mca_btl_rawe_mac_text(endpoint->address.mac).text,
                                    endpoint->path_mtu_bytes, mtu_bytes);
     }
     mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
@@ -493,7 +479,6 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
 {
     mca_btl_rawe_module_t *module = context;
     mca_btl_base_endpoint_t *endpoint = conn->owner;
-    char peer[48], mac[18];
 
     if (endpoint->lost || !endpoint->in_use) {
         return;
@@ -501,13 +486,13 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     if (mca_btl_rawe_compat_fault_tolerant()) {
         /* The program is told, and knows what to do. */
         mca_btl_rawe_compat_say("%s is silent on %s for %u s",
-                                mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                module->interface.name, (unsigned)(silent_ns / 1000000000u));
+                                mca_btl_rawe_peer_text(endpoint->proc).text, module->interface.name,
+                                (unsigned)(silent_ns / 1000000000u));
     } else if (!endpoint->stall_reported) {
         MCA_BTL_RAWE_HELP(
-            peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
+            peer_lost, module->interface.name, mca_btl_rawe_peer_text(endpoint->proc).text,
             mca_btl_rawe_compat_hostname(endpoint->proc).text,
-            mca_btl_rawe_mac_text(endpoint->address.mac, mac), silent_ns / 1000000000u);
+            mca_btl_rawe_mac_text(endpoint->address.mac).text, silent_ns / 1000000000u);
     }
     lose(endpoint, "peer is silent");
 }

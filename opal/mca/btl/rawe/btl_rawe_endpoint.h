@@ -44,8 +44,6 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 /** Smallest path worth using: headers, and a fragment with some data. */
 #define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
 
-/** Write "rank 3", or "rank 3 of job 7" for another job's process, to `out`. */
-const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
 /** The endpoint for this MAC address or, where that is NULL, this port and key; or NULL. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, const uint8_t *mac,

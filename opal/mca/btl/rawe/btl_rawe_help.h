@@ -37,7 +37,15 @@ void mca_btl_rawe_help_begin(void);
 /** Why a peer refuses an access, in words. It may say anything. */
 const char *mca_btl_rawe_refusal_text(enum rawe_refusal refusal);
 
-/** A MAC address for a message: "02:00:00:00:00:01" into `out` (18 bytes). */
-const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18]);
+/** Part of a message, in memory of the calling statement. */
+struct mca_btl_rawe_words {
+    char text[48];
+};
+
+/** A MAC address: "02:00:00:00:00:01". */
+struct mca_btl_rawe_words mca_btl_rawe_mac_text(const uint8_t mac[6]);
+
+/** "rank 3", or "rank 3 of job 7" for another job's process. */
+struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc);
 
 #endif

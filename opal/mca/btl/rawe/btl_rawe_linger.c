@@ -43,17 +43,15 @@ static bool progress(void)
 /** A peer may miss data. In a fault-tolerant job it finds us silent, and gets errors. */
 static void report(const mca_btl_base_endpoint_t *endpoint)
 {
-    char peer[48], mac[18];
-
     if (mca_btl_rawe_compat_fault_tolerant()) {
         mca_btl_rawe_compat_say("%s has not acknowledged all data on %s",
-                                mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                mca_btl_rawe_peer_text(endpoint->proc).text,
                                 endpoint->module->interface.name);
         return;
     }
     MCA_BTL_RAWE_HELP(finalize_incomplete, endpoint->module->interface.name,
-                      mca_btl_rawe_peer_text(endpoint->proc, peer),
-                      mca_btl_rawe_mac_text(endpoint->address.mac, mac));
+                      mca_btl_rawe_peer_text(endpoint->proc).text,
+                      mca_btl_rawe_mac_text(endpoint->address.mac).text);
 }
 
 /**

@@ -562,7 +562,7 @@ static void dump_conn(const struct rawe_conn *conn, const char *module_head, uin
 static void dump_endpoint(const mca_btl_rawe_module_t *module,
                           const mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
 {
-    char head[128], mac[18];
+    char head[128];
 
     snprintf(head, sizeof(head),
              "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
@@ -570,7 +570,7 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
     uint64_t pong_ns = NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes,
+                mca_btl_rawe_mac_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
                 endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
         if (NULL != endpoint->peer.conn[lane]) {

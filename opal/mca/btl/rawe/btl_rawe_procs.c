@@ -105,7 +105,6 @@ static bool others_follow(const mca_btl_rawe_module_t *module)
 static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                        const struct mca_btl_rawe_address *address, const struct rawe_path *path)
 {
-    char mac[18];
     struct mca_btl_rawe_compat_hostname host = mca_btl_rawe_compat_hostname(proc);
 
     if (address->mtu_bytes != module->address.mtu_bytes) {
@@ -114,7 +113,7 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, module->interface.name, host.text,
-                                   mca_btl_rawe_mac_text(address->mac, mac), path->mtu_bytes,
+                                   mca_btl_rawe_mac_text(address->mac).text, path->mtu_bytes,
                                    path->mtu_passed_bytes);
     }
 }
@@ -122,11 +121,9 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
 static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                                const struct mca_btl_rawe_address *address)
 {
-    char peer[48], mac[18];
-
     MCA_BTL_RAWE_HELP_IF_ASKED(
-        peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc, peer),
-        mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_mac_text(address->mac, mac),
+        peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
+        mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_mac_text(address->mac).text,
         mca_btl_rawe_params.connect_timeout_ms);
 }
 
@@ -138,7 +135,7 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
  */
 static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_proc_t *proc)
 {
-    char peer[48], text[400];
+    char text[400];
 
     if (!mca_btl_rawe_proc_tried(proc->proc_name, module->address.index) ||
         mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name) ||
@@ -146,7 +143,7 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
         return;
     }
     snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
-             mca_btl_rawe_peer_text(proc, peer), mca_btl_rawe_compat_hostname(proc).text);
+             mca_btl_rawe_peer_text(proc).text, mca_btl_rawe_compat_hostname(proc).text);
     mca_btl_rawe_end_job(&module->super, module->error_callback, text);
 }
 

@@ -128,9 +128,7 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
 /** osc/rdma would try again forever: it does not expect this call to fail. */
 static void unreachable(const struct rma_endpoint *endpoint)
 {
-    char peer[48];
-
-    MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc, peer));
+    MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
     mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: no access to windows on this host");
 }
 
@@ -184,9 +182,7 @@ static void access_done(mca_btl_rawe_access_t *access, int status)
 /** The memory named does not allow the access. osc/rdma does not look at its status. */
 static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
 {
-    char peer[48];
-
-    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
                       mca_btl_rawe_refusal_text(refusal));
     mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: access to a window was refused");

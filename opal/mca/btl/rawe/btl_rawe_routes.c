@@ -71,10 +71,9 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
         [RAWE_FAILOVER_ANSWERS] = "answers again",
     };
     const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
-    char text[48];
 
     mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
-                            mca_btl_rawe_peer_text(endpoint->proc, text), texts[report]);
+                            mca_btl_rawe_peer_text(endpoint->proc).text, texts[report]);
 }
 
 void mca_btl_rawe_routes_init(void)

@@ -365,9 +365,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
 static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
 {
     mca_btl_rawe_module_t *module = endpoint->module;
-    char peer[48];
-
-    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc, peer),
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc).text,
                       mca_btl_rawe_compat_hostname(endpoint->proc).text,
                       mca_btl_rawe_refusal_text(refusal));
     mca_btl_rawe_end_job(&module->super, module->error_callback,
