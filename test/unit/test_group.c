@@ -61,10 +61,10 @@ TEST(rawe_group_send__to_all_members)
         assert_in_range(net.sent[RAWE_GROUP_NACK][0], wanted->nacks_min, wanted->nacks_max);
         assert_int_equal(net.sent[RAWE_GROUP_DATA][0], wanted->unicast);
         assert_int_equal(net.sent[RAWE_GROUP_DATA][1], frames + wanted->multicast);
-        assert_int_equal(group[0].counters.repairs_unicast, wanted->unicast);
-        assert_int_equal(group[0].counters.repairs_multicast, wanted->multicast);
+        assert_int_equal(counted[0].repairs_unicast, wanted->unicast);
+        assert_int_equal(counted[0].repairs_multicast, wanted->multicast);
         for (uint32_t k = 1; k < wanted->members; k++) { /* those that had it get it twice */
-            assert_int_equal(group[k].counters.duplicates,
+            assert_int_equal(counted[k].duplicates,
                              k >= wanted->low && k <= wanted->high ? 0 : wanted->multicast);
         }
         tear_down();
@@ -76,7 +76,7 @@ TEST(rawe_group_send__longer_than_the_window)
     start(MEMBERS_MAX); /* two levels of the tree */
     send_bytes(3, DATA_BYTES);
     assert_int_equal(net.done_count, 0);
-    assert_int_equal(group[3].counters.window_stalls, 1);
+    assert_int_equal(counted[3].window_stalls, 1);
     arrive();
     assert_got(3, 1);
     assert_int_equal(net.done_count, 1);
@@ -147,7 +147,7 @@ TEST(rawe_group_send__in_batches)
         assert_quiet();
         assert_int_equal(net.done_count, 1);
         assert_int_equal(group[0].base - FIRST, (cases[k].len_bytes + 99) / SEGMENT_BYTES);
-        assert_int_equal(group[0].counters.batches_sent, cases[k].batches);
+        assert_int_equal(counted[0].batches_sent, cases[k].batches);
         assert_int_equal(net.packets, cases[k].packets);
         assert_int_equal(net.sent[RAWE_GROUP_NACK][0], cases[k].nacks);
         assert_int_equal(net.sent[RAWE_GROUP_DATA][0], cases[k].unicast);
@@ -286,7 +286,7 @@ TEST(rawe_group_send__all_members_at_once)
     }
     for (uint32_t i = 0; i < config.members; i++) {
         assert_got(i, 200);
-        assert_int_equal(group[i].counters.window_stalls, 0);
+        assert_int_equal(counted[i].window_stalls, 0);
     }
     assert_int_equal(control_frames(), 0);
 }
@@ -354,7 +354,7 @@ TEST(rawe_group_receive__the_same_nack_again)
             (const uint8_t[]){1});
         progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
         assert_int_equal(net.resent, cases[i].resent);
-        assert_int_equal(group[0].counters.repairs_unicast, cases[i].resent);
+        assert_int_equal(counted[0].repairs_unicast, cases[i].resent);
     }
 }
 
@@ -379,7 +379,7 @@ TEST(rawe_group_receive__forged_frames)
 {
     enum { DATA = RAWE_GROUP_DATA, NACK = RAWE_GROUP_NACK, NONE = RAWE_GROUP_NO_ROOT };
     const uint32_t key = config.key, first = FIRST;
-    struct rawe_group_counters *counters = &group[0].counters;
+    struct rawe_group_counters *counters = &counted[0];
     const struct {
         struct rawe_group_header header;
         const uint64_t *counter;
@@ -459,11 +459,11 @@ TEST(rawe_group_receive__checksums)
     }
     assert_int_equal(net.losses_left, 0);
     assert_got(0, 10);
-    struct rawe_group_counters *counters = &group[1].counters;
+    struct rawe_group_counters *counters = &counted[1];
     assert_int_equal(counters->dropped_checksum + counters->dropped_key + counters->dropped_group +
                          counters->dropped_decode,
                      100);
-    counters = &group[0].counters;
+    counters = &counted[0];
     forge(0,
           (struct rawe_group_header){RAWE_GROUP_HEARTBEAT, 0, 1, config.key, ID, FIRST, 0,
                                      RAWE_GROUP_NO_ROOT, 0, 0, 0},

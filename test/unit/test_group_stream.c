@@ -84,7 +84,7 @@ TEST(rawe_group_stream_receive__without_room_for_what_comes_early)
     send_bytes(0, 10 * PAYLOAD_BYTES);
     arrive();
     assert_int_equal(group[1].stored, 3);
-    assert_int_equal(group[1].counters.no_buffer, 6);
+    assert_int_equal(counted[1].no_buffer, 6);
     pass(300 * MS);
     assert_got(0, 1);
 }
@@ -100,7 +100,7 @@ TEST(rawe_group_stream_receive__a_batch_that_is_not_delivered_now)
         send_bytes(0, 700);
         arrive();
         assert_int_equal(group[1].stored, room < 7 ? room : 7);
-        assert_int_equal(group[1].counters.no_buffer, room < 7 ? 7 - room : 0);
+        assert_int_equal(counted[1].no_buffer, room < 7 ? 7 - room : 0);
         net.refuses[1] = false;
         pass(100 * MS);
         assert_got(0, 1);
@@ -171,7 +171,7 @@ TEST(rawe_group_stream_receive__without_memory)
         arrive();
         unit_allocations_left = -1;
     }
-    assert_int_equal(group[1].counters.no_buffer, 2);
+    assert_int_equal(counted[1].no_buffer, 2);
     pass(300 * MS);
     assert_got(0, 4);
 }
@@ -191,7 +191,7 @@ TEST(rawe_group_stream_receive__not_delivered_now)
         pass(60000 * MS);
         assert_int_equal(net.got_bytes[1][0], 0);
         assert_int_equal(group[1].stored, cases[i].stored);
-        assert_int_equal(group[1].counters.no_buffer, cases[i].no_buffer);
+        assert_int_equal(counted[1].no_buffer, cases[i].no_buffer);
         assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0); /* there is no room for a repair */
         assert_int_equal(net.done_count, cases[i].frames <= 16);
         assert_false(rawe_group_stable(&group[0]));
@@ -242,7 +242,7 @@ TEST(rawe_group_stream_progress__all_others_miss_a_frame)
     pass(300 * MS);
     assert_got(0, 1);
     assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 3);
-    assert_int_equal(group[0].counters.repairs_multicast, 1);
+    assert_int_equal(counted[0].repairs_multicast, 1);
 }
 
 /** The rest of a frame waits with the program, and is not acknowledged; in memory, or at the root. */

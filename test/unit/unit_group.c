@@ -14,6 +14,7 @@
 
 struct rawe_group_config config;
 struct rawe_group group[MEMBERS_MAX];
+struct rawe_group_counters counted[MEMBERS_MAX];
 uint8_t data[DATA_BYTES];
 struct group_net net;
 
@@ -111,6 +112,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
 void set_up(void)
 {
     memset(&net, 0, sizeof(net));
+    memset(counted, 0, sizeof(counted));
     net.now_ns = MS;
     net.link_room = UINT32_MAX;
     for (size_t i = 0; i < sizeof(data); i++) {
@@ -134,6 +136,7 @@ void start(uint32_t members)
     config.members = members;
     for (config.self = 0; config.self < members; config.self++) {
         config.context = config.output.context = &group[config.self];
+        config.counters = &counted[config.self];
         rawe_group_init(&group[config.self], &config);
     }
 }

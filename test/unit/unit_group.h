@@ -37,6 +37,7 @@ struct in_flight {
 
 extern struct rawe_group_config config; /**< a test may change it before start */
 extern struct rawe_group group[MEMBERS_MAX];
+extern struct rawe_group_counters counted[MEMBERS_MAX];
 extern uint8_t data[DATA_BYTES]; /**< each root's messages are pieces of it, one after the other */
 
 /** What a test begins with is 0, but for what set_up sets. */

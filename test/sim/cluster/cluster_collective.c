@@ -195,6 +195,7 @@ void cluster_collective_init(struct cluster_rank *rank)
         .deliver = deliver,
         .context = rank,
         .output = {.multicast = multicast, .unicast = unicast, .context = rank},
+        .counters = &rank->part.counters,
     };
 
     rawe_group_init(&rank->part.group, &config);

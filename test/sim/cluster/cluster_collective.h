@@ -36,6 +36,7 @@ struct cluster_collective {
 /** A rank's part in it. */
 struct cluster_part {
     struct rawe_group group; /**< by multicast only */
+    struct rawe_group_counters counters;
     struct rawe_group_send send;
     uint32_t came;   /**< segments or messages */
     uint32_t passed; /**< segments, or rounds begun */

@@ -104,7 +104,7 @@ static struct rawe_counters count(const struct cluster *cluster)
 #define X(name, text) sum.name += counters->name;
         RAWE_COUNTER_LIST(X)
 #undef X
-        const struct rawe_group_counters *group = &cluster->ranks[i].part.group.counters;
+        const struct rawe_group_counters *group = &cluster->ranks[i].part.counters;
         sum.frames_sent += group->frames_sent;
         sum.frames_resent += group->repairs_unicast + group->repairs_multicast;
         sum.duplicates += group->duplicates;

@@ -49,6 +49,7 @@ struct sending {
 struct host {
     struct run *run;
     struct rawe_group group;
+    struct rawe_group_counters counters;
     bool started;
     uint64_t wake_ns;       /**< an event wakes it then */
     uint64_t full_until_ns; /**< of its link */
@@ -404,6 +405,7 @@ static void start(struct run *run, uint32_t self)
         .place = place,
         .context = host,
         .output = {multicast, unicast, batch, &plan->batch_bytes, host},
+        .counters = &host->counters,
     };
     rawe_group_init(&host->group, &config);
     host->started = true;
@@ -459,7 +461,7 @@ static void check_end(struct run *run)
     bool silence = false;
     for (uint32_t i = 0; i < plan->members; i++) {
         const struct host *host = &run->host[i];
-        const struct rawe_group_counters *counters = &host->group.counters;
+        const struct rawe_group_counters *counters = &host->counters;
         outcome->frames += counters->frames_sent;
         outcome->repairs += counters->repairs_unicast + counters->repairs_multicast;
         outcome->nacks += counters->nacks_sent;
@@ -559,7 +561,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
             break;
         }
         const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
-        const uint64_t dropped_before = dropped(&host->group.counters);
+        const uint64_t dropped_before = dropped(&host->counters);
         const bool numbered = header.type == RAWE_GROUP_DATA || header.type == RAWE_GROUP_HEARTBEAT;
         packet->batch ? rawe_group_batch_encode(bytes, &header)
                       : rawe_group_header_encode(bytes, &header);
@@ -568,7 +570,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
         }
         if (header.sequence == before.sequence || numbered) {
             take_in(host, bytes, packet->len_bytes, packet->batch);
-            if (dropped(&host->group.counters) == dropped_before) {
+            if (dropped(&host->counters) == dropped_before) {
                 violate(run, "member %u takes a forged frame", (uint32_t)(host - run->host));
             }
         }
@@ -583,14 +585,14 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
     }
     if (sim_random_chance(&run->random, run->plan->corrupt_ppm)) {
         uint8_t *bytes = must(malloc(packet->len_bytes));
-        const uint64_t dropped_before = dropped(&host->group.counters);
+        const uint64_t dropped_before = dropped(&host->counters);
         memcpy(bytes, packet->bytes, packet->len_bytes);
         bytes[sim_random_below(&run->random, packet->len_bytes)] ^=
             (uint8_t)(1u << sim_random_below(&run->random, 8));
         rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
         run->outcome->missed += packet->data;
         run->outcome->lost += packet->data == 0;
-        if (dropped(&host->group.counters) == dropped_before) {
+        if (dropped(&host->counters) == dropped_before) {
             violate(run, "a corrupt frame was taken");
         }
         free(bytes);

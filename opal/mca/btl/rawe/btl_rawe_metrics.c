@@ -115,7 +115,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     rawe_port_read_counters(module->link, &counted.link);
     rawe_port_read_counters(module->bulk, &counted.bulk);
     rawe_responder_read_counters(module->responder, &counted.responder);
-    mca_btl_rawe_multicast_count(module, &counted.groups);
+    counted.groups = mca_btl_rawe_multicast_counters(module);
     const struct rawe_group_counters *groups = &counted.groups;
     counted.frames_most = module->engine.frames.allocated;
     counted.buffers_most = module->engine.reassembly_buffers.allocated;

@@ -67,7 +67,7 @@ static struct {
     mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
     opal_hash_table_t all;         /**< by id; a program may have thousands of communicators */
     struct mca_btl_rawe_multicast *busy;
-    struct rawe_group_counters gone; /**< of groups that are freed */
+    struct rawe_group_counters counters; /**< of all groups */
     uint8_t address[RAWE_MAC_BYTES];
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
     unsigned waiting; /**< groups that a call waits for, in which a message is expected or sent */
@@ -208,12 +208,12 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
     if (len_bytes < RAWE_ETH_HEADER_BYTES ||
         RAWE_DECODE_OK !=
             rawe_group_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES)) {
-        ++groups.gone.dropped_decode;
+        ++groups.counters.dropped_decode;
         return;
     }
     void *found;
     if (OPAL_SUCCESS != opal_hash_table_get_value_uint64(&groups.all, header.id, &found)) {
-        ++groups.gone.dropped_group;
+        ++groups.counters.dropped_group;
         return;
     }
     struct mca_btl_rawe_multicast *group = found;
@@ -252,7 +252,7 @@ static void receive_packet(void *context, const uint8_t *source_mac, const uint8
     struct mca_btl_rawe_multicast *group = group_of(head, head_bytes, data_bytes);
 
     if (NULL == group) {
-        ++groups.gone.dropped_group;
+        ++groups.counters.dropped_group;
         return;
     }
     group->heard_ns = now_ns;
@@ -437,6 +437,7 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
                    .batch = batch,
                    .batch_bytes = batches ? &groups.module->group_bulk->batch_bytes : NULL,
                    .context = group},
+        .counters = &groups.counters,
     };
     rawe_group_init(&group->core, &config);
     for (uint32_t i = 0; i < members; ++i) {
@@ -445,31 +446,10 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
     return group;
 }
 
-static void add(struct rawe_group_counters *sum, const struct rawe_group_counters *counters)
+struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_module_t *module)
 {
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)counters;
-
-    _Static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "it has nothing but numbers");
-    for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); ++i) {
-        to[i] += from[i];
-    }
-}
-
-void mca_btl_rawe_multicast_count(const mca_btl_rawe_module_t *module,
-                                  struct rawe_group_counters *sum)
-{
-    memset(sum, 0, sizeof(*sum));
-    if (groups.module != module) {
-        return;
-    }
-    add(sum, &groups.gone);
-    uint64_t id;
-    void *group;
-    OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
-    {
-        add(sum, &((const struct mca_btl_rawe_multicast *)group)->core.counters);
-    }
+    return groups.module == module ? groups.counters
+                                   : (struct rawe_group_counters){.messages_sent = 0};
 }
 
 static void group_free(struct mca_btl_rawe_multicast *group)
@@ -483,7 +463,6 @@ static void group_free(struct mca_btl_rawe_multicast *group)
     if (group->busy) {
         *link = group->next_busy;
     }
-    add(&groups.gone, &group->core.counters);
     set_transfers(group, NULL, NULL);
     rawe_group_free(&group->core);
     free(group);
@@ -513,7 +492,7 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
         group_free(group);
     }
     OBJ_DESTRUCT(&groups.all);
-    memset(&groups.gone, 0, sizeof(groups.gone));
+    memset(&groups.counters, 0, sizeof(groups.counters));
     groups.holding = false;
     groups.module = NULL;
 }

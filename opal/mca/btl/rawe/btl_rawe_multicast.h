@@ -50,9 +50,8 @@ bool mca_btl_rawe_multicast_holding(void);
 /** Have groups something under way through this module? */
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 
-/** Add up what all groups of the module have counted, those that were closed included. */
-void mca_btl_rawe_multicast_count(const mca_btl_rawe_module_t *module,
-                                  struct rawe_group_counters *sum);
+/** What all groups of the module have counted, those that were closed included. */
+struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_module_t *module);
 
 /** The module ends: forget its groups. */
 void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module);

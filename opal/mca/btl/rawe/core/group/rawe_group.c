@@ -50,7 +50,7 @@ static bool have_members(struct rawe_group *group)
             group->members[i].acked = rawe_group_first_sequence(&group->config);
         }
     }
-    group->counters.no_buffer += group->members == NULL;
+    group->config.counters->no_buffer += group->members == NULL;
     return group->members != NULL;
 }
 
@@ -325,7 +325,7 @@ static uint32_t transmit_batch(struct rawe_group *group)
     rawe_group_batch_encode(head, &header);
     const bool taken = group->config.output.batch(group->config.output.context, head, &data,
                                                   frames == 1 ? 0 : header.segment_bytes);
-    group->counters.batches_sent += taken;
+    group->config.counters->batches_sent += taken;
     return taken ? frames : 0;
 }
 
@@ -360,7 +360,7 @@ static void transmit(struct rawe_group *group)
             taken = transmit_frames(group, end, &all);
         }
         group->sent += taken;
-        group->counters.frames_sent += taken;
+        group->config.counters->frames_sent += taken;
     }
 }
 
@@ -390,9 +390,9 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
         group->last->next = send;
     }
     group->last = send;
-    group->counters.messages_sent++;
+    group->config.counters->messages_sent++;
     pump(group, send->may_wait, now_ns);
-    group->counters.window_stalls += group->first != NULL && group->last == send;
+    group->config.counters->window_stalls += group->first != NULL && group->last == send;
     return true;
 }
 
@@ -429,7 +429,7 @@ static void receive_nack(struct rawe_group *group, const struct rawe_group_heade
             continue;
         }
         if (!rawe_sequence_before(sequence, group->sent)) {
-            group->counters.dropped_outside++;
+            group->config.counters->dropped_outside++;
             return;
         }
         if (!rawe_sequence_before(sequence, group->base)) {
@@ -446,14 +446,14 @@ static bool repair_with(struct rawe_group *group, struct rawe_group_frame *frame
         if (!rawe_group_multicast(&group->config, &bytes)) {
             return false;
         }
-        group->counters.repairs_multicast++;
+        group->config.counters->repairs_multicast++;
         frame->repaired = frame->nacks;
     }
     for (; frame->repaired < frame->nacks; frame->repaired++) {
         if (!rawe_group_unicast(&group->config, frame->nack_from[frame->repaired], &bytes)) {
             return false;
         }
-        group->counters.repairs_unicast++;
+        group->config.counters->repairs_unicast++;
     }
     frame->repaired_ns = now_ns;
     return true;
@@ -535,7 +535,7 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
     const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->counters.heartbeats_sent += rawe_group_multicast(&group->config, &frame);
+    group->config.counters->heartbeats_sent += rawe_group_multicast(&group->config, &frame);
 }
 
 /* What comes in. */
@@ -545,9 +545,8 @@ static bool have_stream(struct rawe_group *group, uint32_t root)
 {
     struct rawe_group_member *member = &group->members[root];
     if (member->stream == NULL) {
-        member->stream =
-            rawe_group_stream_new(&group->config, &group->counters, &group->stored, root);
-        group->counters.no_buffer += member->stream == NULL;
+        member->stream = rawe_group_stream_new(&group->config, &group->stored, root);
+        group->config.counters->no_buffer += member->stream == NULL;
     }
     return member->stream != NULL;
 }
@@ -566,7 +565,7 @@ static void receive_subtree(struct rawe_group *group, const struct rawe_group_he
 {
     const uint32_t root = header->acked_root;
     if (root >= group->config.members) {
-        group->counters.dropped_member++;
+        group->config.counters->dropped_member++;
     } else if (have_stream(group, root)) {
         rawe_group_stream_acked(group->members[root].stream,
                                 rawe_group_position(&group->config, header->sender, root),
@@ -584,7 +583,7 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
     struct rawe_group_member *member = &group->members[header->sender];
     const bool about_us = header->acked_root == group->config.self;
     if (about_us && rawe_sequence_before(group->sent, header->acknowledgement)) {
-        group->counters.dropped_outside++;
+        group->config.counters->dropped_outside++;
         return;
     }
     if (about_us && (header->flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
@@ -602,7 +601,7 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
         if (about_us) {
             receive_nack(group, header, payload, now_ns);
         } else {
-            group->counters.dropped_member++;
+            group->config.counters->dropped_member++;
         }
         break;
     default:
@@ -619,7 +618,7 @@ void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t l
                         uint64_t now_ns)
 {
     struct rawe_group_header header;
-    if (rawe_group_open(&group->config, &group->counters, &header, bytes, len_bytes)) {
+    if (rawe_group_open(&group->config, &header, bytes, len_bytes)) {
         receive(group, &header, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
     }
 }
@@ -628,8 +627,7 @@ void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, siz
                               const uint8_t *data, size_t data_bytes, uint64_t now_ns)
 {
     struct rawe_group_header header;
-    if (rawe_group_open_batch(&group->config, &group->counters, &header, head, head_bytes,
-                              data_bytes)) {
+    if (rawe_group_open_batch(&group->config, &header, head, head_bytes, data_bytes)) {
         receive(group, &header, data, now_ns);
     }
 }
@@ -637,13 +635,15 @@ void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, siz
 uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
                           size_t data_bytes)
 {
-    struct rawe_group_counters not_yet = {.messages_sent = 0};
+    const struct rawe_group_config *config = &group->config;
     struct rawe_group_header header;
-    const struct rawe_group_stream *stream =
-        group->members != NULL && rawe_group_open_batch(&group->config, &not_yet, &header, head,
-                                                        head_bytes, data_bytes)
-            ? group->members[header.sender].stream
-            : NULL;
+    const struct rawe_group_stream *stream = NULL;
+    /* What is dropped is counted when it has been received. */
+    if (group->members != NULL && !config->checksum &&
+        rawe_group_batch_decode(&header, head, head_bytes, data_bytes) == RAWE_DECODE_OK &&
+        header.key == config->key && header.id == config->id && header.sender < config->members) {
+        stream = group->members[header.sender].stream;
+    }
     return stream == NULL ? NULL : rawe_group_stream_place(stream, &header);
 }
 

@@ -62,7 +62,6 @@ struct rawe_group_member {
 
 struct rawe_group {
     struct rawe_group_config config;
-    struct rawe_group_counters counters;
     struct rawe_group_member *members; /**< NULL before the first frame in either direction */
     /* as root */
     struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */

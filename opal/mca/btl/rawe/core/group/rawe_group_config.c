@@ -41,9 +41,10 @@ static bool checksum_right(const struct rawe_group_config *config,
 }
 
 /** Count why a frame is dropped: it is not for this group, its content is wrong, or its sender. */
-static bool check(const struct rawe_group_config *config, struct rawe_group_counters *counters,
-                  const struct rawe_group_header *header, uint64_t *content_wrong)
+static bool check(const struct rawe_group_config *config, const struct rawe_group_header *header,
+                  uint64_t *content_wrong)
 {
+    struct rawe_group_counters *counters = config->counters;
     uint64_t *reason = NULL;
     if (header->key != config->key) {
         reason = &counters->dropped_key;
@@ -60,9 +61,10 @@ static bool check(const struct rawe_group_config *config, struct rawe_group_coun
     return reason == NULL;
 }
 
-bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
-                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes)
+bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_header *header,
+                     const uint8_t *bytes, size_t len_bytes)
 {
+    struct rawe_group_counters *counters = config->counters;
     uint64_t *reason = NULL;
     if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
         counters->dropped_decode++;
@@ -74,16 +76,16 @@ bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_c
                !rawe_group_shared_fits(bytes + RAWE_GROUP_HEADER_BYTES, header->payload_bytes)) {
         reason = &counters->dropped_decode;
     }
-    return check(config, counters, header, reason);
+    return check(config, header, reason);
 }
 
-bool rawe_group_open_batch(const struct rawe_group_config *config,
-                           struct rawe_group_counters *counters, struct rawe_group_header *header,
+bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_group_header *header,
                            const uint8_t *head, size_t head_bytes, size_t data_bytes)
 {
+    struct rawe_group_counters *counters = config->counters;
     if (rawe_group_batch_decode(header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
         counters->dropped_decode++;
         return false;
     }
-    return check(config, counters, header, config->checksum ? &counters->dropped_checksum : NULL);
+    return check(config, header, config->checksum ? &counters->dropped_checksum : NULL);
 }

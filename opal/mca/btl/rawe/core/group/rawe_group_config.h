@@ -83,6 +83,7 @@ struct rawe_group_config {
     uint8_t *(*place)(void *context, const struct rawe_group_part *part);
     void *context;
     struct rawe_group_output output;
+    struct rawe_group_counters *counters; /**< the owner's; several groups may have the same */
 };
 
 struct rawe_group_counters {
@@ -112,12 +113,11 @@ struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_
                                   struct rawe_group_header *header);
 
 /** Read the header of a frame of another member of this group. False: dropped, the reason counted. */
-bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_counters *counters,
-                     struct rawe_group_header *header, const uint8_t *bytes, size_t len_bytes);
+bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_header *header,
+                     const uint8_t *bytes, size_t len_bytes);
 
 /** The same of a batch, whose header this is. */
-bool rawe_group_open_batch(const struct rawe_group_config *config,
-                           struct rawe_group_counters *counters, struct rawe_group_header *header,
+bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_group_header *header,
                            const uint8_t *head, size_t head_bytes, size_t data_bytes);
 
 /** Who sends it, and to which group. */

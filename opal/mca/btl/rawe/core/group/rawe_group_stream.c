@@ -19,13 +19,11 @@ struct rawe_group_stored {
 };
 
 struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
-                                                struct rawe_group_counters *counters,
                                                 uint32_t *stored_total, uint32_t root)
 {
     struct rawe_group_stream *stream = calloc(1, sizeof(*stream));
     if (stream != NULL) {
         stream->config = config;
-        stream->counters = counters;
         stream->stored_total = stored_total;
         stream->root = root;
         stream->retry_ns = RAWE_GROUP_RETRY_NS;
@@ -79,7 +77,7 @@ static void send_ack(const struct rawe_group_stream *stream, uint32_t to, uint32
                                        .acked_root = (uint16_t)stream->root,
                                        .acknowledgement = next};
     const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-    stream->counters->acks_sent += rawe_group_unicast(stream->config, to, &frame);
+    stream->config->counters->acks_sent += rawe_group_unicast(stream->config, to, &frame);
 }
 
 /** Something is missing now: ask for it, unless it comes in time. */
@@ -119,7 +117,7 @@ static bool take_part(struct rawe_group_stream *stream, uint32_t total_bytes, co
     stream->at_bytes += len_bytes;
     if (stream->at_bytes == total_bytes) {
         stream->at_bytes = 0;
-        stream->counters->messages_delivered++;
+        stream->config->counters->messages_delivered++;
     }
     return true;
 }
@@ -151,7 +149,7 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, bool shared,
                  uint32_t total_bytes, const uint8_t *data, uint32_t len_bytes)
 {
     if ((shared && stream->at_bytes != 0) || !continues(stream, total_bytes, len_bytes)) {
-        stream->counters->dropped_fragment++;
+        stream->config->counters->dropped_fragment++;
         return true;
     }
     if (!(shared ? take_shared(stream, data, len_bytes)
@@ -212,7 +210,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position
     const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
     const uint32_t child = position - (place * RAWE_GROUP_CHILDREN + 1);
     if (child >= RAWE_GROUP_CHILDREN) {
-        stream->counters->dropped_member++;
+        stream->config->counters->dropped_member++;
     } else if (progress_of(stream, stream->children[child]) < progress_of(stream, next)) {
         stream->children[child] = next;
         answer_tree(stream);
@@ -265,14 +263,14 @@ static void receive_frame(struct rawe_group_stream *stream, const struct rawe_gr
 {
     const uint32_t sequence = header->sequence;
     if (rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence)) {
-        stream->counters->duplicates++;
+        stream->config->counters->duplicates++;
         return;
     }
     if (sequence == stream->next &&
         take(stream, 1, is_shared(header), header->total_bytes, data, header->payload_bytes)) {
         take_stored(stream);
     } else if (!store(stream, header, data)) {
-        stream->counters->no_buffer++;
+        stream->config->counters->no_buffer++;
         stream->refused = stream->refused && sequence != stream->next; /* it is missing again */
     }
 }
@@ -337,7 +335,7 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
     /* Behind the last frame that it says there is. */
     const uint32_t end = header->sequence + (data ? rawe_group_frames(header) : 0);
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
-        stream->counters->dropped_outside++;
+        stream->config->counters->dropped_outside++;
         return;
     }
     if (rawe_sequence_before(stream->end, end)) {
@@ -389,7 +387,8 @@ static bool send_nack(struct rawe_group_stream *stream)
     }
     if (header.payload_bytes != 0) {
         const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-        stream->counters->nacks_sent += rawe_group_unicast(stream->config, stream->root, &frame);
+        stream->config->counters->nacks_sent +=
+            rawe_group_unicast(stream->config, stream->root, &frame);
     }
     return misses_some(stream, begin, stream->nack_end);
 }

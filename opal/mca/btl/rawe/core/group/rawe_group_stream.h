@@ -18,7 +18,6 @@ struct rawe_group_stored;
 
 struct rawe_group_stream {
     const struct rawe_group_config *config;
-    struct rawe_group_counters *counters;
     uint32_t *stored_total; /**< frames that the streams of all roots store */
     uint32_t root;
     struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
@@ -43,7 +42,6 @@ struct rawe_group_stream {
 
 /** NULL without memory. What is pointed to stays the caller's. */
 struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
-                                                struct rawe_group_counters *counters,
                                                 uint32_t *stored_total, uint32_t root);
 
 /** The stream may be NULL. */
