@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Endpoints: life, lookup, and what the engine reports about their connections.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_endpoint.h"
 
 #include "btl_rawe_help.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Groups of processes. See btl_rawe_multicast.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_multicast.h"
 
 #include "opal/class/opal_hash_table.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Registering the parameters, and checking what the user has set.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_params.h"
 
 #include "btl_rawe_help.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * What all modules of a process share, and their clock.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_state.h"
 
 #include "linux/port/rawe_port.h"

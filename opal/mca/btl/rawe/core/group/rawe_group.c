@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Group delivery: see rawe_group.h. Frames of this root, and what comes in.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_group.h"
 
 #include <assert.h>

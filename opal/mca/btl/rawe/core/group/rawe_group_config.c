@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Group delivery: header and checksum of all frames. See rawe_group_config.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_group_config.h"
 
 #include "base/rawe_crc32c.h"

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Group delivery: what a member receives of one root. See rawe_group_stream.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_group_stream.h"
 
 #include <stdlib.h>

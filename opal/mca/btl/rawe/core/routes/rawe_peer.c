@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * A peer: which message takes which lane and how, streaks, early completion.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_peer.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_path.h"

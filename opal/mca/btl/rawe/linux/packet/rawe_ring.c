@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Receive rings: dividing, setting up, taking down.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_ring.h"
 
 #include <errno.h>

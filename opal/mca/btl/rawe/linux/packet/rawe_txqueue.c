@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * The limit on what lies in the queueing discipline. See rawe_txqueue.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_txqueue.h"
 
 #include "../../core/base/rawe_wire.h"

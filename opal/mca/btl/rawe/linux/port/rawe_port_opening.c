@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Opening ports beside each other. See rawe_port_opening.h.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_port_opening.h"
 
 #include "../sys/rawe_service.h"
