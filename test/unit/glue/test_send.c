@@ -14,7 +14,7 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_lock.h"
 #include "core/conn/rawe_conn.h"
-#include "btl_rawe_registration.h"
+
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "fake_ompi.h"

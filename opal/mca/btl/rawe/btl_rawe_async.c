@@ -223,7 +223,11 @@ int mca_btl_rawe_async_start(void)
             return errno;
         }
     }
-    mca_btl_rawe_compat_use_threads();
+    /*
+     * As if the program had asked for MPI_THREAD_MULTIPLE. While BTLs are initialized this is early
+     * enough, and lasts: MPI_Init sets it before, nothing clears it, and btl/tcp does the same.
+     */
+    opal_set_using_threads(true);
     atomic_store(&async.stopping, false);
     int code = rawe_service_create_thread(&async.thread, thread_main, NULL, "rawe-async");
     atomic_store(&mca_btl_rawe_state.async_active, 0 == code);

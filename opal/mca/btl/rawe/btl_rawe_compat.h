@@ -215,17 +215,6 @@ enum mca_btl_rawe_compat_stage {
 };
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void);
 
-/**
- * Have Open MPI take its locks, whatever level of threads the program asked for, as if that were
- * MPI_THREAD_MULTIPLE. While a BTL is initialized this is early enough, and lasts, in all releases:
- * MPI_Init sets opal_uses_threads before (4.1: ompi_mpi_init.c, 5.0 and 6.0: instance.c), nothing
- * clears it afterwards, and btl/tcp's own progress thread does the same there.
- */
-static inline void mca_btl_rawe_compat_use_threads(void)
-{
-    opal_set_using_threads(true);
-}
-
 /** Have all processes of the job entered MPI_Finalize, and is this one in it? */
 bool mca_btl_rawe_compat_fenced(void);
 

@@ -1,8 +1,4 @@
-/*
- * SPDX-License-Identifier: BSD-3-Clause
- *
- * Life of a module: opens its link, its responder and its engine, and closes them in finalize.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_async.h"
@@ -17,7 +13,6 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_progress.h"
-#include "btl_rawe_registration.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"

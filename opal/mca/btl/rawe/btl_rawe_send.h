@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * From the PML to a peer: descriptors, send, sendi, put.
+ * From the PML to a peer: descriptors, send, sendi, put, get; memory that peers may access.
  */
 #ifndef MCA_BTL_RAWE_SEND_H
 #define MCA_BTL_RAWE_SEND_H
@@ -40,6 +40,20 @@ typedef struct mca_btl_rawe_fragment {
 } mca_btl_rawe_fragment_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
 
+/** Travels inside the PML's messages, in the sender's byte order. */
+struct mca_btl_base_registration_handle_t {
+    uint64_t base; /**< address the handle begins at; only its owner gives it a meaning */
+    uint64_t key;
+    uint32_t index;
+    uint32_t zero;
+};
+
+typedef struct mca_btl_rawe_registration {
+    opal_free_list_item_t super;
+    mca_btl_base_registration_handle_t handle;
+} mca_btl_rawe_registration_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
+
 /** btl_alloc, btl_free, btl_prepare_src, btl_send, btl_sendi, btl_put, btl_get. */
 mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
                                               struct mca_btl_base_endpoint_t *endpoint,
@@ -68,6 +82,16 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata);
+
+/**
+ * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through another
+ * interface than the one that its handle came through.
+ */
+struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
+    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
+    size_t size, uint32_t flags);
+int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
+                                struct mca_btl_base_registration_handle_t *handle);
 
 /** Report the sends that have completed while Open MPI could not be called. Lock held. */
 void mca_btl_rawe_send_complete_deferred(void);
