@@ -246,26 +246,32 @@ static void end_work(struct rawe_engine *engine, bool deferring)
     }
 }
 
+/** Send a message by this endpoint. Returns as btl_send: 1 if it is complete. Lock held. */
+static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragment_t *fragment)
+{
+    switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
+    case RAWE_PEER_COMPLETE:
+        return 1;
+    case RAWE_PEER_QUEUED:
+        mca_btl_rawe_thread_watch_queue(endpoint->module);
+        return OPAL_SUCCESS;
+    case RAWE_PEER_FAILED:
+        return OPAL_ERR_UNREACH;
+    default:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+}
+
 /** mca_btl_rawe_work.perform of a message. */
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
     mca_btl_base_endpoint_t *endpoint = carrier(fragment);
     bool deferring = begin_work(&endpoint->module->engine);
+    int result = send_by(endpoint, fragment);
 
-    switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
-    case RAWE_PEER_COMPLETE:
-        report_later(fragment, OPAL_SUCCESS);
-        break;
-    case RAWE_PEER_QUEUED:
-        mca_btl_rawe_thread_watch_queue(endpoint->module);
-        break;
-    case RAWE_PEER_FAILED:
-        report_later(fragment, OPAL_ERR_UNREACH);
-        break;
-    case RAWE_PEER_NO_MEMORY:
-        report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
-        break;
+    if (OPAL_SUCCESS != result) {
+        report_later(fragment, 1 == result ? OPAL_SUCCESS : result);
     }
     end_work(&endpoint->module->engine, deferring);
     mca_btl_rawe_thread_watch(endpoint->module);
@@ -290,7 +296,6 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         send->pieces[i].base = descriptor->des_segments[i].seg_addr.pval;
         send->pieces[i].len_bytes = descriptor->des_segments[i].seg_len;
     }
-    int result = OPAL_ERR_OUT_OF_RESOURCE;
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         fragment->work.perform = send_handed_over;
@@ -298,21 +303,11 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         return OPAL_SUCCESS;
     }
     endpoint = carrier(fragment);
-    switch (rawe_peer_send(&endpoint->peer, message)) {
-    case RAWE_PEER_COMPLETE:
+    int result = send_by(endpoint, fragment);
+    if (1 == result) {
         report_complete(fragment, OPAL_SUCCESS);
-        result = 1;
-        break;
-    case RAWE_PEER_QUEUED:
-        mca_btl_rawe_thread_watch_queue(endpoint->module);
+    } else if (OPAL_SUCCESS == result) {
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-        result = OPAL_SUCCESS;
-        break;
-    case RAWE_PEER_FAILED:
-        result = OPAL_ERR_UNREACH;
-        break;
-    case RAWE_PEER_NO_MEMORY:
-        break;
     }
     mca_btl_rawe_thread_watch(endpoint->module);
     mca_btl_rawe_unlock();
