@@ -237,7 +237,6 @@ TEST_WITH(with_ports, link_transmit__too_long_counts_as_lost)
     rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.frames_sent, 0);
     assert_int_equal(counters.send_errors, 1);
-    assert_int_equal(counters.last_send_errno, EMSGSIZE);
 }
 
 TEST_WITH(with_ports, link_transmit__down_interface_loses_and_recovers)
@@ -250,7 +249,6 @@ TEST_WITH(with_ports, link_transmit__down_interface_loses_and_recovers)
     assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
     rawe_port_read_counters(a, &counters);
     assert_int_equal(counters.send_errors, 1);
-    assert_int_equal(counters.last_send_errno, ENETDOWN);
 
     fixture_run("ip link set ra0 up && ip link set rb0 up");
     /* The kernel may report the past outage once more on a socket's first use. */

@@ -49,8 +49,7 @@
  */
 #define REFUSED_MAX_NS 200000000u
 
-#define IPV4_BYTES 20u
-#define IPPROTO_TCP_NUMBER 6u
+#define IPV4_BYTES RAWE_PACKET_OVERHEAD_BYTES
 
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
 _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in front of packets");
@@ -389,7 +388,6 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
             break;
         }
         add(&packet->counters.send_errors, 1);
-        __atomic_store_n(&packet->counters.last_send_errno, (uint64_t)code, __ATOMIC_RELAXED);
         taken++;
     }
     return taken;
@@ -590,12 +588,6 @@ static uint16_t checksum_fold(uint32_t sum)
     return (uint16_t)sum;
 }
 
-static void put16(uint8_t *out, size_t value)
-{
-    out[0] = (uint8_t)(value >> 8);
-    out[1] = (uint8_t)value;
-}
-
 /**
  * IPv4 header for `bytes` bytes behind it, between Ethernet and batch header, and the beginning of
  * the TCP checksum, the pseudo-header's: the device that cuts or sends the packet computes the
@@ -614,19 +606,19 @@ static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
         addresses[7] = head[5];
     }
     memcpy(out, head, RAWE_ETH_HEADER_BYTES);
-    put16(out + 12, ETHERTYPE_IPV4);
+    rawe_put16(out + 12, ETHERTYPE_IPV4);
     memset(ip, 0, IPV4_BYTES);
     ip[0] = 0x45; /* version 4, five words */
-    put16(ip + 2, IPV4_BYTES + bytes);
+    rawe_put16(ip + 2, (uint16_t)(IPV4_BYTES + bytes));
     ip[6] = 0x40; /* do not fragment */
     ip[8] = 1;    /* time to live: not beyond this segment */
-    ip[9] = IPPROTO_TCP_NUMBER;
+    ip[9] = IPPROTO_TCP;
     memcpy(ip + 12, addresses, sizeof addresses);
-    put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
+    rawe_put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
     memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
-    put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
-          checksum_fold(
-              checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses, sizeof addresses)));
+    rawe_put16(
+        batch + RAWE_BATCH_OFFSET_CHECKSUM,
+        checksum_fold(checksum_add(IPPROTO_TCP + (uint32_t)bytes, addresses, sizeof addresses)));
 }
 
 /** The kernel has dropped a batch just now, and taken none since a time too long ago. */
@@ -703,7 +695,6 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         }
         port->refused_since_ns = 0;
         port->counters.send_errors += frames;
-        port->counters.last_send_errno = (uint64_t)code;
         return true;
     }
     port->refused_since_ns = 0;

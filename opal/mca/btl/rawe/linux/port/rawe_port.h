@@ -115,8 +115,7 @@ struct rawe_port_counters {
     uint64_t frames_received;
     uint64_t send_full;   /**< the kernel had no room (ENOBUFS, EAGAIN): tried again later */
     uint64_t send_errors; /**< frames the kernel refused for good: counted as lost */
-    uint64_t last_send_errno;
-    uint64_t ring_drops; /**< frames for us that found no room to be received */
+    uint64_t ring_drops;  /**< frames for us that found no room to be received */
 };
 
 /** Where received frames go. All functions get `context`; what they get is valid until they return. */
