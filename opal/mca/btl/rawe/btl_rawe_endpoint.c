@@ -31,6 +31,15 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
+void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl,
+                                 mca_btl_base_module_error_cb_fn_t callback,
+                                 const opal_proc_t *proc, enum rawe_refusal refusal)
+{
+    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(proc).text,
+                      mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_refusal_text(refusal));
+    mca_btl_rawe_end_job(btl, callback, "rawe: a peer refused access to its memory");
+}
+
 /** A process's newest endpoint, of any module, head of its list by `older`. routes_lock held. */
 static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
 {

@@ -179,20 +179,12 @@ static void access_done(mca_btl_rawe_access_t *access, int status)
     access_free(access);
 }
 
-/** The memory named does not allow the access. osc/rdma does not look at its status. */
-static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
-{
-    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc).text,
-                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_refusal_text(refusal));
-    mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: access to a window was refused");
-}
-
-/** Report an access, after the user has been told of its refusal. */
+/** Report an access. osc/rdma does not look at its status: the user is told of a refusal. */
 static void report(mca_btl_rawe_access_t *access, enum rawe_refusal refusal, bool done)
 {
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != refusal)) {
-        refused(access->endpoint, refusal);
+        mca_btl_rawe_access_refused(&rma.super, rma.error_callback, access->endpoint->proc,
+                                    refusal);
     }
     access_done(access, done ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }

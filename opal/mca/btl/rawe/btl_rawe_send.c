@@ -2,7 +2,6 @@
 #include "btl_rawe_send.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
@@ -353,24 +352,16 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/** The peer does not let us read what it has offered: the receiver would never learn why. */
-static void get_refused(const mca_btl_base_endpoint_t *endpoint, enum rawe_refusal refusal)
-{
-    mca_btl_rawe_module_t *module = endpoint->module;
-    MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(endpoint->proc).text,
-                      mca_btl_rawe_compat_hostname(endpoint->proc).text,
-                      mca_btl_rawe_refusal_text(refusal));
-    mca_btl_rawe_end_job(&module->super, module->error_callback,
-                         "rawe: a peer refused access to a message");
-}
-
 /** rawe_operation.done */
 static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment = RAWE_OWNER(operation, mca_btl_rawe_fragment_t, operation);
 
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
-        get_refused(fragment->endpoint, operation->refusal);
+        /* The peer does not let us read what it has offered: the receiver would never learn why. */
+        mca_btl_rawe_module_t *module = fragment->endpoint->module;
+        mca_btl_rawe_access_refused(&module->super, module->error_callback,
+                                    fragment->endpoint->proc, operation->refusal);
     }
     rdma_report(fragment, opal_status(status));
 }
