@@ -106,7 +106,6 @@ static struct rawe_txframe any_frame;
 static struct rawe_send queued;
 static struct rawe_partial partial;
 static struct rawe_deferred deferred;
-static struct rawe_operation waiting;
 
 PREVENTS(connecting, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_CONNECTING)
 PREVENTS(failed, handshake.state, RAWE_CONN_OPEN, RAWE_CONN_FAILED)
@@ -138,7 +137,7 @@ PREVENTS(finalizing, engine->finalizing, false, true)
 PREVENTS(defers, engine->deferral.active, false, true)
 PREVENTS(deferred_left, engine->deferral.first, NULL, &deferred)
 PREVENTS(completions, engine->deferral.pending, false, true)
-PREVENTS(operations, engine->waiting.first, NULL, &waiting)
+PREVENTS(operations, engine->waiting.next, &conn->engine->waiting, (struct rawe_link *)8)
 PREVENTS(served, engine->serving.used.next, &conn->engine->serving.used, (struct rawe_link *)8)
 
 static void in_window(struct rawe_conn *conn, bool on)

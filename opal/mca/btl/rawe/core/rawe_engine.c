@@ -157,6 +157,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_list_init(&engine->pending);
     rawe_list_init(&engine->flushing);
     rawe_list_init(&engine->awake);
+    rawe_list_init(&engine->waiting);
     rawe_list_init(&engine->serving.used);
     rawe_list_init(&engine->serving.free);
     rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,

@@ -101,7 +101,7 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
 {
     return !rawe_list_empty(&engine->pending) || !rawe_list_empty(&engine->flushing) ||
-           engine->waiting.first != NULL || engine->grants.waits;
+           !rawe_list_empty(&engine->waiting) || engine->grants.waits;
 }
 
 /** Nothing is to be kept going, but connections may be idle: call rawe_engine_advance now and then. */

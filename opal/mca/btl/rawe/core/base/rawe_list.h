@@ -48,6 +48,12 @@ static inline void rawe_list_append(struct rawe_link *list, struct rawe_link *li
     link->before->next = list->before = link;
 }
 
+/** Put what is in no list in front of all others. */
+static inline void rawe_list_prepend(struct rawe_link *list, struct rawe_link *link)
+{
+    rawe_list_append(list->next, link);
+}
+
 /** Remove it from its list, if it is in one. */
 static inline void rawe_list_remove(struct rawe_link *link)
 {

@@ -132,7 +132,7 @@ static bool prevents_rest(const struct rawe_engine *engine)
 {
     const struct rawe_deferral *deferral = &engine->deferral;
     return engine->finalizing || deferral->active || deferral->pending || deferral->first != NULL ||
-           engine->waiting.first != NULL || !rawe_list_empty(&engine->serving.used);
+           !rawe_list_empty(&engine->waiting) || !rawe_list_empty(&engine->serving.used);
 }
 
 /** Is nothing owed to the peer? */

@@ -143,7 +143,7 @@ struct rawe_engine {
     struct rawe_buffer_pool bundles;
     struct rawe_deferral deferral;
     struct rawe_operation_table operations; /**< ours under way */
-    struct rawe_operation_queue waiting;    /**< long GETs of ours, see rawe_peer_operate */
+    struct rawe_link waiting;               /**< long GETs of ours, see rawe_peer_operate */
     struct rawe_inflow inflow;              /**< what they may have asked for */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rawe_list.h"
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
@@ -45,7 +46,7 @@ struct rawe_operation {
     uint64_t operand, compare;
     /* the engine's */
     struct rawe_peer *peer;             /**< it goes to; NULL: not begun by a peer object */
-    struct rawe_operation *next;        /**< of a queue */
+    struct rawe_link link;              /**< in the engine's list of those that wait to begin */
     struct rawe_operation *whole;       /**< it is a piece of that one */
     struct rawe_inflow *inflow;         /**< the limit it shares with others; NULL: none */
     uint64_t asked_bytes;               /**< of a GET in pieces: from the beginning on */
@@ -69,12 +70,6 @@ struct rawe_operation_table {
     uint32_t size, in_use;
     uint32_t next;     /**< where to look for a free entry first */
     uint64_t last_key; /**< given to the newest operation */
-};
-
-/** Operations that wait to begin. */
-struct rawe_operation_queue {
-    struct rawe_operation *first;  /**< NULL: it is empty */
-    struct rawe_operation *newest; /**< not valid when it is empty */
 };
 
 void rawe_operation_table_free(struct rawe_operation_table *table);

@@ -138,11 +138,11 @@ bool rawe_peer_rest(struct rawe_conn *conn)
     return true;
 }
 
-static void abandon_waiting(struct rawe_operation_queue *queue, const struct rawe_peer *peer);
+static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer);
 
 void rawe_peer_close(struct rawe_peer *peer)
 {
-    abandon_waiting(&peer->engine->waiting, peer);
+    abandon_waiting(peer->engine, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = rawe_peer_awake(peer, lane);
         if (conn != NULL) {
@@ -391,13 +391,18 @@ struct asked {
     bool single;          /**< of no other peer than one, and none of another waits */
 };
 
+static struct rawe_operation *operation_of(struct rawe_link *link)
+{
+    return RAWE_OWNER(link, struct rawe_operation, link);
+}
+
 static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     const struct rawe_operation_table *table = &engine->operations;
-    const struct rawe_operation_queue *queue = &engine->waiting;
+    const struct rawe_link *queue = &engine->waiting;
     struct asked asked = {
-        .single =
-            queue->first == NULL || (queue->first->peer == peer && queue->newest->peer == peer),
+        .single = rawe_list_empty(queue) || (operation_of(queue->next)->peer == peer &&
+                                             operation_of(queue->before)->peer == peer),
     };
     for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
         const struct rawe_operation *operation = table->entries[i];
@@ -527,13 +532,6 @@ static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
     return true;
 }
 
-static void append(struct rawe_operation_queue *queue, struct rawe_operation *operation)
-{
-    *(queue->first == NULL ? &queue->first : &queue->newest->next) = operation;
-    queue->newest = operation;
-    operation->next = NULL;
-}
-
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_engine *engine = peer->engine;
@@ -543,7 +541,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
         return operate(peer, operation);
     }
     const struct asked asked = sum_asked(engine, peer);
-    if (engine->waiting.first == NULL && asked.single && may_ask(engine, &asked)) {
+    if (rawe_list_empty(&engine->waiting) && asked.single && may_ask(engine, &asked)) {
         return operate(peer, operation);
     }
     if (rawe_peer_conn(peer, RAWE_LANE_EXPRESS) == NULL) {
@@ -554,10 +552,10 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->status = RAWE_STATUS_DONE;
     operation->parts = 1; /* it has still to ask */
     operation->asked_bytes = 0;
-    if (engine->waiting.first == NULL) {
+    if (rawe_list_empty(&engine->waiting)) {
         rawe_inflow_wait(&engine->inflow, engine->now_ns);
     }
-    append(&engine->waiting, operation);
+    rawe_list_append(&engine->waiting, &operation->link);
     rawe_peer_begin_waiting(engine);
     return true;
 }
@@ -579,33 +577,26 @@ static uint64_t owed_bytes(const struct rawe_operation_table *table, const struc
     return bytes;
 }
 
-/** Have that one come first in the queue, which is not empty, whose peer owes least. */
-static void choose_turn(struct rawe_engine *engine)
+/** Take that one out of the queue, which is not empty, whose peer owes least. */
+static struct rawe_operation *choose_turn(struct rawe_engine *engine)
 {
-    struct rawe_operation_queue *queue = &engine->waiting;
-    struct rawe_operation *before = NULL, *best_before = NULL, *best = queue->first;
+    struct rawe_link *link = engine->waiting.next;
+    struct rawe_operation *best = operation_of(link);
     uint64_t least_bytes = owed_bytes(&engine->operations, best->peer);
-    for (unsigned i = 1; least_bytes != 0 && i < CANDIDATES_MAX; i++) {
-        before = before == NULL ? queue->first : before->next;
-        if (before->next == NULL) {
-            break;
-        }
-        uint64_t bytes = owed_bytes(&engine->operations, before->next->peer);
+    for (unsigned i = 1; i < CANDIDATES_MAX && least_bytes != 0 && link->next != &engine->waiting;
+         i++) {
+        link = link->next;
+        uint64_t bytes = owed_bytes(&engine->operations, operation_of(link)->peer);
         if (bytes < least_bytes) {
             least_bytes = bytes;
-            best_before = before;
-            best = before->next;
+            best = operation_of(link);
         }
     }
-    if (best_before != NULL) {
-        best_before->next = best->next;
-        queue->newest = queue->newest == best ? best_before : queue->newest;
-        best->next = queue->first;
-        queue->first = best;
-    }
+    rawe_list_remove(&best->link);
+    return best;
 }
 
-/** The first in the queue, taken out of it, has its turn. False: what it asks for is not possible. */
+/** One that was taken out of the queue has its turn. False: what it asks for is not possible. */
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
@@ -616,7 +607,7 @@ static bool take_turn(struct rawe_operation *operation, bool single)
     } else if (!ask(operation, last ? left_bytes : next_bytes)) {
         return false;
     } else if (!last) {
-        append(&operation->peer->engine->waiting, operation);
+        rawe_list_append(&operation->peer->engine->waiting, &operation->link);
         return true;
     }
     end_asking(operation->peer->engine, operation);
@@ -625,45 +616,35 @@ static bool take_turn(struct rawe_operation *operation, bool single)
 
 void rawe_peer_begin_waiting(struct rawe_engine *engine)
 {
-    struct rawe_operation_queue *queue = &engine->waiting;
-    while (queue->first != NULL) {
-        choose_turn(engine);
-        struct rawe_operation *first = queue->first;
-        const struct asked asked = sum_asked(engine, first->peer);
+    while (!rawe_list_empty(&engine->waiting)) {
+        struct rawe_operation *next = choose_turn(engine);
+        const struct asked asked = sum_asked(engine, next->peer);
         if (engine->inflow.limits && asked.bytes + asked.others.bytes == 0) {
             rawe_inflow_ran_dry(&engine->inflow);
         }
         engine->inflow.limits = !may_ask(engine, &asked);
-        if (engine->inflow.limits) {
-            return;
-        }
-        queue->first = first->next;
-        if (!take_turn(first, asked.single)) {
-            first->next = queue->first;
-            queue->newest = queue->first == NULL ? first : queue->newest;
-            queue->first = first;
+        if (engine->inflow.limits || !take_turn(next, asked.single)) {
+            rawe_list_prepend(&engine->waiting, &next->link);
             return;
         }
     }
 }
 
 /** The peer object goes: its GETs ask for no more. */
-static void abandon_waiting(struct rawe_operation_queue *queue, const struct rawe_peer *peer)
+static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
-    struct rawe_operation **link = &queue->first, *operation, *abandoned = NULL;
-    while ((operation = *link) != NULL) {
-        if (operation->peer != peer) {
-            queue->newest = operation;
-            link = &operation->next;
-        } else {
-            *link = operation->next;
-            operation->next = abandoned;
-            abandoned = operation;
+    struct rawe_link abandoned, *next;
+    rawe_list_init(&abandoned);
+    for (struct rawe_link *link = engine->waiting.next; link != &engine->waiting; link = next) {
+        next = link->next;
+        if (operation_of(link)->peer == peer) {
+            rawe_list_remove(link);
+            rawe_list_append(&abandoned, link);
         }
     }
-    while ((operation = abandoned) != NULL) {
-        abandoned = operation->next;
+    while (!rawe_list_empty(&abandoned)) {
+        struct rawe_operation *operation = operation_of(rawe_list_take(&abandoned));
         operation->status = RAWE_STATUS_FAILED;
-        end_asking(peer->engine, operation);
+        end_asking(engine, operation);
     }
 }
