@@ -19,6 +19,7 @@ void fake_ompi_begin(void)
 {
     memset(&fake_ompi, 0, sizeof(fake_ompi));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_list_init(&mca_btl_rawe_state.complete);
     memset(&mca_btl_rawe_params, 0, sizeof(mca_btl_rawe_params));
     mca_btl_rawe_help_begin();
 }

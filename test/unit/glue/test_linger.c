@@ -313,9 +313,9 @@ TEST(mca_btl_rawe_linger__reports_nothing_any_more)
 {
     mca_btl_rawe_fragment_t fragment;
 
-    mca_btl_rawe_state.complete_first = &fragment;
+    rawe_list_append(&mca_btl_rawe_state.complete, &fragment.complete);
     mca_btl_rawe_linger();
-    assert_null(mca_btl_rawe_state.complete_first);
+    assert_true(rawe_list_empty(&mca_btl_rawe_state.complete));
 }
 
 TEST(mca_btl_rawe_linger__has_none_opened_any_more)

@@ -133,6 +133,7 @@ static void set_up(void)
     memset(&other_module, 0, sizeof(other_module));
     memset(&endpoint, 0, sizeof(endpoint));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_list_init(&mca_btl_rawe_state.complete);
     rawe_handle_table_init(&handles, 1);
     unit_engine_start(&module.engine, &handles, &module, 1);
     unit_engine_start(&other_module.engine, &handles, &other_module, 1);

@@ -94,6 +94,7 @@ static int component_open(void)
     mca_btl_rawe_state = (struct mca_btl_rawe_state){
         .connections.generation = mca_btl_rawe_state.connections.generation,
     };
+    rawe_list_init(&mca_btl_rawe_state.complete);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
     return mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,
@@ -311,7 +312,7 @@ static int component_progress(void)
                       atomic_load_explicit(&state->group_repair, memory_order_acquire))) {
         mca_btl_rawe_group_repair();
     }
-    if (OPAL_UNLIKELY(NULL != state->complete_first)) {
+    if (OPAL_UNLIKELY(!rawe_list_empty(&state->complete))) {
         mca_btl_rawe_send_complete_deferred();
     }
     if (OPAL_UNLIKELY(poll_clock && !state->progressing && mca_btl_rawe_routes_pending())) {

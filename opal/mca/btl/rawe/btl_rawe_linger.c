@@ -168,7 +168,7 @@ void mca_btl_rawe_linger(void)
             rawe_engine_finalizing(&state->modules[i]->engine);
         }
     }
-    state->complete_first = NULL; /* the closed PML is told of no completion */
+    rawe_list_init(&state->complete); /* the closed PML is told of no completion */
     carry();
     mca_btl_rawe_unlock();
 }

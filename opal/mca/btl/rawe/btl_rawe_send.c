@@ -18,7 +18,7 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
     fragment->base.des_segments = fragment->segments;
     fragment->base.des_segment_count = 1;
     fragment->list = NULL;
-    fragment->unreported = false;
+    fragment->complete = (struct rawe_link){.next = NULL};
     fragment->rdma.callback = NULL;
 }
 
@@ -165,17 +165,8 @@ static int opal_status(enum rawe_status status)
 /** Report it by progress. */
 static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-
     fragment->status = status;
-    fragment->unreported = true;
-    fragment->next_complete = NULL;
-    if (NULL == state->complete_first) {
-        state->complete_first = fragment;
-    } else {
-        state->complete_last->next_complete = fragment;
-    }
-    state->complete_last = fragment;
+    rawe_list_append(&mca_btl_rawe_state.complete, &fragment->complete);
 }
 
 /** rawe_message.complete: it is reported now, or, where Open MPI cannot be called, by progress. */
@@ -190,12 +181,10 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
 
 void mca_btl_rawe_send_complete_deferred(void)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    struct rawe_link *next;
 
-    while (NULL != state->complete_first) {
-        mca_btl_rawe_fragment_t *fragment = state->complete_first;
-        state->complete_first = fragment->next_complete;
-        fragment->unreported = false;
+    while (NULL != (next = rawe_list_take(&mca_btl_rawe_state.complete))) {
+        mca_btl_rawe_fragment_t *fragment = RAWE_OWNER(next, mca_btl_rawe_fragment_t, complete);
         if (NULL != fragment->rdma.callback) {
             rdma_report(fragment, fragment->status);
         } else {
@@ -209,7 +198,7 @@ static void message_release(struct rawe_message *message)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of(message);
 
-    if (OPAL_UNLIKELY(fragment->unreported)) {
+    if (OPAL_UNLIKELY(rawe_list_has(&fragment->complete))) {
         message->completed_early = false; /* it is disposed of when it is reported */
         return;
     }

@@ -26,10 +26,9 @@ typedef struct mca_btl_rawe_fragment {
         struct rawe_message message;
         struct rawe_operation operation; /**< PUT or GET */
     };
-    struct mca_btl_rawe_work work;               /**< to send it, when another thread is inside */
-    struct mca_btl_rawe_fragment *next_complete; /**< see mca_btl_rawe_send_complete_deferred */
-    int status;                                  /**< ... with which it is complete */
-    bool unreported;                             /**< ... and it is in that list */
+    struct mca_btl_rawe_work work; /**< to send it, when another thread is inside */
+    struct rawe_link complete;     /**< in the list of mca_btl_rawe_send_complete_deferred */
+    int status;                    /**< ... with which it is complete */
     struct {
         mca_btl_base_rdma_completion_fn_t callback; /**< NULL: a message */
         mca_btl_base_registration_handle_t *local_handle;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/base/rawe_conn_table.h"
+#include "core/base/rawe_list.h"
 #include "core/routes/rawe_failover.h"
 #include "core/rma/rawe_handle.h"
 
@@ -23,7 +24,6 @@
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
-struct mca_btl_rawe_fragment;
 struct mca_btl_rawe_message;
 struct mca_btl_base_endpoint_t;
 struct mca_btl_rawe_module;
@@ -46,8 +46,7 @@ struct mca_btl_rawe_state {
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */
     unsigned group_attempts;                 /**< the service thread's: to open sockets again */
     atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
-    struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
-    struct mca_btl_rawe_fragment *complete_last;
+    struct rawe_link complete;               /**< fragments that are complete and not reported */
     bool working;                 /**< doing work handed over: Open MPI must not be called */
     struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there is only lo */
     atomic_bool carriers_changed; /**< some module's `carrier` has, and routes have to follow */
