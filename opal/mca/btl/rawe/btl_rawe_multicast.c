@@ -5,6 +5,7 @@
 
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+#include "core/base/rawe_list.h"
 #include "linux/packet/rawe_packet.h"
 
 #include <errno.h>
@@ -47,8 +48,7 @@
 
 struct mca_btl_rawe_multicast {
     struct rawe_group core;
-    struct mca_btl_rawe_multicast *next_busy; /**< of those that have something under way */
-    bool busy;                                /**< it is in that list */
+    struct rawe_link busy; /**< in the list of those that have something under way */
     bool closed;
     uint64_t heard_ns;                       /**< when a frame came last, or the group was closed */
     struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
@@ -62,7 +62,7 @@ struct mca_btl_rawe_multicast {
 static struct {
     mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
     opal_hash_table_t all;         /**< by id; a program may have thousands of communicators */
-    struct mca_btl_rawe_multicast *busy;
+    struct rawe_link busy;
     struct rawe_group_counters counters; /**< of all groups */
     uint8_t address[RAWE_MAC_BYTES];
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
@@ -176,10 +176,8 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
 /** Something may be under way. */
 static void touch(struct mca_btl_rawe_multicast *group)
 {
-    if (!group->busy) {
-        group->busy = true;
-        group->next_busy = groups.busy;
-        groups.busy = group;
+    if (!rawe_list_has(&group->busy)) {
+        rawe_list_append(&groups.busy, &group->busy);
     }
 }
 
@@ -296,6 +294,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
 
     job_address(groups.address);
     memcpy(config.group, groups.address, sizeof(config.group));
+    rawe_list_init(&groups.busy);
     OBJ_CONSTRUCT(&groups.all, opal_hash_table_t);
     if (OPAL_SUCCESS != opal_hash_table_init(&groups.all, GROUPS_EXPECTED) ||
         0 != rawe_port_open(&module->group_port, &config, &error)) {
@@ -450,15 +449,8 @@ struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_mo
 
 static void group_free(struct mca_btl_rawe_multicast *group)
 {
-    struct mca_btl_rawe_multicast **link = &groups.busy;
-
     opal_hash_table_remove_value_uint64(&groups.all, group->core.config.id);
-    while (group->busy && *link != group) {
-        link = &(*link)->next_busy;
-    }
-    if (group->busy) {
-        *link = group->next_busy;
-    }
+    rawe_list_remove(&group->busy);
     set_transfers(group, NULL, NULL);
     rawe_group_free(&group->core);
     free(group);
@@ -509,8 +501,7 @@ static void progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 /** rawe_group_send.done: the message is in the window. */
 static void sent(struct rawe_group_send *send)
 {
-    struct mca_btl_rawe_multicast *group =
-        (void *)((char *)send - offsetof(struct mca_btl_rawe_multicast, send));
+    struct mca_btl_rawe_multicast *group = RAWE_OWNER(send, struct mca_btl_rawe_multicast, send);
     struct mca_btl_rawe_transfer *message = group->sending;
 
     set_transfers(group, NULL, group->expecting);
@@ -607,19 +598,19 @@ static unsigned receive_batches(const mca_btl_rawe_module_t *module,
 /** Run what is due; groups with nothing under way leave the list, those that were closed go. */
 static void serve(uint64_t now_ns)
 {
-    struct mca_btl_rawe_multicast **link = &groups.busy;
+    struct rawe_link *next;
 
-    while (NULL != *link) {
-        struct mca_btl_rawe_multicast *group = *link;
+    for (struct rawe_link *link = groups.busy.next; link != &groups.busy; link = next) {
+        struct mca_btl_rawe_multicast *group =
+            RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy);
+        next = link->next;
         if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next) {
             progress(group, now_ns);
         }
         if (is_busy(group, now_ns)) {
-            link = &group->next_busy;
             continue;
         }
-        *link = group->next_busy;
-        group->busy = false;
+        rawe_list_remove(link);
         if (group->closed) {
             group_free(group);
             (void)renew_filters();
@@ -660,7 +651,8 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         return 0;
     }
     groups.sent_ns = 0;
-    if (!pending && !groups.deferred && !groups.holding && !(poll_clock && NULL != groups.busy)) {
+    if (!pending && !groups.deferred && !groups.holding &&
+        !(poll_clock && !rawe_list_empty(&groups.busy))) {
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
@@ -685,5 +677,5 @@ bool mca_btl_rawe_multicast_holding(void)
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
 {
     return NULL != module->group_port && module == groups.module &&
-           (NULL != groups.busy || is_pending(module));
+           (!rawe_list_empty(&groups.busy) || is_pending(module));
 }
