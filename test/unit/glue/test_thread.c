@@ -275,13 +275,9 @@ TEST(thread_service__leaves_routes_to_modules_that_are_open)
     assert_int_equal(fake.routes_checks, 0);
 }
 
-/* mca_btl_rawe_thread_enabled */
-
-TEST(thread_enabled__not_when_off)
+TEST(thread_service__not_when_off)
 {
-    assert_true(mca_btl_rawe_thread_enabled());
     mca_btl_rawe_params.progress_thread_ms = 0;
-    assert_false(mca_btl_rawe_thread_enabled());
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
 }
 

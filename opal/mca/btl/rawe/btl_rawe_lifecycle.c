@@ -249,7 +249,8 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .receive_frames = module->link->receive_frames,
         .copy_max_bytes = COPY_MAX_BYTES,
         /* A completed send may be held back only where it leaves without MPI's help. */
-        .coalesce_from_frames = mca_btl_rawe_thread_enabled() ? (uint32_t)params->coalesce_from : 0,
+        .coalesce_from_frames =
+            0 != params->progress_thread_ms ? (uint32_t)params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
         .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,

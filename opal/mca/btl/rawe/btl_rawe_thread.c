@@ -42,11 +42,6 @@
 /** A peer that asks has waited: MPI is away if it makes no progress for as long as this. */
 #define ABSENT_NS 20000l
 
-bool mca_btl_rawe_thread_enabled(void)
-{
-    return 0 != mca_btl_rawe_params.progress_thread_ms;
-}
-
 /** `module` has something under way: serve it next. */
 static void serve_next(mca_btl_rawe_module_t *module)
 {
@@ -200,7 +195,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         }
         return routes_rest_ms(module);
     }
-    if (!mca_btl_rawe_thread_enabled()) {
+    if (0 == interval_ms) {
         return -1;
     }
     unsigned thread_mode = atomic_load_explicit(&module->thread_mode, memory_order_acquire);

@@ -11,9 +11,6 @@
 
 #include "btl_rawe_module.h"
 
-/** Does the thread take over at all? If not, nothing may be held back for it to send. */
-bool mca_btl_rawe_thread_enabled(void);
-
 /** rawe_responder's second duty; context is the module. */
 int mca_btl_rawe_thread_service(void *context, bool asked);
 
