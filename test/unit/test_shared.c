@@ -3,7 +3,6 @@
  *
  * Tests of rawe_shared: a file that processes map.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -70,11 +69,9 @@ TEST(map__refuses_what_it_did_not_make)
 {
     assert_int_equal(symlink("/dev/zero", path), 0);
     assert_null(rawe_shared_map(path, BYTES));
-    assert_int_equal(errno, ELOOP);
     unlink(path);
     rawe_shared_unmap(rawe_shared_map(path, BYTES / 2), BYTES / 2);
     assert_null(rawe_shared_map(path, BYTES));
-    assert_int_equal(errno, EEXIST);
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_null(rawe_shared_map(path, BYTES));

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "rawe_shared.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -14,15 +13,8 @@ static bool is_ours(int fd, size_t len_bytes)
 {
     struct stat status;
 
-    if (fstat(fd, &status) != 0) {
-        return false;
-    }
-    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
-        (status.st_size != 0 && (size_t)status.st_size != len_bytes)) {
-        errno = EEXIST;
-        return false;
-    }
-    return true;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+           (status.st_size == 0 || (size_t)status.st_size == len_bytes);
 }
 
 void *rawe_shared_map(const char *path, size_t len_bytes)
@@ -36,9 +28,7 @@ void *rawe_shared_map(const char *path, size_t len_bytes)
     if (is_ours(fd, len_bytes) && ftruncate(fd, (off_t)len_bytes) == 0) {
         memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
-    const int code = errno;
     close(fd);
-    errno = code;
     return memory != MAP_FAILED ? memory : NULL;
 }
 
