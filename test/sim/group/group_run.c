@@ -27,6 +27,7 @@ struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
     uint32_t data; /**< frames of DATA */
+    uint32_t asks; /**< frames that a NACK names, at most */
     bool batch;
     uint8_t bytes[];
 };
@@ -153,6 +154,7 @@ static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
     add_event(run, run->now_ns + plan->delay_ns + late_ns, to, false, packet);
     if (sim_random_chance(&run->random, plan->duplicate_ppm)) {
         packet->references++;
+        run->outcome->missed += packet->asks; /* they may be repaired twice */
         add_event(run, run->now_ns + plan->delay_ns + sim_random_below(&run->random, NS_PER_MS), to,
                   false, packet);
     }
@@ -185,6 +187,7 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
         violate(run, "member %u sends a frame that is none", from);
     }
     packet->data = header.type == RAWE_GROUP_DATA;
+    packet->asks = header.type == RAWE_GROUP_NACK ? header.payload_bytes * 8u : 0;
     if (run->trace) {
         printf("%12" PRIu64
                " ns  %u to %d: type %u flags %02x sequence %u acks %u of %d, %u bytes\n",
