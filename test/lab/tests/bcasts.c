@@ -532,13 +532,13 @@ struct reduction {
     bool in_place;
 };
 
-/** What reducing the first `upto` ranks in their order gives. */
-static void put_reduced(elements_t *to, const struct reduction *what, int count, int upto)
+/** What reducing the first `members` ranks in their order gives. */
+static void put_reduced(elements_t *to, const struct reduction *what, int count, int members)
 {
     elements_t one;
 
-    put(to, what->index, count, upto - 1);
-    for (int i = upto - 2; i >= 0; i--) {
+    put(to, what->index, count, members - 1);
+    for (int i = members - 2; i >= 0; i--) {
         put(&one, what->index, count, i);
         MPI_Reduce_local(&one, to, count, what->type, what->op);
     }
