@@ -227,22 +227,6 @@ TEST(acknowledged__one_message_at_a_time_does_not_raise_the_window)
     assert_true(window < end(0)->cc.most);
 }
 
-TEST(acknowledged__lost_acknowledgements_are_made_good)
-{
-    in_flight(0);
-    for (unsigned i = 0; i < 40; i++) {
-        unit_send_copy(end(0), (uint8_t)i, 10 + i);
-        net.filter = i % 4 == 3 ? NULL : drop_all;
-        unit_step(&net);
-        rawe_engine_advance(&net.node[1].engine, net.now_ns += 100 * UNIT_US);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        net.filter = NULL;
-    }
-    finish();
-    assert_all_arrived(40);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
 /* rawe_conn_detect_losses */
 
 TEST(rawe_conn_detect_losses__one_frame_of_many)
@@ -278,26 +262,6 @@ static void lose_of_ten(unsigned lost)
     unit_settle(&net);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     net.filter = NULL;
-}
-
-TEST(rawe_conn_detect_losses__any_set_of_frames)
-{
-    for (unsigned pattern = 1; pattern < 1024; pattern += 37) {
-        lose_of_ten(pattern);
-    }
-}
-
-TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again)
-{
-    in_flight(0);
-    for (unsigned i = 0; i < 5; i++) {
-        doom(end(0)->sendwin.next + 1);
-    }
-    send_numbered(10, 0);
-    finish();
-    assert_all_arrived(10);
-    assert_int_equal(counters(0)->frames_resent, 5);
-    assert_int_equal(counters(1)->duplicates, 0);
 }
 
 TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss)

@@ -131,28 +131,6 @@ TEST(rawe_conn_batch_transmit__long_messages)
     assert_true(net.batches_placed > 10);
 }
 
-static bool drop_some(struct unit_net *of, const struct net_frame *frame)
-{
-    of->filter_count = of->filter_count * 1664525u + 1013904223u;
-    return (of->filter_count >> 16) % 12 != 0;
-}
-
-TEST(rawe_conn_batch_transmit__losses_inside_batches)
-{
-    batch_connect(16);
-    net.filter = drop_some;
-    for (unsigned i = 0; i < 10; i++) {
-        batch_put(60000, i);
-        struct unit_send send = {0};
-        unsigned before = net.node[1].message_count;
-        unit_send_message(end(0), &send, 1, batch_data, 50000);
-        finish();
-        unit_assert_last(&net.node[1], before + 1, 1, 50000, i);
-    }
-    assert_true(counters(0)->frames_resent > 0);
-    assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_handle, 0);
-}
-
 TEST(rawe_conn_batch_transmit__link_full_at_every_place)
 {
     batch_connect(8);

@@ -538,26 +538,6 @@ TEST(rawe_conn_coalesce_flush__link_full)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-TEST(rawe_conn_coalesce_flush__lost_and_sent_again)
-{
-    for (uint8_t tag = 1; tag < 8; tag++) {
-        copy(tag, 50);
-    }
-    unit_settle(&net);
-    copy(8, 10);
-    copy(9, 10);
-    copy(10, 10);
-    flush(0);
-    struct net_frame *lost = last_frame();
-    assert_int_equal(messages_in(lost), 3);
-    lost->header.key ^= 1; /* garbled on the way */
-    unit_frame_encode(lost);
-    finish();
-    assert_int_equal(counters(0)->frames_resent, 1);
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 10);
-    assert_int_equal(counters(1)->messages_received, COALESCE_FROM + 10);
-}
-
 TEST(rawe_conn_coalesce_flush__drained_only_after_it)
 {
     copy(1, 10);

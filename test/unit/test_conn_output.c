@@ -11,11 +11,6 @@
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_send.h"
 
-static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->from != 1;
-}
-
 FIXTURE(unit_set_up, unit_tear_down);
 
 /* rawe_conn_output */
@@ -53,98 +48,6 @@ TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
     rawe_conn_start(end(0), net.now_ns);
     assert_int_equal(end(0)->liveness.waits_since_ns, 0);
     assert_int_equal(end(0)->liveness.probe_deadline_ns, 0);
-}
-
-static bool drop_every_third_data(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_DATA || of->filter_count++ % 3 != 0;
-}
-
-TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full)
-{
-    static uint8_t data[60000];
-    struct unit_send sends[4] = {0};
-    unit_fill(data, sizeof(data), 9);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_every_third_data;
-    net.node[0].link_room = 3;
-    for (unsigned i = 0; i < 4; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data) - i);
-    }
-    for (unsigned i = 0; i < 20000 && !rawe_conn_drained(end(0)); i++) {
-        net.node[0].link_room = i % 4;
-        net.node[1].link_room = (i / 2) % 3;
-        unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[1].message_count, 4);
-    for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(sends[i].done, 1);
-        uint8_t tag = net.node[1].messages[i].tag;
-        unit_assert_message(&net.node[1], i, tag, sizeof(data) - tag, 9);
-    }
-    net.node[1].link_room = UINT32_MAX;
-}
-
-static bool drop_some(struct unit_net *of, const struct net_frame *frame)
-{
-    of->filter_count = of->filter_count * 1664525u + 1013904223u;
-    return (of->filter_count >> 16) % 8 != 0;
-}
-
-TEST(rawe_conn_output__across_the_wrap_with_losses)
-{
-    static uint8_t data[2][20000];
-    for (uint32_t before = 0; before < 60; before += 7) {
-        struct unit_send sends[2][5];
-        memset(sends, 0, sizeof(sends));
-        unit_connect(&net, RAWE_LANE_EXPRESS);
-        unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - before);
-        net.filter = drop_some;
-        unsigned messages[2] = {net.node[0].message_count, net.node[1].message_count};
-        for (unsigned from = 0; from < 2; from++) {
-            unit_fill(data[from], sizeof(data[from]), from);
-            for (unsigned i = 0; i < 5; i++) {
-                unit_send_message(end(from), &sends[from][i], (uint8_t)i, data[from],
-                                  sizeof(data[from]) - i);
-            }
-        }
-        unit_run(&net, 200 * UNIT_MS, 50 * UNIT_US);
-        net.filter = NULL;
-        unit_run(&net, 200 * UNIT_MS, 100 * UNIT_US);
-        for (unsigned from = 0; from < 2; from++) {
-            assert_int_equal(net.node[1 - from].message_count, messages[1 - from] + 5);
-            for (unsigned i = 0; i < 5; i++) {
-                const struct unit_node *to = &net.node[1 - from];
-                unsigned at = messages[1 - from] + i;
-                assert_int_equal(sends[from][i].done, 1);
-                unit_assert_message(to, at, to->messages[at].tag,
-                                    sizeof(data[from]) - to->messages[at].tag, from);
-            }
-            assert_true(rawe_conn_drained(end(from)));
-            assert_true(end(from)->sendwin.next < UINT32_MAX - before); /* it has wrapped */
-        }
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    }
-}
-
-TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop)
-{
-    static uint8_t data[60000];
-    struct unit_send send = {0};
-    unit_fill(data, sizeof(data), 4);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_from_node_1;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_int_equal(send.done, 0);
-    net.filter = NULL;
-    finish();
-    assert_int_equal(send.done, 1);
-    assert_int_equal(counters(0)->frames_resent, 0); /* the frames had arrived all the time */
-    unit_assert_message(&net.node[1], 0, 1, sizeof(data), 4);
 }
 
 /* rawe_conn_transmit_control */

@@ -492,34 +492,6 @@ TEST(place__every_length_through_the_wire)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static bool drop_every_fifth(struct unit_net *of, const struct net_frame *frame)
-{
-    return of->filter_count++ % 5 != 0;
-}
-
-static uint8_t put_data[60000], put_memory[60000];
-
-static void assert_placed(struct unit_send *send)
-{
-    assert_memory_equal(put_memory, put_data, sizeof(put_data));
-}
-
-TEST(place__is_done_only_when_all_is_there)
-{
-    uint32_t index;
-    uint64_t key;
-    assert_true(rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory), &index,
-                                     &key, RAWE_ACCESS_WRITE));
-    for (unsigned round = 0; round < 5; round++) {
-        struct unit_send send = {.on_done = assert_placed};
-        unit_fill(put_data, sizeof(put_data), round);
-        net.filter = drop_every_fifth;
-        unit_send_put(end(0), &send, put_data, sizeof(put_data), index, key, 0);
-        unit_run(&net, 200 * UNIT_MS, 50 * UNIT_US);
-        unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
-    }
-}
-
 /* Segments */
 
 static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
@@ -589,34 +561,4 @@ TEST(add_fragment__a_callback_sends_while_more_are_whole)
     assert_int_equal(net.node[1].message_count, 6);
     assert_int_equal(unit_wire_count(&net), 6);
     unit_wire_clear(&net);
-}
-
-static bool drop_some(struct unit_net *of, const struct net_frame *frame)
-{
-    of->filter_count = of->filter_count * 1664525u + 1013904223u;
-    return (of->filter_count >> 16) % 6 != 0;
-}
-
-TEST_WITH(unconnected, add_fragment__few_buffers_for_many_messages_with_losses)
-{
-    enum { COUNT = 60 };
-    static uint8_t data[4000];
-    static struct unit_send sends[COUNT];
-    unit_fill(data, sizeof(data), 3);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 50);
-    net.node[1].engine.reassembly_buffers.limit = 2;
-    net.filter = drop_some;
-    unit_send_messages(end(0), sends, COUNT, data, sizeof(data));
-    unit_run(&net, 500 * UNIT_MS, 50 * UNIT_US);
-    net.filter = NULL;
-    unit_run(&net, 500 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(net.node[1].message_count, COUNT);
-    assert_true(counters(1)->no_buffer > 0);
-    assert_in_range(net.node[1].engine.reassembly_buffers.allocated, 1, RAWE_REASSEMBLY_MESSAGES);
-    for (unsigned i = 0; i < COUNT; i++) {
-        assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], i, (uint8_t)i, sizeof(data), 3);
-    }
-    assert_true(rawe_conn_drained(end(0)));
 }

@@ -73,18 +73,6 @@ static void record_put_words(unsigned count, uint64_t offset)
     }
 }
 
-/** A filter: every third data frame is lost, the first time it is sent. */
-static bool record_lose_some(struct unit_net *unused, const struct net_frame *frame)
-{
-    struct rawe_header header;
-    if (rawe_header_decode(&header, frame->bytes + RAWE_ETH_HEADER_BYTES,
-                           frame->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
-        return true;
-    }
-    bool data = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
-    return !data || (header.flags & RAWE_FLAG_RESENT) != 0 || net.filter_count++ % 3 != 0;
-}
-
 FIXTURE(record_set_up, record_tear_down);
 
 TEST(records__do_not_share_frames_with_messages)
@@ -301,21 +289,6 @@ TEST(get__many_more_than_fit_the_window)
     record_assert_all_got(RECORD_ACCESSES, 600, 600);
 }
 
-TEST(get__loss)
-{
-    struct access *access[RECORD_ACCESSES];
-    net.filter = record_lose_some;
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        access[i] = record_get(500 * i, i % 7 == 0 ? 3000 : 200);
-    }
-    record_run();
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        record_assert_got(access[i], 500 * i, i % 7 == 0 ? 3000 : 200);
-    }
-    assert_true(counters(0)->frames_resent + counters(1)->frames_resent != 0);
-    assert_int_equal(counters(1)->operations_served, RECORD_ACCESSES);
-}
-
 TEST(get__is_served_while_the_target_computes)
 {
     rawe_engine_defer_begin(engine(1));
@@ -495,19 +468,6 @@ TEST(put__not_when_it_fits_no_frame)
     record_assert_puts_ended(1, RAWE_STATUS_DONE);
 }
 
-TEST(put__loss_and_a_full_window)
-{
-    static uint8_t data[RECORD_ACCESSES * 600];
-    unit_fill(data, sizeof(data), 9);
-    net.filter = record_lose_some;
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        assert_true(record_put(i, data + 600 * i, 600, 600 * i));
-    }
-    record_run();
-    record_assert_puts_ended(RECORD_ACCESSES, RAWE_STATUS_DONE);
-    assert_memory_equal(record_memory, data, sizeof(data));
-}
-
 TEST(atomic__each_operation)
 {
     static const struct {
@@ -551,27 +511,6 @@ TEST(atomic__of_four_bytes)
     assert_int_equal(words[1], 2);
     assert_int_equal(words[2], UINT32_MAX);
     assert_true(add->before == UINT32_MAX);
-}
-
-TEST(atomic__each_once_whatever_is_lost)
-{
-    bool seen[RECORD_ACCESSES] = {false};
-    memset(record_memory, 0, 8);
-    net.filter = record_lose_some;
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
-    }
-    record_run();
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        assert_int_equal(record_accesses[i].done, 1);
-        assert_true(record_accesses[i].before < RECORD_ACCESSES);
-        assert_false(seen[record_accesses[i].before]);
-        seen[record_accesses[i].before] = true;
-    }
-    uint64_t sum;
-    memcpy(&sum, record_memory, sizeof(sum));
-    assert_int_equal(sum, RECORD_ACCESSES);
-    assert_true(counters(0)->frames_resent != 0);
 }
 
 TEST(atomic__refused)

@@ -347,48 +347,6 @@ TEST(coalesces__peer_restarts)
     }
 }
 
-/* The harness checks the shape of each batch. */
-
-TEST(coalesces__messages_of_every_length)
-{
-    connect_good();
-    uint32_t random = 1;
-    for (unsigned round = 0; round < 10; round++) {
-        for (unsigned i = 0; i < 35; i++) {
-            random = random * 1664525u + 1013904223u;
-            send((random >> 8) % (round % 2 == 0 ? 4000 : 30000) + 1);
-            if (i % 11 == 0) {
-                unit_step(&net);
-            }
-        }
-        finish();
-    }
-    assert_delivered();
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(counters(0)->batches_sent < send_count);
-}
-
-static bool drop_some(struct unit_net *of, const struct net_frame *frame)
-{
-    of->filter_count = of->filter_count * 1664525u + 1013904223u;
-    return (of->filter_count >> 16) % 15 != 0;
-}
-
-TEST(coalesces__losses_inside_batches)
-{
-    connect_good();
-    net.filter = drop_some;
-    for (unsigned i = 0; i < 300; i++) {
-        send(1 + i * 37 % 9000);
-        if (i % 40 == 0) {
-            unit_step(&net);
-        }
-    }
-    finish();
-    assert_delivered();
-    assert_true(counters(0)->frames_resent > 0);
-}
-
 TEST(coalesces__not_with_checksums)
 {
     unit_start_with((struct unit_options){

@@ -13,26 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_liveness_alive */
-
-TEST(rawe_liveness_alive__a_peer_outside_mpi_is_not_given_up)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.node[1].paused = true;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    for (unsigned i = 0; i < 100; i++) {
-        unit_run(&net, UNIT_S, 5 * UNIT_MS);
-        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
-    }
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    /* When the responder falls silent as well, the time counts from its last answer. */
-    unit_run(&net, 4 * UNIT_S, 5 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    unit_run(&net, 2 * UNIT_S, 5 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-}
-
 /* Probes and silence: the timer of a connection. */
 
 #define PROBES_MAX 1000u
@@ -84,23 +64,6 @@ TEST(timer_expired__doubt_begins_with_the_third_probe)
     }
     /* Between the first probe and the eighth, 2 + 4 + ... + 64 + 100 ms have passed. */
     assert_in_range(net.node[0].silent_ns, 226 * UNIT_MS, 230 * UNIT_MS);
-}
-
-TEST(timer_expired__silence_is_over_when_the_peer_is_heard)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.node[1].paused = true;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    for (unsigned i = 0; i < 10; i++) {
-        unit_run(&net, 4 * UNIT_S, 2 * UNIT_MS); /* below the limit each time */
-        net.node[1].paused = false;
-        unit_run(&net, UNIT_MS, 100 * UNIT_US);
-        assert_true(rawe_conn_drained(end(0)));
-        net.node[1].paused = true;
-        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    }
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_int_equal(counters(0)->frames_resent, 0);
 }
 
 TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
@@ -174,24 +137,6 @@ TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback)
     assert_null(end(0));
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
-}
-
-TEST(timer_expired__both_pause_for_ten_minutes)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
-        assert_int_equal(unit_copy_message(end(1), 1, 100), RAWE_STATUS_DONE);
-        net.now_ns += 600 * UNIT_S;
-        /* Timers first, which is the wrong way round, and must do no harm either. */
-        rawe_engine_advance(&net.node[i % 2].engine, net.now_ns);
-        unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-        assert_true(rawe_conn_drained(end(0)) && rawe_conn_drained(end(1)));
-    }
-    assert_int_equal(net.node[0].failed_calls + net.node[1].failed_calls, 0);
-    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-    assert_int_equal(net.node[0].message_count, 10);
-    assert_int_equal(net.node[1].message_count, 10);
 }
 
 TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
@@ -269,37 +214,6 @@ TEST(timer_expired__another_answer_does_not_raise_the_rate)
     }
     assert_in_range(counters(0)->probes_sent, 1, 20);
     assert_in_range(counters(1)->probes_sent, 1, 20);
-}
-
-TEST(timer_expired__an_idle_peer_that_dies_fails_once)
-{
-    connect_idle();
-    unit_run(&net, 3 * UNIT_S, UNIT_MS);
-    net.node[1].paused = true;
-    unit_run(&net, net.config.liveness.peer_timeout_ns - 2 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(net.node[0].silent_calls > 0);
-    unit_run(&net, IDLE_NS + net.config.liveness.probe_most_ns, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
-    unit_run(&net, 10 * UNIT_S, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(engine(0)->timers.armed, 0);
-}
-
-TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up)
-{
-    connect_idle();
-    net.node[1].paused = true;
-    for (unsigned i = 0; i < 60; i++) {
-        unit_run(&net, UNIT_S, UNIT_MS);
-        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
-    }
-    assert_int_equal(net.node[0].failed_calls, 0);
-    net.node[1].paused = false;
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_int_equal(end(0)->liveness.silent_since_ns, 0);
-    assert_works_both_ways();
 }
 
 TEST(timer_expired__a_closed_peer_is_not_probed)

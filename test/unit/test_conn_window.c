@@ -14,32 +14,7 @@
 
 /* ---- what may go into flight ---- */
 
-static bool drop_first(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_BULK || frame->header.sequence != 0;
-}
-
 static const struct unit_fixture with_unit = {unit_set_up, unit_tear_down};
-
-TEST_WITH(with_unit, rawe_conn_window_full__bounds_what_is_not_acknowledged)
-{
-    static uint8_t large[65536];
-    struct unit_send sends[8] = {0};
-    unit_fill(large, sizeof(large), 1);
-    unit_connect(&net, RAWE_LANE_BULK);
-    net.filter = drop_first; /* frame 0, each time it is sent */
-    unit_send_messages(end(0), sends, 8, large, sizeof(large));
-    for (unsigned i = 0; i < 200; i++) {
-        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una <= net.config.window_frames);
-    }
-    assert_int_equal(end(0)->sendwin.una, 0);
-    assert_int_equal(end(0)->sendwin.next, net.config.window_frames);
-    net.filter = NULL;
-    finish();
-    unit_assert_sent(sends, 8, RAWE_STATUS_DONE);
-    assert_int_equal(net.node[1].message_count, 8);
-}
 
 TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_window)
 {

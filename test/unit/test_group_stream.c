@@ -62,20 +62,6 @@ TEST(rawe_group_stream_piggyback__acknowledgements_wait_for_the_link)
     assert_true(rawe_group_stable(&group[1]));
 }
 
-TEST(rawe_group_stream_receive__reordered_frames_are_not_missing)
-{
-    start(2);
-    send_bytes(0, 6 * PAYLOAD_BYTES);
-    for (unsigned i = 0; i < 3; i++) { /* the last comes first */
-        const struct in_flight flight = *flight_at(i);
-        *flight_at(i) = *flight_at(5 - i);
-        *flight_at(5 - i) = flight;
-    }
-    pass(100 * MS);
-    assert_got(0, 1);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0);
-}
-
 TEST(rawe_group_stream_receive__without_room_for_what_comes_early)
 {
     config.stored_max = 3;
@@ -243,26 +229,4 @@ TEST(rawe_group_stream_progress__all_others_miss_a_frame)
     assert_got(0, 1);
     assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 3);
     assert_int_equal(counted[0].repairs_multicast, 1);
-}
-
-/** The rest of a frame waits with the program, and is not acknowledged; in memory, or at the root. */
-TEST(rawe_group_receive__part_of_a_shared_frame_is_refused)
-{
-    for (uint32_t stored_max = 1; stored_max <= 64; stored_max += 63) {
-        set_up();
-        config.stored_max = stored_max;
-        share(3);
-        net.refuses_after = 3;
-        send_many(2);
-        send_bytes(1, 10);
-        send_many(60);
-        for (unsigned i = 0; i < 100; i++) {
-            pass(100 * MS);
-            memset(net.refuses, 0, sizeof(net.refuses));
-        }
-        assert_got(0, 62);
-        assert_got(1, 1);
-        assert_quiet();
-        tear_down();
-    }
 }

@@ -114,52 +114,6 @@ TEST(search__repeats_at_growing_intervals)
     }
 }
 
-TEST(search__stands_still_for_long)
-{
-    for (unsigned passes = 0; passes < 30; passes++) {
-        begin_one(9000);
-        paths[0].process_known = passes % 2 != 0; /* then there is less patience */
-        rawe_path_search_begin(&search, paths, 1, 100, now_ns, 10 * SECOND);
-        for (unsigned i = 0; i < passes; i++) {
-            struct rawe_path_ping ping;
-            assert_true(rawe_path_search_advance(&search, now_ns));
-            while (rawe_path_search_next(&search, &ping)) {
-                if (passes >= 15) {
-                    rawe_path_search_answered(&search, 0, SMALLEST);
-                }
-            }
-            now_ns = search.wake_ns;
-            if (paths[0].process_known && i == 4) {
-                break;
-            }
-        }
-        now_ns += 300 * SECOND; /* the answers come when we are back */
-        run(9000);
-        assert_int_equal(paths[0].mtu_passed_bytes, 9000);
-    }
-}
-
-TEST(search__stands_still_before_the_last_answers)
-{
-    struct rawe_path_ping ping;
-
-    begin_one(9000);
-    while (paths[0].round < 14) {
-        now_ns = search.wake_ns > now_ns ? search.wake_ns : now_ns;
-        assert_true(rawe_path_search_advance(&search, now_ns));
-        while (rawe_path_search_next(&search, &ping)) {
-            if (ping.mtu_bytes <= 1500) {
-                rawe_path_search_answered(&search, 0, ping.mtu_bytes);
-            }
-        }
-    }
-    now_ns += 300 * SECOND;
-    assert_true(rawe_path_search_advance(&search, now_ns));
-    rawe_path_search_answered(&search, 0, 4000); /* lost in all rounds before */
-    run(4000);
-    assert_int_equal(paths[0].mtu_passed_bytes, 4000);
-}
-
 TEST(search__ends_however_rarely_it_goes_on)
 {
     begin_one(1500);

@@ -126,39 +126,6 @@ TEST(rawe_acktr_take__a_whole_window_backwards)
     }
 }
 
-TEST(rawe_acktr_take__random_order_accepts_each_once)
-{
-    enum { COUNT = 20000, SPAN = 1000 };
-    for (size_t s = 0; s < STARTS; s++) {
-        uint8_t *seen = calloc(COUNT + SPAN, 1);
-        assert_non_null(seen);
-        uint32_t random = (uint32_t)s + 1, base = 0;
-        start_at(starts[s]);
-        while (base < COUNT) {
-            random = random * 1664525u + 1013904223u;
-            uint32_t at = base + (random >> 8) % SPAN;
-            if (at - base > SPAN / 2 && base > SPAN && (random & 1) != 0) {
-                at = base - SPAN / 2; /* long past */
-            }
-            enum rawe_acktr_verdict verdict = rawe_acktr_check(&acktr, starts[s] + at);
-            assert_int_equal(verdict, seen[at] ? RAWE_ACKTR_DUPLICATE : RAWE_ACKTR_NEW);
-            if (verdict == RAWE_ACKTR_NEW) {
-                take(starts[s] + at);
-                seen[at] = 1;
-            }
-            if ((random >> 4) % 16 == 0 && !seen[base]) {
-                take(starts[s] + base);
-                seen[base] = 1;
-            }
-            while (base < COUNT + SPAN && seen[base]) {
-                base++;
-            }
-            assert_int_equal(acktr.next, starts[s] + base);
-        }
-        free(seen);
-    }
-}
-
 TEST(rawe_acktr_sack__nothing_missing)
 {
     uint8_t out[RAWE_SACK_BYTES_MAX];

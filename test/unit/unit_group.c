@@ -103,8 +103,6 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     *bytes += part->len_bytes;
     net.got_parts[self][part->root] +=
         net.batches ? (part->len_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES : 1;
-    net.refuses[self] =
-        net.refuses_after != 0 && net.got_parts[self][part->root] % net.refuses_after == 0;
     net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
     return true;
 }

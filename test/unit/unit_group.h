@@ -49,7 +49,6 @@ struct group_net {
     bool (*loses)(struct in_flight *flight, uint32_t receiver);
     bool absent[MEMBERS_MAX];              /**< gets nothing, sends nothing */
     bool refuses[MEMBERS_MAX];             /**< delivers nothing for now */
-    unsigned refuses_after;                /**< each member, after each n parts; 0: never */
     bool may_wait;                         /**< what is sent */
     bool batches;                          /**< what is sent */
     unsigned packets;                      /**< with frames of batches that came to a member */
