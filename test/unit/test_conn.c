@@ -13,8 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_open */
-
 TEST(rawe_conn_open__is_idle_and_allocates_no_window)
 {
     struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
@@ -38,8 +36,6 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     assert_int_equal(conn->payload_max_bytes, net.config.payload_max_bytes);
     rawe_conn_close(conn, net.now_ns);
 }
-
-/* rawe_conn_close */
 
 TEST(rawe_conn_close__tells_the_peer)
 {
@@ -136,8 +132,6 @@ TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
     assert_false(rawe_engine_pending(&net.node[0].engine));
 }
 
-/* rawe_conn_drained */
-
 TEST(rawe_conn_drained__only_when_all_is_acknowledged)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -148,8 +142,6 @@ TEST(rawe_conn_drained__only_when_all_is_acknowledged)
     unit_run(&net, net.config.ack_delay_ns + 20 * UNIT_US, 10 * UNIT_US);
     assert_true(rawe_conn_drained(end(0)));
 }
-
-/* rawe_conn_flush */
 
 TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
 {
@@ -187,8 +179,6 @@ TEST(rawe_conn_flush__acknowledgement_before_data)
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
-/* rawe_conn_make_pending */
-
 TEST(rawe_conn_make_pending__twice_is_once)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -200,8 +190,6 @@ TEST(rawe_conn_make_pending__twice_is_once)
     unit_settle(&net);
     assert_false(rawe_list_has(&end(0)->pending));
 }
-
-/* rawe_conn_arm */
 
 TEST(rawe_conn_arm__takes_the_earliest_deadline)
 {
@@ -219,8 +207,6 @@ TEST(rawe_conn_arm__takes_the_earliest_deadline)
         assert_true(end(0)->timer.deadline_ns == net.now_ns + UNIT_MS);
     }
 }
-
-/* rawe_conn_idle_deadline_ns */
 
 TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
 {
@@ -243,8 +229,6 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
 }
-
-/* rawe_conn_owe_ack */
 
 TEST(rawe_conn_owe_ack__waits_for_the_delay)
 {
@@ -350,8 +334,6 @@ TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
     unit_wire_clear(&net);
 }
 
-/* rawe_conn_write_header */
-
 TEST(rawe_conn_write_header__as_of_now)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -381,8 +363,6 @@ TEST(rawe_conn_write_header__lane_decides_the_type)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-/* rawe_conn_transmit_control */
-
 TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -404,8 +384,6 @@ TEST(rawe_conn_transmit_control__carries_the_largest_sack)
     assert_int_equal(net.wire->header.payload_bytes, sizeof(sack));
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
 }
-
-/* rawe_conn_correct_probe */
 
 TEST(rawe_conn_correct_probe__none_when_nothing_is_in_flight)
 {

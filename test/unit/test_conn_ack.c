@@ -92,8 +92,6 @@ static void assert_all_arrived(unsigned count)
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* acknowledged */
-
 TEST(acknowledged__releases_up_to_it)
 {
     in_flight(10);
@@ -226,8 +224,6 @@ TEST(acknowledged__one_message_at_a_time_does_not_raise_the_window)
     assert_int_equal(end(0)->cc.window, window);
     assert_true(window < end(0)->cc.most);
 }
-
-/* rawe_conn_detect_losses */
 
 TEST(rawe_conn_detect_losses__one_frame_of_many)
 {

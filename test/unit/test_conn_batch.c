@@ -265,8 +265,6 @@ TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
     assert_true(net.node[0].engine.counters.frames_sent < 40);
 }
 
-/* PROBE of a connection that sends batches */
-
 static unsigned probes_plain, probes_like_data;
 static bool batches_lost;
 
@@ -374,8 +372,6 @@ static uint8_t fragment_kind(const struct net_frame *frame)
     }
     return batch.header.type == RAWE_FRAME_BULK ? batch.fragment.kind : 0;
 }
-
-/* rawe_conn_batch_validate */
 
 TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
 {
@@ -502,8 +498,6 @@ TEST(rawe_conn_batch_validate__no_frame_left_for_it)
     batch_end_put(&send, 5000);
 }
 
-/* rawe_conn_batch_conclude */
-
 TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
 {
     batch_connect(10);
@@ -619,8 +613,6 @@ TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
-
-/* acknowledged: batches that do not pass any more */
 
 TEST(acknowledged__batches_that_vanish_give_way_to_plain_frames)
 {

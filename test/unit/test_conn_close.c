@@ -302,8 +302,6 @@ static void send_beyond_credit(void)
 
 static const struct unit_fixture with_default = {unit_set_up, unit_tear_down};
 
-/* rawe_conn_complete */
-
 TEST_WITH(with_default, rawe_conn_complete__not_while_deferring)
 {
     send_beyond_credit();
@@ -316,8 +314,6 @@ TEST_WITH(with_default, rawe_conn_complete__not_while_deferring)
     rawe_engine_deliver_deferred(engine(0));
     assert_done(0, SENDS, RAWE_STATUS_FAILED);
 }
-
-/* rawe_conn_abandon */
 
 TEST_WITH(with_default, rawe_conn_abandon__what_is_queued_stays)
 {
@@ -341,8 +337,6 @@ TEST_WITH(with_default, rawe_conn_abandon__the_queue_too)
     assert_int_equal(end(0)->queue.bytes, 0);
     assert_null(rawe_conn_abandon(end(0), true)); /* nothing is left */
 }
-
-/* rawe_conn_reset */
 
 TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
 {
@@ -382,8 +376,6 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_true(end(0)->rtt.smoothed_ns == 0);
     assert_false(rawe_recvwin_due(&end(0)->recvwin));
 }
-
-/* rawe_conn_renew */
 
 TEST_WITH(with_default, rawe_conn_renew__numbers_begin_where_the_configuration_says)
 {

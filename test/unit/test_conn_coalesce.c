@@ -95,8 +95,6 @@ static void set_up_busy(void)
 FIXTURE(set_up_busy, unit_tear_down);
 static const struct unit_fixture unconnected = {unit_set_up_coalescing, unit_tear_down};
 
-/* rawe_conn_coalesce_new */
-
 TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
 {
     unit_start_with(
@@ -122,8 +120,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
     unit_assert_last(&net.node[1], count + 1, 1, sizeof(data), 1);
     assert_int_equal(counters(0)->messages_sent, count + 1);
 }
-
-/* rawe_conn_coalesce_fits */
 
 /** Of a frame that holds two messages already; one byte more ends it and begins the next. */
 TEST(rawe_conn_coalesce_fits__to_the_last_byte)
@@ -166,8 +162,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
     assert_delivered(COALESCE_FROM, 0, 40, 60);
     assert_true(counters(0)->frames_sent < 40);
 }
-
-/* rawe_conn_coalesce_wanted */
 
 TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame)
 {
@@ -228,8 +222,6 @@ TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
 }
-
-/* rawe_conn_coalesce */
 
 TEST(rawe_conn_coalesce__nothing_held_back)
 {
@@ -322,8 +314,6 @@ TEST(rawe_conn_coalesce__answers_out_of_a_callback)
     assert_true(counters(1)->frames_sent < answers / 2);
 }
 
-/* rawe_conn_coalesce_add */
-
 TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
 {
     struct unit_send sends[30] = {0};
@@ -390,8 +380,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_add__no_longer_than_the_envelope_of_ba
     assert_int_equal(net.node[1].message_count, 200);
     assert_true(counters(0)->messages_coalesced > 0);
 }
-
-/* rawe_conn_coalesce_end */
 
 TEST(send_coalesced__something_else_is_sent)
 {
@@ -461,8 +449,6 @@ TEST_WITH(unconnected, send_coalesced__a_hole_keeps_the_window_from_sliding)
     finish();
     assert_int_equal(net.node[1].message_count, count);
 }
-
-/* rawe_conn_coalesce_flush */
 
 TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 {
@@ -552,8 +538,6 @@ TEST(rawe_conn_coalesce_flush__drained_only_after_it)
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
 }
-
-/* rawe_conn_coalesce_drop */
 
 TEST(rawe_conn_coalesce_flush__closed)
 {

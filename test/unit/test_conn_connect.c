@@ -13,8 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_connect */
-
 TEST(rawe_conn_connect__brings_up_both_ends)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -117,8 +115,6 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
                                              .connection_id = to_id},
                         payload, sizeof(payload));
 }
-
-/* rawe_conn_receive_connect */
 
 static struct net_frame *deferred[64];
 static unsigned deferred_count;

@@ -32,7 +32,6 @@ static void finalize_set_up(void)
     memset(finalize_sends, 0, sizeof(finalize_sends));
 }
 
-/** Filters. */
 static bool lose_data(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_DATA;
@@ -102,8 +101,6 @@ static void finalize_set_up_rails(void)
 
 static const struct unit_fixture with_rails = {finalize_set_up_rails, rails_tear_down};
 
-/* rawe_conn_announce_finalizing */
-
 TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered)
 {
     unit_run(&net, UNIT_S, UNIT_MS); /* no timer is armed any more */
@@ -165,8 +162,6 @@ TEST(rawe_conn_announce_finalizing__again_in_the_next_incarnation)
     assert_true(end(1)->finalize.announced);
 }
 
-/* rawe_conn_note_finalizing */
-
 TEST(rawe_conn_note_finalizing__not_of_the_next_process)
 {
     rawe_engine_finalizing(engine(1));
@@ -217,8 +212,6 @@ static void hear_finalizing(struct rawe_conn *conn)
     rawe_conn_note_finalizing(conn, &header);
 }
 
-/* rawe_conn_peer_finalizing */
-
 TEST(rawe_conn_peer_finalizing__on_every_lane)
 {
     const struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
@@ -252,8 +245,6 @@ TEST_WITH(with_rails, rawe_conn_peer_finalizing__by_every_route)
     rawe_peer_join(rails_peer(0, 2), rails_peer(0, 0));
 }
 
-/* rawe_conn_complete_unneeded */
-
 TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
 {
     const uint8_t kinds[] = {RAWE_FRAGMENT_GET, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_ATOMIC};
@@ -267,8 +258,6 @@ TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
         assert_int_equal(finalize_sends[i].status, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
     }
 }
-
-/* rawe_conn_finalized */
 
 /** Node 1 finalizes with a message in flight, which is lost, like all that `filter` refuses. */
 static void finalize_and_lose(bool (*filter)(struct unit_net *of, const struct net_frame *frame))
@@ -576,8 +565,6 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     assert_int_equal(net.node[0].message_count, 8);
 }
 
-/* rawe_conn_receive: CLOSE */
-
 /** The fault: node 0, behind the fence, has messages in flight that no process receives. */
 TEST(rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized)
 {
@@ -619,8 +606,6 @@ TEST(rawe_engine_receive__an_unknown_peer_is_answered)
     assert_complete(3);
 }
 
-/* rawe_conn_close */
-
 TEST(rawe_conn_close__says_it_three_times_when_finalizing)
 {
     net.filter = drop_all;
@@ -633,8 +618,6 @@ TEST(rawe_conn_close__says_it_three_times_when_finalizing)
     unit_close(&net, 0, RAWE_LANE_BULK);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
 }
-
-/* rawe_conn_peer_gone */
 
 TEST(rawe_conn_peer_gone__without_a_close)
 {

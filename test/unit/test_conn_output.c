@@ -13,8 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_output */
-
 TEST(rawe_conn_output__link_full_at_every_place)
 {
     static uint8_t data[30000];
@@ -49,8 +47,6 @@ TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
     assert_int_equal(end(0)->liveness.waits_since_ns, 0);
     assert_int_equal(end(0)->liveness.probe_deadline_ns, 0);
 }
-
-/* rawe_conn_transmit_control */
 
 static uint8_t late_data[3000];
 static struct unit_send late_send;

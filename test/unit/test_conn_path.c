@@ -42,8 +42,6 @@ static void cut_and_move(struct rawe_conn *conn, unsigned rail)
 FIXTURE(set_up, rails_tear_down);
 static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
 
-/* One idle question a process. */
-
 #define IDLE_NS (500 * UNIT_MS)
 
 static void set_up_idle(void)
@@ -86,8 +84,6 @@ TEST_WITH(with_idle_peers, timer_expired__notices_that_an_idle_process_has_died)
     assert_true(rails.host[0].silent_calls > 0);
 }
 
-/* rawe_conn_open */
-
 TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
 {
     rails_cut(0);
@@ -103,8 +99,6 @@ TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
     assert_int_equal(rails_migrations(0), 0);
     assert_int_equal(rails_migrations(1), 0);
 }
-
-/* rawe_conn_move */
 
 TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
 {
@@ -480,8 +474,6 @@ TEST(rawe_conn_move__does_not_count_our_own_absence)
     assert_int_equal(rails.host[1].inbox.message_count, 1);
 }
 
-/* rawe_conn_path_asked */
-
 TEST(rawe_conn_path_asked__answers_go_where_the_question_came_from)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -542,8 +534,6 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     rawe_peer_close(rails_peer(1, 1));
     assert_int_equal(rail_back(far), 0);
 }
-
-/* rawe_liveness_heard */
 
 /** What the peer sends by a route of its own says nothing of ours. */
 TEST(rawe_liveness_heard__a_dead_route_is_silent_although_the_peer_is_heard)

@@ -67,8 +67,6 @@ TEST(receive_data__beyond_a_gap_without_memory)
     unit_wire_clear(&net);
 }
 
-/* Messages */
-
 TEST(rawe_conn_deliver_messages__several_in_a_frame)
 {
     uint8_t payload[256];
@@ -147,8 +145,6 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-/* Callbacks that call back */
-
 static unsigned replies;
 
 static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
@@ -207,8 +203,6 @@ TEST(rawe_conn_deliver__ping_pong_out_of_callbacks)
     }
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
-
-/* rawe_conn_receive */
 
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
 {
@@ -410,8 +404,6 @@ static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t 
     receive_data(0, 0, payload, at);
 }
 
-/* PUT */
-
 TEST_WITH(unconnected, place__only_where_the_handle_allows)
 {
     uint8_t memory[300], before[300];
@@ -491,8 +483,6 @@ TEST(place__every_length_through_the_wire)
     assert_int_equal(counters(0)->puts_sent, sizeof(lengths) / sizeof(lengths[0]));
     assert_int_equal(net.node[1].message_count, 0);
 }
-
-/* Segments */
 
 static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {

@@ -558,7 +558,6 @@ TEST(atomic__leaves_at_once)
     assert_int_equal(record_accesses[1].before, 6);
 }
 
-/** unit_net.filter */
 static bool drop_bulk(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_BULK;

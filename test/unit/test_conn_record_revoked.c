@@ -75,7 +75,6 @@ TEST(get__memory_deregistered_while_the_reply_is_in_flight)
     }
 }
 
-/** unit_net.filter */
 static bool drop_acknowledgements(struct unit_net *unused, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_ACK;

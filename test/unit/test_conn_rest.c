@@ -89,8 +89,6 @@ static void set_up_resting(void)
 static const struct unit_fixture awake = {set_up, rails_tear_down};
 FIXTURE(set_up_resting, rails_tear_down);
 
-/* rawe_conn_may_rest */
-
 struct prevention {
     const char *what;
     void (*set)(struct rawe_conn *conn, bool on);
@@ -186,8 +184,6 @@ TEST_WITH(awake, rawe_conn_may_rest__not_while_anything_is_under_way)
     }
 }
 
-/* rawe_conn_check_idle */
-
 TEST_WITH(awake, rawe_conn_check_idle__not_one_that_was_used_meanwhile)
 {
     for (unsigned i = 0; i < 20; i++) {
@@ -213,8 +209,6 @@ TEST_WITH(awake, rawe_conn_check_idle__never_without_rest_ns)
     assert_false(rests(0, EXPRESS) || rests(1, BULK));
 }
 
-/* rawe_conn_rest */
-
 TEST(rawe_conn_rest__is_silent)
 {
     unsigned carried = rails.carried[0];
@@ -235,8 +229,6 @@ TEST_WITH(awake, rawe_conn_rest__without_memory_it_stays)
     pass_idle();
     assert_true(rests(0, EXPRESS) && rests(0, BULK));
 }
-
-/* rawe_conn_wake */
 
 static void lose_first(struct net_frame *lost, unsigned rail)
 {
@@ -379,8 +371,6 @@ TEST(rawe_conn_wake__the_peer_is_told_of_less_credit)
                      rails_conn(0, 0, EXPRESS)->credit.advertised);
 }
 
-/* rawe_engine_finalizing, rawe_peer_finalized */
-
 TEST(rawe_engine_finalizing__peers_are_told)
 {
     rawe_engine_finalizing(rails_peer(0, 0)->engine);
@@ -403,8 +393,6 @@ TEST(rawe_peer_finalized__wakes_what_there_was_no_memory_for)
                      RAWE_FINALIZED_NOT);
     assert_false(rests(0, EXPRESS) || rests(0, BULK));
 }
-
-/* rawe_conn_forget_rest, and rawe_peer_close of what rests */
 
 TEST(rawe_peer_close__the_peer_is_told)
 {

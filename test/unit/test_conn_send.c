@@ -12,8 +12,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* rawe_conn_send_copy */
-
 TEST(rawe_conn_send_copy__one_frame_with_one_fragment)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -139,8 +137,6 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
     finish();
     unit_assert_last(&net.node[1], 1, 2, 700, 2);
 }
-
-/* rawe_conn_send */
 
 TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back)
 {

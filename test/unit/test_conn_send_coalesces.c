@@ -136,8 +136,6 @@ static unsigned batches_on_wire(void)
 
 FIXTURE(set_up, unit_tear_down);
 
-/* coalesces */
-
 TEST(coalesces__the_first_messages_leave_at_once)
 {
     connect_good();

@@ -91,8 +91,6 @@ static void assert_delivered(unsigned count, size_t len_bytes)
 
 FIXTURE(set_up, unit_tear_down);
 
-/* rawe_send.transmitted */
-
 TEST(report_transmitted__once_and_before_done)
 {
     unit_connect(&net, RAWE_LANE_BULK);
@@ -274,8 +272,6 @@ TEST(output__a_completion_waits_for_another)
     finish();
     assert_int_equal(net.node[1].message_count, 2);
 }
-
-/* rawe_sendwin_rebase */
 
 TEST(rawe_sendwin_rebase__waits_for_the_link)
 {

@@ -134,8 +134,6 @@ TEST(rawe_conn_transmit_slices__what_comes_after_is_short)
     assert_int_equal(counters(0)->slices_sent, slices);
 }
 
-/* Hostile ones */
-
 static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t data_bytes)
 {
     uint8_t payload[RAWE_SLICE_BYTES + 1400] = {0};

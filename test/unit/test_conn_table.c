@@ -136,8 +136,6 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
 }
 
-/* rawe_conn_table_rest, rawe_conn_table_wake, rawe_conn_table_find_rest */
-
 TEST(rawe_conn_table_rest__found_as_what_it_is)
 {
     static struct rawe_rest *rest = (struct rawe_rest *)8;

@@ -13,8 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-/* Probes and silence: the timer of a connection. */
-
 #define PROBES_MAX 1000u
 static uint64_t probe_times_ns[PROBES_MAX];
 static unsigned probe_count;
@@ -171,8 +169,6 @@ TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(counters(1)->duplicates, 0);
 }
-
-/* Peers that owe nothing. */
 
 #define IDLE_NS (500 * UNIT_MS)
 
@@ -368,8 +364,6 @@ TEST_WITH(with_stalled, stall__is_not_a_loss_of_a_frame_now_and_then)
     }
     assert_int_equal(stalled_calls, 0);
 }
-
-/* rawe_conn_set_payload_max */
 
 static uint32_t longest_bytes;
 

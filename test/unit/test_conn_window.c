@@ -12,8 +12,6 @@
 
 #define FIRST_FRAMES 21u /* of the bulk lane: 32 kB */
 
-/* ---- what may go into flight ---- */
-
 static const struct unit_fixture with_unit = {unit_set_up, unit_tear_down};
 
 TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_window)
@@ -41,8 +39,6 @@ TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_w
         unit_close(&net, 1, RAWE_LANE_BULK);
     }
 }
-
-/* ---- when an acknowledgement is asked for ---- */
 
 TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
 {
@@ -105,8 +101,6 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_it_with_one_that_is_cop
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
     finish();
 }
-
-/* ---- the congestion window ---- */
 
 static struct unit_send send_;
 static uint8_t data[2000000];

@@ -27,8 +27,6 @@ TEST(rawe_counter_list__is_distinct_and_says_something)
     }
 }
 
-/* rawe_histogram_bucket */
-
 TEST(rawe_histogram_bucket__is_a_power_of_two_wide)
 {
     assert_int_equal(rawe_histogram_bucket(0), 0);

@@ -20,8 +20,6 @@ static void set_up_connected(void)
 FIXTURE(set_up_connected, unit_tear_down);
 static const struct unit_fixture unconnected = {unit_set_up, unit_tear_down};
 
-/* rawe_engine_init */
-
 TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
 {
     unit_stop(&net);
@@ -36,8 +34,6 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-/* rawe_engine_free */
-
 TEST(rawe_engine_free__after_use_nothing_is_left)
 {
     static uint8_t data[20000];
@@ -51,8 +47,6 @@ TEST(rawe_engine_free__after_use_nothing_is_left)
     unit_stop(&net); /* checks pools; the leak sanitizer the rest */
     assert_int_equal(net.node[0].engine.own_table.size, 0);
 }
-
-/* rawe_engine_flush */
 
 static unsigned nested_flushes;
 
@@ -125,8 +119,6 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-/* rawe_engine_advance */
-
 TEST(rawe_engine_advance__credit_follows_the_senders)
 {
     unit_connect(&net, RAWE_LANE_BULK);
@@ -185,8 +177,6 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(unit_wire_count(&net), 0);
     *counter = 0;
 }
-
-/* rawe_engine_receive */
 
 TEST(rawe_engine_receive__every_length)
 {

@@ -23,8 +23,6 @@ static void tear_down(void)
     unit_stop(&net);
 }
 
-/* rawe_engine_deliver_deferred */
-
 static struct rawe_conn *other;
 
 /** Sends, flushes and defers again: what was kept must still come once, in order. */
@@ -76,8 +74,6 @@ TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery)
     assert_delivered_in_order(30, 4000);
 }
 
-/* rawe_conn_deliver_fragmented */
-
 static struct net_frame *last;
 
 /** The owner waits in its callback; there is memory for only one of the messages that come. */
@@ -119,8 +115,6 @@ TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
     }
     finish();
 }
-
-/* rawe_engine_defer: without memory. */
 
 TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken)
 {
@@ -216,8 +210,6 @@ TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number)
     run(20 * UNIT_MS);
     assert_delivered_in_order(100, 1500);
 }
-
-/* rawe_engine_drop_deferred */
 
 TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept)
 {

@@ -360,8 +360,6 @@ TEST(rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer)
     unit_assert_sent(sends, SPOKES, RAWE_STATUS_FAILED);
 }
 
-/* Credit. */
-
 static const struct unit_fixture with_senders = {NULL, tear_down};
 
 /** As many senders, and a receive ring of `frames` at the hub. */
@@ -493,8 +491,6 @@ TEST_WITH(with_senders, rawe_conn_output__waiting_for_a_turn_probes_less_and_les
     star_run(&star, 30000 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(star_hub(&star)->messages, SENDERS);
 }
-
-/* Timers. */
 
 static unsigned operations_done;
 

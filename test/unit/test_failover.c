@@ -127,8 +127,6 @@ static void join(unsigned rail)
 
 FIXTURE(set_up, rails_tear_down);
 
-/* rawe_failover_init */
-
 TEST(rawe_failover_init__nothing_is_in_doubt)
 {
     assert_false(rawe_failover_pending(&failover));
@@ -137,8 +135,6 @@ TEST(rawe_failover_init__nothing_is_in_doubt)
     assert_int_equal(asked_in_all(), 0);
     assert_int_equal(said, 0);
 }
-
-/* rawe_failover_silent */
 
 TEST(rawe_failover_silent__has_all_routes_asked)
 {
@@ -235,8 +231,6 @@ TEST(rawe_failover_silent__over_when_the_connection_is_heard)
     assert_int_equal(rails.host[1].inbox.message_count, 1);
 }
 
-/* rawe_failover_set_carrier, rawe_failover_heed_carrier */
-
 TEST(rawe_failover_heed_carrier__leaves_the_route_at_once)
 {
     carrier(1, false);
@@ -304,8 +298,6 @@ TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up)
     assert_false(down(1));
     assert_int_equal(asked[1], 1);
 }
-
-/* rawe_failover_check */
 
 TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others)
 {
@@ -435,8 +427,6 @@ TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
     assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
     assert_false(rawe_failover_pending(&failover));
 }
-
-/* rawe_failover_forget */
 
 TEST(rawe_failover_forget__takes_one_of_many)
 {

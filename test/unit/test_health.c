@@ -49,8 +49,6 @@ TEST(rawe_health_check__asks_nothing_without_doubt)
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
 }
 
-/* rawe_health_due_ns */
-
 TEST(rawe_health_due_ns__says_when_the_next_question_is_due)
 {
     assert_true(rawe_health_due_ns(&health) == UINT64_MAX);

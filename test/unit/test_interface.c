@@ -297,8 +297,6 @@ TEST(rawe_interface_list__tells_loopback)
     free(interfaces);
 }
 
-/* rawe_interface_is_back */
-
 TEST(rawe_interface_is_back__under_another_index_only)
 {
     struct rawe_interface lost = {.name = "eth1", .index = 1 << 24, .mac = {2, 0, 0, 0, 0, 1}};

@@ -22,8 +22,6 @@ static void set_up_connected(void)
 FIXTURE(set_up_connected, unit_peer_tear_down);
 static const struct unit_fixture unconnected = {unit_peer_set_up, unit_peer_tear_down};
 
-/* rawe_peer_conn */
-
 TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
 {
     assert_null(peer.conn[RAWE_LANE_EXPRESS]);
@@ -36,8 +34,6 @@ TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
     unit_settle(&net);
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
 }
-
-/* rawe_peer_finalized, rawe_peer_close */
 
 static enum rawe_finalized finalized(void)
 {
@@ -78,8 +74,6 @@ TEST(rawe_peer_close__completes_what_is_left)
     assert_int_equal(again->status, RAWE_STATUS_FAILED);
     assert_true(unit_peer_drained());
 }
-
-/* rawe_peer_send_copy */
 
 TEST(rawe_peer_send_copy__only_what_may_be_copied)
 {
@@ -141,8 +135,6 @@ TEST(rawe_peer_send_copy__failed)
     assert_true(unit_peer_drained());
 }
 
-/* rawe_peer_send: lanes */
-
 TEST(rawe_peer_send__lane_by_length)
 {
     uint32_t framed = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
@@ -185,8 +177,6 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
     unit_peer_assert_delivered(0, 100);
     assert_int_equal(one->completed + one->released, 0);
 }
-
-/* rawe_peer_send: early completion */
 
 /** A first message that is not sent before it is known that batches pass. */
 #define VALIDATING_BYTES 20000u
@@ -520,8 +510,6 @@ static void assert_works(void)
 
 static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
 
-/* rawe_peer_next, rawe_peer_used */
-
 TEST_WITH(with_rails, rawe_peer_next__goes_through_all_of_the_process)
 {
     for (unsigned rail = 0; rail < RAILS; rail++) {
@@ -537,8 +525,6 @@ TEST_WITH(with_rails, rawe_peer_used__is_the_one_whose_route_is_used)
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 1));
 }
-
-/* rawe_peer_set_down */
 
 TEST_WITH(with_rails, rawe_peer_set_down__moves_all_that_use_the_route)
 {
@@ -567,8 +553,6 @@ TEST_WITH(with_rails, rawe_peer_set_down__of_the_last_moves_nothing)
     }
     assert_int_equal(used(0), 222);
 }
-
-/* rawe_peer_set_up */
 
 TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
 {
@@ -599,8 +583,6 @@ TEST_WITH(with_rails, rawe_peer_set_up__takes_those_whose_route_is_down)
     assert_works();
 }
 
-/* rawe_peer_close */
-
 TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
 {
     connect_all();
@@ -615,8 +597,6 @@ TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
     assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 0);
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
 }
-
-/* rawe_peer_set_payload_max */
 
 /** What the rails carry on the connections that prefer them. */
 static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)

@@ -179,8 +179,6 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down);
 
-/* mca_btl_rawe_deliver */
-
 #define TAG 77u
 
 static unsigned received; /**< messages that the callback for TAG was given */
@@ -255,8 +253,6 @@ TEST(mca_btl_rawe_deliver__delivers_at_once_without_threads)
     assert_null(mca_btl_rawe_state.deferred_tail);
 }
 
-/* mca_btl_rawe_endpoint_get */
-
 TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -284,8 +280,6 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     assert_int_equal(errors, 2);
 }
 
-/* mca_btl_rawe_endpoint_limit_mtu */
-
 /** The longest payload of a frame on a path. */
 static uint32_t payload_bytes(uint32_t path_mtu_bytes)
 {
@@ -304,8 +298,6 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
     const struct rawe_conn *after = rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK);
     assert_int_equal(after->payload_max_bytes, payload_bytes(1000));
 }
-
-/* mca_btl_rawe_failed */
 
 TEST(mca_btl_rawe_failed__ends_most_jobs_at_once)
 {
@@ -356,8 +348,6 @@ TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
     assert_int_equal(errors, 1);
     assert_ptr_equal(blamed, proc);
 }
-
-/* mca_btl_rawe_silent */
 
 TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers)
 {
@@ -411,8 +401,6 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
     assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
 }
 
-/* mca_btl_rawe_stalled */
-
 /** The path carries less than before. Returns the longest payload from then on. */
 static uint32_t shrink_path(void)
 {
@@ -446,8 +434,6 @@ TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
     assert_int_equal(fake_ompi_shown("full_size_lost"), 0);
     assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
 }
-
-/* mca_btl_rawe_lost */
 
 TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
 {

@@ -131,8 +131,6 @@ static void in_service_thread(void *(*what)(void *))
     in_service_thread_with(what, NULL);
 }
 
-/* mca_btl_rawe_failures_report */
-
 static void assert_reported(const char *topic, int code)
 {
     const struct rawe_port_error error = {"a step", code};
@@ -173,8 +171,6 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
     fake_ompi_assert_shown("link_failed", "eth1");
 }
 
-/* mca_btl_rawe_module_open_if_needed */
-
 static void *open_main(void *context)
 {
     assert_false(mca_btl_rawe_module_open_if_needed(&module));
@@ -211,8 +207,6 @@ TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
     assert_int_equal(opened, 1);
 }
 
-/* rawe_host_group_config.broken */
-
 static void *broken_main(void *context)
 {
     unsigned attempts = 0;
@@ -247,8 +241,6 @@ TEST(broken__nor_does_it_of_links)
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("link_failed", strerror(EMFILE));
 }
-
-/* mca_btl_rawe_group_follow */
 
 static void *follow_main(void *context)
 {

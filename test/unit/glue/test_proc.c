@@ -405,8 +405,6 @@ TEST(mca_btl_rawe_proc_wait__ends_when_another_threads_question_fails)
     alarm(0);
 }
 
-/* mca_btl_rawe_proc_find */
-
 TEST(mca_btl_rawe_proc_find__asks_once_and_knows_from_then_on)
 {
     publish();
@@ -486,8 +484,6 @@ TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
     assert_int_equal(wait_for(most + 200, &found), 2);
 }
 
-/* mca_btl_rawe_proc_close */
-
 TEST(mca_btl_rawe_proc_close__forgets_answers_and_drops_late_ones)
 {
     publish();
@@ -516,8 +512,6 @@ TEST(mca_btl_rawe_proc_close__drops_answers_of_an_earlier_life)
     assert_true(find(3));
 }
 
-/* mca_btl_rawe_proc_is_local */
-
 TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
 {
     struct mca_btl_rawe_published found;
@@ -534,8 +528,6 @@ TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
     assert_int_equal(wait_for(3, &found), 0);
     assert_false(mca_btl_rawe_proc_is_local(&found));
 }
-
-/* mca_btl_rawe_proc_tried */
 
 TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
 {
@@ -570,8 +562,6 @@ TEST(mca_btl_rawe_proc_tried__when_all_modules_have)
     assert_true(mca_btl_rawe_proc_tried(name(1), 0));
 }
 
-/* mca_btl_rawe_proc_note_host */
-
 TEST(mca_btl_rawe_proc_note_host__silent_until_it_answers)
 {
     for (uint64_t host = 0; host < 100; ++host) {
@@ -591,8 +581,6 @@ TEST(mca_btl_rawe_proc_note_host__silent_until_it_answers)
     mca_btl_rawe_proc_open();
     assert_false(mca_btl_rawe_proc_host_silent(8, 0));
 }
-
-/* mca_btl_rawe_proc_died */
 
 static void die(uint32_t vpid)
 {

@@ -395,8 +395,6 @@ TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
     assert_false(endpoint.in_use);
 }
 
-/* mca_btl_rawe_accept */
-
 /** A CONNECT that comes through another module than it is for. */
 static void call(mca_btl_rawe_module_t *through)
 {
@@ -419,8 +417,6 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
     call(&through);
     assert_int_equal(searched_for, 1);
 }
-
-/* mca_btl_rawe_unknown_source */
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 

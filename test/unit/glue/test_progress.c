@@ -9,8 +9,6 @@
 
 FIXTURE(fake_set_up, fake_tear_down);
 
-/* mca_btl_rawe_module_service */
-
 TEST(service__what_waits_comes_before_timers)
 {
     fake_arm(&module.engine, 50 * US);
@@ -36,8 +34,6 @@ TEST(service__overdue_timers_expire_under_steady_load)
     assert_int_equal(fake.expired_calls, 1);
     assert_true(fake.link_received > 0);
 }
-
-/* mca_btl_rawe_module_progress */
 
 static struct rawe_send blocking_send;
 static unsigned depth, completions;
@@ -199,8 +195,6 @@ TEST(progress__nothing_is_missing_while_the_process_finalizes)
     assert_int_equal(fake_ompi.shown, 0);
     assert_int_equal(errors, 0);
 }
-
-/* mca_btl_rawe_module_receive */
 
 TEST(receive__the_ring_has_its_turn_between_batches)
 {

@@ -182,8 +182,6 @@ static void carrier(unsigned nic, bool usable)
 
 FIXTURE(set_up, tear_down);
 
-/* mca_btl_rawe_routes_begin */
-
 TEST(mca_btl_rawe_routes_begin__not_for_lo_alone)
 {
     mca_btl_rawe_routes_end();
@@ -191,8 +189,6 @@ TEST(mca_btl_rawe_routes_begin__not_for_lo_alone)
     mca_btl_rawe_routes_begin();
     assert_null(changed);
 }
-
-/* rawe_carrier_fn */
 
 /** There is no other to use instead. */
 TEST(carrier_changed__the_only_interface_stays_in_use)
@@ -239,8 +235,6 @@ TEST(carrier_changed__only_news_wakes_the_thread)
     carrier(1, false);
     assert_int_equal(wakes, 1);
 }
-
-/* mca_btl_rawe_routes_check */
 
 TEST(mca_btl_rawe_routes_check__a_lost_carrier)
 {

@@ -45,8 +45,6 @@ bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
     return group_busy;
 }
 
-/* mca_btl_rawe_thread_service */
-
 /** Something was held back: afterwards nothing is, so that what is held back next wakes it again. */
 static void take_over(void)
 {
