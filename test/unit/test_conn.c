@@ -3,7 +3,7 @@
  *
  * Tests of connections: their state, and control frames.
  */
-#include "unit_receive.h"
+#include "unit_pair.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * Tests of receiving frames: data, control frames and fragments.
  */
 #include "unit_alloc.h"
-#include "unit_receive.h"
+#include "unit_pair.h"
 
 #include <string.h>
 #include <stdlib.h>

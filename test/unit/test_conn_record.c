@@ -1,14 +1,148 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of accesses to registered memory: their records, GET, PUT and atomic operations.
+ * Tests of accesses to registered memory: their records, GET, PUT and atomic operations; and of
+ * memory that is deregistered while GETs of it are under way. The memory is node 1's, the peer
+ * object that accesses it node 0's.
  */
 #include "net_message.h"
-#include "unit_record.h"
+#include "unit_alloc.h"
+#include "unit_peer.h"
 
 #include <string.h>
 
+#include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
+
+#define RECORD_MEMORY_BYTES 200000u
+#define RECORD_ACCESSES 300u
+
+/** A PUT, GET or atomic operation, with what is known of it. */
+struct access {
+    struct rawe_operation operation; /**< first: cast back from it */
+    unsigned done;
+    enum rawe_status status;
+    uint64_t before; /**< atomic: the word as it was */
+};
+
+static uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
+/** Where GETs bring it, to the same offset; elsewhere it is 0xEE. */
+static uint8_t record_result[RECORD_MEMORY_BYTES];
+static uint32_t record_index;
+static uint64_t record_key;
+static bool revoked;
+
+/** Those made since the memory was registered, in order. */
+static struct access record_accesses[RECORD_ACCESSES];
+static unsigned access_count;
+
+/** rawe_operation.done of a struct access. */
+static void record_operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    struct access *access = (struct access *)(void *)operation;
+    access->done++;
+    access->status = status;
+    assert_int_equal(access->done, 1);
+}
+
+/** rawe_callbacks.long_reply of the target, which has no peer object. */
+static bool long_reply(void *context, struct rawe_conn *conn, struct rawe_send *send)
+{
+    struct unit_node *node = context;
+    assert_int_equal(conn->lane, RAWE_LANE_EXPRESS);
+    if (node->conn[RAWE_LANE_BULK] == NULL) {
+        (void)unit_open(&net, 1, RAWE_LANE_BULK);
+    }
+    rawe_conn_send(node->conn[RAWE_LANE_BULK], send, net.now_ns);
+    return true;
+}
+
+/**
+ * Fill the memory again, and register it for `access`: bits of RAWE_ACCESS_. Nothing is made yet.
+ */
+static void record_grant(unsigned access)
+{
+    unit_fill(record_memory, sizeof(record_memory), 1);
+    memset(record_result, 0xEE, sizeof(record_result));
+    memset(record_accesses, 0, sizeof(record_accesses));
+    access_count = 0;
+    revoked = false;
+    assert_true(rawe_handle_register(&net.node[1].handles, record_memory, sizeof(record_memory),
+                                     &record_index, &record_key, access));
+}
+
+/** Deregister it, if it is registered. */
+static void record_revoke(void)
+{
+    if (!revoked) {
+        rawe_conn_serve_forget(engine(1), record_index);
+        assert_true(rawe_handle_deregister(&net.node[1].handles, record_index, record_key));
+        revoked = true;
+    }
+}
+
+/** A peer whose express lane is connected and whose path carries batches or not; its memory. */
+static void record_start(bool batches)
+{
+    unit_peer_start(batches);
+    unit_peer_connect_lane(RAWE_LANE_EXPRESS);
+    engine(1)->callbacks.long_reply = long_reply;
+    record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC);
+}
+
+/** A fixture: record_start with batches; the memory is deregistered at the end. */
+static void record_set_up(void)
+{
+    record_start(true);
+}
+
+static void record_tear_down(void)
+{
+    record_revoke();
+    unit_peer_tear_down();
+}
+
+/** The next access: a GET that its caller may change before it is made. */
+static struct access *record_next(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = &record_accesses[access_count++];
+    access->operation = (struct rawe_operation){
+        .done = record_operation_done,
+        .handle_index = record_index,
+        .handle_key = record_key,
+        .offset = offset,
+        .len_bytes = len_bytes,
+        .local = (uint8_t *)&access->before,
+        .kind = RAWE_FRAGMENT_GET,
+    };
+    return access;
+}
+
+/** Make a GET. */
+static struct access *record_get(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = record_next(offset, len_bytes);
+    access->operation.local = record_result + offset;
+    assert_true(rawe_peer_operate(&peer, &access->operation));
+    return access;
+}
+
+/** Let time pass until nothing is under way any more. */
+static void record_run(void)
+{
+    for (unsigned i = 0; i < 400; i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(unit_peer_drained());
+    assert_int_equal(engine(0)->operations.in_use, 0);
+    assert_true(rawe_list_empty(&engine(1)->serving.used));
+}
+
+static void record_assert_ended(const struct access *access, enum rawe_status status)
+{
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, status);
+}
 
 /** Short PUTs, by their number. */
 static struct access record_puts[RECORD_ACCESSES];
@@ -608,4 +742,141 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
     net.filter = NULL;
     record_run();
     assert_int_equal(access->status, RAWE_STATUS_DONE);
+}
+
+/** Again: a GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
+static void hold_replies(void)
+{
+    unit_peer_tear_down();
+    record_start(true);
+    (void)record_get(0, 190000);
+    record_run();
+    memset(record_result, 0xEE, sizeof(record_result));
+    net.node[0].paused = true;
+}
+
+static struct access *get_held(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = record_get(offset, len_bytes);
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
+    return access;
+}
+
+/** The memory goes, and is used for something else. Replies on the wire arrive, or are `lost`. */
+static void revoke_and_go_on(bool lost)
+{
+    record_revoke();
+    memset(record_memory, 0x11, sizeof(record_memory));
+    if (lost) {
+        unit_wire_clear(&net);
+    }
+    net.node[0].paused = false;
+    record_run();
+}
+
+static void assert_refused(const struct access *access)
+{
+    record_assert_ended(access, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+}
+
+/** Nothing of what the memory holds now has been sent. */
+static void assert_nothing_read(uint8_t value)
+{
+    for (unsigned i = 0; i < sizeof(record_result); i++) {
+        assert_true(record_result[i] == value || record_result[i] == 0xEE);
+    }
+}
+
+/** The memory goes while the initiator has some of what is in flight to it, or none: `lost`. */
+TEST(get__memory_deregistered_while_the_reply_is_in_flight)
+{
+    static uint8_t expected[20000]; /* within the first window */
+    for (int lost = 0; lost < 2; lost++) {
+        hold_replies();
+        memcpy(expected, record_memory, sizeof(expected));
+        const struct access *access = get_held(0, sizeof(expected));
+        revoke_and_go_on(lost != 0);
+        assert_true(rawe_list_empty(&engine(1)->serving.used));
+        if (lost) {
+            assert_refused(access);
+            assert_nothing_read(0xEE);
+        } else {
+            record_assert_ended(access, RAWE_STATUS_DONE);
+            assert_memory_equal(record_result, expected, sizeof(expected));
+        }
+    }
+}
+
+static bool drop_acknowledgements(struct unit_net *unused, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_ACK;
+}
+
+TEST(get__memory_deregistered_while_an_acknowledgement_is_missing)
+{
+    static uint8_t expected[20000];
+    memcpy(expected, record_memory, sizeof(expected));
+    (void)record_get(0, 190000); /* the bulk lane is there */
+    record_run();
+    const struct access *access = record_get(0, sizeof(expected));
+    net.filter = drop_acknowledgements;
+    unit_run(&net, 2 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(access->done, 1);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
+    record_revoke();
+    net.filter = NULL;
+    record_run();
+    assert_true(rawe_list_empty(&engine(1)->serving.used));
+    assert_int_equal(access->status, RAWE_STATUS_DONE);
+    assert_memory_equal(record_result, expected, sizeof(expected));
+}
+
+TEST(get__memory_deregistered_before_the_reply_is_sent)
+{
+    const struct access *access = record_get(0, 60000);
+    net.filter = drop_all; /* the bulk lane is asked for in vain */
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
+    record_revoke();
+    net.filter = NULL;
+    record_run();
+    assert_refused(access);
+    assert_nothing_read(0xEE);
+}
+
+TEST(get__memory_deregistered_in_the_midst_of_a_reply)
+{
+    for (int lost = 0; lost < 2; lost++) {
+        hold_replies();
+        memset(record_memory, 0x22, sizeof(record_memory));
+        const struct access *access = get_held(0, 190000);
+        const struct access *behind = get_held(0, 100000);
+        const struct rawe_conn *bulk = net.node[1].conn[RAWE_LANE_BULK];
+        revoke_and_go_on(lost != 0);
+        assert_refused(access);
+        assert_refused(behind);
+        assert_nothing_read(0x22);
+        assert_int_equal(bulk->queue.bytes, 0);
+        assert_int_equal(bulk->queue.count, 0);
+    }
+}
+
+TEST(get__memory_gone_when_the_target_finalizes)
+{
+    for (int allowed = -1; allowed <= 0; allowed++) {
+        hold_replies();
+        const struct access *access = get_held(0, 190000);
+        unit_allocations_left = allowed;
+        rawe_engine_finalizing(engine(1));
+        unit_allocations_left = -1;
+        memset(record_memory, 0x11, sizeof(record_memory));
+        unit_wire_clear(&net);
+        net.node[0].paused = false;
+        unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
+        assert_true(rawe_list_empty(&engine(1)->serving.used));
+        assert_nothing_read(0xEE);
+        assert_refused(access);
+    }
 }

@@ -1,14 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sending: by copy, and from the memory of the caller.
+ * Tests of sending, by copy and from the memory of the caller, and of what a connection hands to the
+ * link: frames, and messages in fragments.
  */
 #include "unit_pair.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_send.h"
 
 FIXTURE(unit_set_up, unit_tear_down);
 
@@ -310,4 +313,223 @@ TEST(rawe_conn_send_copy__time_does_not_go_back)
     assert_int_equal(rawe_conn_send_copy(conn, 1, "b", 1, NULL, 0, begin_ns), RAWE_STATUS_DONE);
     const struct rawe_txframe *newest = conn->sendwin.newest;
     assert_true(newest->first.oldest_ns >= newest->previous->first.oldest_ns);
+}
+
+TEST(rawe_conn_output__link_full_at_every_place)
+{
+    static uint8_t data[30000];
+    unit_fill(data, sizeof(data), 7);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->peer_credit = 64;
+    unit_fix_window(end(0), 64);
+    for (unsigned room = 0; room < 25; room++) {
+        struct unit_send send = {0};
+        uint64_t frames_before = counters(0)->frames_sent;
+        net.node[0].link_room = room;
+        unit_send_message(end(0), &send, 1, data, sizeof(data));
+        assert_int_equal(counters(0)->frames_sent - frames_before, room < 21 ? room : 21);
+        for (unsigned i = 0; i < 60 && send.done == 0; i++) {
+            net.node[0].link_room = 1 + room % 3; /* a little more at a time */
+            unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
+        }
+        assert_int_equal(send.done, 1);
+        unit_assert_message(&net.node[1], room, 1, sizeof(data), 7);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(1)->duplicates, 0);
+    assert_true(counters(0)->link_stalls > 20);
+}
+
+/** Another connection has taken what was queued: nothing is awaited, or the timer never rests. */
+TEST(rawe_conn_start__with_a_full_link_and_nothing_to_send)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].engine.link_full = true;
+    rawe_conn_start(end(0), net.now_ns);
+    assert_int_equal(end(0)->liveness.waits_since_ns, 0);
+    assert_int_equal(end(0)->liveness.probe_deadline_ns, 0);
+}
+
+static uint8_t late_data[3000];
+static struct unit_send late_send;
+
+/** Time has passed; one message goes by copy, the next waits for the round that is under way. */
+static void send_two_later(struct unit_send *send)
+{
+    struct rawe_conn *conn = send->context;
+    net.now_ns += UNIT_MS;
+    unit_send_copy(conn, 2, 50);
+    memset(&late_send, 0, sizeof(late_send));
+    unit_send_message(conn, &late_send, 3, late_data, 1300);
+}
+
+TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
+{
+    struct unit_send first = {.on_done = send_two_later};
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
+    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint64_t before_ns = net.now_ns;
+    uint32_t begin = conn->sendwin.next;
+    first.context = conn;
+    unit_fill(late_data, sizeof(late_data), 1);
+    unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
+    assert_int_equal(first.done, 1);
+    assert_int_equal(conn->sendwin.next, begin + 3);
+    for (const struct rawe_txframe *frame = conn->sendwin.oldest->next; frame != NULL;
+         frame = frame->next) {
+        assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
+    }
+    unit_settle(&net);
+}
+
+static bool drop_sequence_filter_count(struct unit_net *of, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_DATA || frame->header.sequence != of->filter_count;
+}
+
+static bool seen_number[4096];
+
+static bool note_message_numbers(struct unit_net *of, const struct net_frame *frame)
+{
+    struct rawe_fragment fragment;
+    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
+    if (frame->header.type == RAWE_FRAME_DATA &&
+        rawe_fragment_decode(&fragment, &cursor, frame->bytes + frame->len_bytes) ==
+            RAWE_DECODE_OK &&
+        fragment.kind == RAWE_FRAGMENT_PART && !seen_number[fragment.id % 4096]) {
+        seen_number[fragment.id % 4096] = true;
+        of->filter_count++;
+    }
+    return frame->from != 1; /* nothing is acknowledged */
+}
+
+TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
+{
+    enum { COUNT = 200 };
+    static uint8_t data[2000];
+    static struct unit_send sends[COUNT];
+    memset(seen_number, 0, sizeof(seen_number));
+    unit_fill(data, sizeof(data), 1);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->peer_credit = 1000;
+    unit_fix_window(end(0), 1000);
+    struct unit_send first = {0};
+    unit_send_message(end(0), &first, 99, data, sizeof(data));
+    finish();
+    /* Numbers wrap as well. */
+    end(0)->queue.message_number = end(0)->queue.messages_open = UINT32_MAX - 30;
+    end(1)->reassembly.next = UINT32_MAX - 30;
+    net.filter = note_message_numbers;
+    unit_send_messages(end(0), sends, COUNT, data, sizeof(data));
+    unit_settle(&net);
+    assert_int_equal(net.filter_count, RAWE_REASSEMBLY_MESSAGES);
+    net.filter = NULL;
+    finish();
+    assert_int_equal(net.node[1].message_count, 1 + COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(sends[i].done, 1);
+        unit_assert_message(&net.node[1], 1 + i, (uint8_t)i, sizeof(data), 1);
+    }
+    assert_int_equal(counters(1)->dropped_fragment, 0);
+}
+
+TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
+{
+    enum { COUNT = 150 };
+    static uint8_t data[2000];
+    static struct unit_send sends[COUNT];
+    unit_fill(data, sizeof(data), 1);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->peer_credit = 1000;
+    unit_fix_window(end(0), 1000);
+    net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
+    net.filter_count = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        sends[i].send.ordered = true;
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, i % 3 == 0 ? sizeof(data) : 1 + i);
+    }
+    unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(end(0)->sendwin.una, 0);
+    assert_int_equal(net.node[1].message_count, 0);
+    net.filter = NULL;
+    finish();
+    assert_int_equal(net.node[1].message_count, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(sends[i].done, 1);
+        unit_assert_message(&net.node[1], i, (uint8_t)i, i % 3 == 0 ? sizeof(data) : 1 + i, 1);
+    }
+    assert_int_equal(counters(1)->dropped_fragment, 0);
+}
+
+TEST(rawe_conn_frame_next__frames_run_out)
+{
+    enum { COUNT = 40 };
+    static uint8_t data[10000];
+    static struct unit_send sends[2][COUNT];
+    unit_fill(data, sizeof(data), 1);
+    unit_start_with(
+        (struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX, .coalesce_from_frames = 64});
+    net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        struct rawe_conn *conn = net.node[0].conn[lane];
+        conn->peer_credit = 1000;
+        unit_fix_window(conn, 1000);
+        for (unsigned i = 0; i < COUNT; i++) {
+            unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
+        }
+    }
+    assert_int_equal(net.node[0].engine.frames.allocated, 128);
+    for (unsigned i = 0; i < 1000 && net.node[1].message_count < 2 * COUNT; i++) {
+        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
+    }
+    assert_int_equal(net.node[1].message_count, 2 * COUNT);
+    finish();
+    assert_int_equal(net.node[0].engine.frames.allocated, 128);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
+{
+    static uint8_t data[70][3000];
+    static struct unit_send sends[70];
+    struct unit_send blocked = {0};
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    /* Message numbers far from where they begin again. */
+    end(0)->queue.message_number = end(0)->queue.messages_open = 1000;
+    net.node[0].engine.frames.limit = 0;
+    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
+    bulk->peer_credit = 1000;
+    unit_fix_window(bulk, 1000);
+    net.filter = drop_all;
+    for (unsigned i = 0; i < 40; i++) {
+        unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));
+    }
+    unit_fill(data[69], sizeof(data[69]), 3);
+    unit_send_message(end(0), &blocked, 99, data[69], sizeof(data[69])); /* finds no frame */
+    assert_int_equal(end(0)->sendwin.next, 0);
+    net.filter = NULL;
+    net.now_ns += UNIT_MS;
+    net.node[1].conn[RAWE_LANE_BULK]->handshake.state = RAWE_CONN_FAILED; /* without a CLOSE */
+    unit_restart(&net, 1);
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_run(&net, 2 * UNIT_MS, 100 * UNIT_US);
+    unit_close(&net, 0, RAWE_LANE_BULK); /* its frames are free again */
+    finish();
+    unit_assert_sent(&blocked, 1, RAWE_STATUS_DONE);
+    unsigned found = 0; /* among those of the other lane */
+    for (unsigned i = 0; i < net.node[1].message_count; i++) {
+        if (net.node[1].messages[i].tag == 99) {
+            unit_assert_message(&net.node[1], i, 99, sizeof(data[69]), 3);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+    assert_int_equal(end(0)->queue.message_number, 1);
 }
