@@ -114,17 +114,6 @@ static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32
                                      MEMORY_BYTES, &source_index, &source_key, RAWE_ACCESS_READ));
 }
 
-/** The source is deregistered, and overwritten. */
-static void forget_source(void)
-{
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rawe_conn_serve_forget(&rails.host[0].nic[rail].engine, source_index);
-    }
-    assert_true(rawe_handle_deregister(rails.host[0].nic[0].engine.config.handles, source_index,
-                                       source_key));
-    memset(source, 0xAA, MEMORY_BYTES);
-}
-
 static void set_up(void)
 {
     rails_init();
@@ -398,52 +387,6 @@ TEST(rawe_balance_reply__by_routes_alike_in_equal_shares)
     give_room(UINT32_MAX);
     assert_arrives(access, 0, 30 * GRAIN_BYTES);
     assert_int_equal(rails.host[0].nic[0].engine.counters.operations_served, 2);
-}
-
-/** Several under way through each interface: index and key of an operation are of one only. */
-TEST(rawe_balance_reply__each_part_finds_its_operation)
-{
-    struct access *access_of[12];
-    start(16, 1000, 1000, 1000);
-    for (unsigned i = 0; i < 12; i++) {
-        access_of[i] = get(i % RAILS, 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
-    }
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    for (unsigned i = 0; i < 12; i++) {
-        assert_arrived(access_of[i], 3 * i * GRAIN_BYTES, 3 * GRAIN_BYTES);
-    }
-}
-
-/** A rail is cut while replies come by it: what is in flight there comes by another. */
-TEST(rawe_balance_reply__survives_the_loss_of_a_route)
-{
-    start(16, 1000, 1000, 1000);
-    struct access *access = get_queued(30 * GRAIN_BYTES, 40);
-    rails_cut(1);
-    give_room(UINT32_MAX);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    know(1, false);
-    assert_arrives(access, 0, 30 * GRAIN_BYTES);
-}
-
-/** Parts that wait in queues of several routes, and what is in flight there, are refused. */
-TEST(rawe_balance_reply__of_memory_that_goes_is_refused_on_all_routes)
-{
-    start(16, 1000, 1000, 1000);
-    struct access *access = get_queued(30 * GRAIN_BYTES, 40);
-    rails_cut(2);
-    forget_source();
-    give_room(UINT32_MAX);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    know(2, false);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(access->done, 1);
-    assert_int_equal(access->failed, 1);
-    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
-    unit_fill(source, MEMORY_BYTES, 5);
-    for (size_t i = 0; i < 30 * GRAIN_BYTES; i++) {
-        assert_true(target[i] == 0 || target[i] == source[i]); /* nothing came of it afterwards */
-    }
 }
 
 /** The interfaces of a process are closed one after the other; tear_down does that. */

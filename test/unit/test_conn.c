@@ -37,18 +37,6 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     rawe_conn_close(conn, net.now_ns);
 }
 
-TEST(rawe_conn_close__tells_the_peer)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
-    unit_settle(&net);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_true(rawe_conn_drained(end(1)));
-    unit_run(&net, 10 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(net.node[1].engine.timers.armed, 0); /* it asks no more */
-}
-
 TEST(rawe_conn_close__before_it_is_open_says_nothing)
 {
     net.filter = drop_all;
@@ -57,21 +45,6 @@ TEST(rawe_conn_close__before_it_is_open_says_nothing)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 0);
     assert_int_equal(net.node[0].engine.timers.armed, 0);
-}
-
-TEST(rawe_conn_close__what_is_left_completes_with_an_error)
-{
-    static uint8_t data[60000];
-    struct unit_send sends[4] = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    unit_send_message(end(0), &sends[0], 1, data, 1400);         /* framed */
-    unit_send_message(end(0), &sends[1], 1, data, sizeof(data)); /* half framed */
-    unit_send_message(end(0), &sends[2], 1, data, sizeof(data)); /* queued */
-    unit_send_message(end(0), &sends[3], 1, data, 10);
-    assert_false(rawe_conn_drained(end(0)));
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_assert_sent(sends, 4, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
@@ -99,26 +72,6 @@ TEST(rawe_conn_close__while_it_waits_to_be_flushed)
     assert_false(rawe_engine_pending(&net.node[0].engine));
 }
 
-TEST(rawe_conn_close__with_data_in_flight_both_ways)
-{
-    static uint8_t data[8000];
-    struct unit_send mine = {0}, theirs = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_send_message(end(0), &mine, 1, data, sizeof(data));
-    unit_send_message(end(1), &theirs, 2, data, sizeof(data));
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(mine.status, RAWE_STATUS_FAILED);
-    unit_settle(&net);
-    assert_int_equal(theirs.done, 0); /* we may be about to finalize, too */
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    unit_assert_sent(&theirs, 1, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[1].lost_calls, 1);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    /* What still came for the closed end had no effect. */
-    assert_true(counters(0)->dropped_connection > 0);
-    assert_int_equal(net.node[0].message_count, 0);
-}
-
 TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
 {
     static uint8_t data[9000];
@@ -130,17 +83,6 @@ TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* unit_stop counts the frames */
     unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
     assert_false(rawe_engine_pending(&net.node[0].engine));
-}
-
-TEST(rawe_conn_drained__only_when_all_is_acknowledged)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_send_copy(end(0), 1, 10);
-    assert_false(rawe_conn_drained(end(0)));
-    unit_settle(&net);
-    assert_false(rawe_conn_drained(end(0))); /* the acknowledgement is put off */
-    unit_run(&net, net.config.ack_delay_ns + 20 * UNIT_US, 10 * UNIT_US);
-    assert_true(rawe_conn_drained(end(0)));
 }
 
 TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
@@ -273,17 +215,6 @@ TEST(rawe_conn_owe_ack__each_after_its_own_delay)
     assert_true(conn[0]->recvwin.ack_now);
 }
 
-TEST(rawe_conn_owe_ack__at_once_when_asked_for)
-{
-    connect_nodes();
-    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
-    assert_true(rawe_engine_pending(&net.node[1].engine));
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
 TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
 {
     connect_nodes();
@@ -354,15 +285,6 @@ TEST(rawe_conn_write_header__as_of_now)
     finish();
 }
 
-TEST(rawe_conn_write_header__lane_decides_the_type)
-{
-    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_copy(bulk, 1, 10);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
-    unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, 1);
-}
-
 TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -383,17 +305,4 @@ TEST(rawe_conn_transmit_control__carries_the_largest_sack)
     assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_ACK, 0, 0, sack, sizeof(sack)));
     assert_int_equal(net.wire->header.payload_bytes, sizeof(sack));
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
-}
-
-TEST(rawe_conn_correct_probe__none_when_nothing_is_in_flight)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    unit_send_copy(end(0), 1, 10);
-    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_true(end(0)->liveness.waits_since_ns == 0);
-    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_int_equal(counters(0)->probes_sent, 0);
 }

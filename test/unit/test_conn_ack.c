@@ -6,8 +6,6 @@
  */
 #include "unit_pair.h"
 
-#include <string.h>
-
 #include "conn/rawe_conn.h"
 
 /** Round trips in node 0's histogram. */
@@ -212,19 +210,6 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
-TEST(acknowledged__one_message_at_a_time_does_not_raise_the_window)
-{
-    unit_start_with((struct unit_options){.window_frames = 256});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    uint32_t window = end(0)->cc.window;
-    for (unsigned i = 0; i < 500; i++) {
-        unit_send_copy(end(0), 1, 10);
-        finish();
-    }
-    assert_int_equal(end(0)->cc.window, window);
-    assert_true(window < end(0)->cc.most);
-}
-
 TEST(rawe_conn_detect_losses__one_frame_of_many)
 {
     in_flight(0);
@@ -314,144 +299,6 @@ TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
     finish();
     assert_all_arrived(1);
     assert_int_equal(counters(1)->duplicates, 0);
-}
-
-#define ONE_WAY_NS (20 * UNIT_MS)
-
-/** All frames take ONE_WAY_NS, for as long as that. */
-static void run_slowly(uint64_t duration_ns)
-{
-    static struct {
-        struct net_frame *frame;
-        uint64_t due_ns;
-    } path[512];
-    unsigned count = 0;
-    for (uint64_t end_ns = net.now_ns + duration_ns; net.now_ns < end_ns;) {
-        unsigned arrived = 0;
-        struct net_frame *frame;
-        while ((frame = unit_wire_take(&net)) != NULL) {
-            assert_true(count < 512);
-            path[count].frame = frame;
-            path[count++].due_ns = net.now_ns + ONE_WAY_NS;
-        }
-        while (arrived < count && path[arrived].due_ns <= net.now_ns) {
-            unit_wire_put(&net, path[arrived++].frame);
-        }
-        count -= arrived;
-        memmove(path, path + arrived, count * sizeof(path[0]));
-        unit_step(&net);
-        net.now_ns += 100 * UNIT_US;
-        for (unsigned i = 0; i < UNIT_NODES; i++) {
-            rawe_engine_advance(&net.node[i].engine, net.now_ns);
-        }
-    }
-    while (count != 0) {
-        net_frame_free(path[--count].frame);
-    }
-}
-
-TEST(rawe_conn_detect_losses__a_round_trip_of_many_intervals)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.liveness.probe_most_ns = UNIT_MS;
-    unit_start(&net);
-    in_flight(3);
-    unit_wire_clear(&net);       /* lost, ... */
-    doom(end(0)->sendwin.una);   /* ... and one of them again */
-    run_slowly(20 * ONE_WAY_NS); /* more than 40 probes are under way at any time */
-    assert_all_arrived(3);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(counters(0)->frames_resent, 4);
-    assert_int_equal(counters(1)->duplicates, 0);
-}
-
-TEST(rawe_conn_detect_losses__answers_to_probes_never_sent)
-{
-    in_flight(5);
-    net.node[1].paused = true;
-    while (counters(0)->probes_sent < 2) {
-        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
-    }
-    static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
-                            (struct rawe_header){.type = RAWE_FRAME_ACK,
-                                                 .flags = RAWE_FLAG_PROBE_ANSWER,
-                                                 .sequence = numbers[i]},
-                            NULL, 0);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(end(0)->sendwin.in_flight, 5);
-    net.node[1].paused = false;
-    finish();
-    assert_all_arrived(5);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence)
-{
-    in_flight(0);
-    net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns =
-        60 * UNIT_S;
-    /* A round trip is known, so that probes begin early. */
-    unit_send_copy(end(0), 0, 10);
-    finish();
-    net.node[1].paused = true;
-    for (unsigned i = 1; i < 40; i++) {
-        unit_send_copy(end(0), (uint8_t)i, 10 + i);
-    }
-    unit_run(&net, 10 * UNIT_S, UNIT_MS);
-    assert_true(counters(0)->probes_sent > 50);
-    assert_int_equal(unit_wire_count(&net), 39 + counters(0)->probes_sent);
-    net.node[1].paused = false;
-    unit_settle(&net);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_all_arrived(40);
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(0)->frames_sent, 40);
-    assert_int_equal(counters(0)->congestion_events, 0);
-}
-
-TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame)
-{
-    in_flight(30);
-    net.node[1].paused = true;
-    unit_run(&net, 2 * UNIT_S, UNIT_MS);
-    net.node[1].paused = false;
-    /* One frame a turn, each acknowledged before the next is read. */
-    for (unsigned turns = 0; turns < 10000 && net.node[1].message_count < 30; turns++) {
-        unit_receive_next(&net);
-        net.now_ns += 150 * UNIT_US;
-        for (unsigned i = 0; i < 2; i++) {
-            rawe_engine_advance(&net.node[i].engine, net.now_ns);
-            rawe_engine_flush(&net.node[i].engine, net.now_ns);
-        }
-        /* What node 1 sends comes at once, what node 0 sends waits behind the rest. */
-        unsigned count = unit_wire_count(&net);
-        while (count-- > 0) {
-            struct net_frame *frame = unit_wire_take(&net);
-            if (frame->to == 0) {
-                unit_hand_over(&net, frame);
-            } else {
-                unit_wire_put(&net, frame);
-            }
-        }
-    }
-    finish();
-    assert_all_arrived(30);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_detect_losses__reduces_once_for_a_burst)
-{
-    in_flight(0);
-    send_numbered(40, 0x55555);
-    finish();
-    assert_all_arrived(40);
-    assert_int_equal(counters(0)->congestion_events, 1);
-    assert_int_equal(counters(0)->frames_resent, 10);
-    assert_in_range(end(0)->cc.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
 }
 
 /** RFC 5681 section 4.3, RFC 9002 section 7.3.2. */

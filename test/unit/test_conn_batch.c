@@ -112,25 +112,6 @@ TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
     }
 }
 
-TEST(rawe_conn_batch_transmit__long_messages)
-{
-    struct unit_send sends[100] = {0};
-    batch_connect(16);
-    unit_fill(batch_data, sizeof(batch_data), 4);
-    for (unsigned i = 0; i < 100; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, batch_data, 1000 + i * 400);
-    }
-    finish();
-    assert_int_equal(net.node[1].message_count, 100);
-    for (unsigned i = 0; i < 100; i++) {
-        uint8_t tag = net.node[1].messages[i].tag;
-        assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], i, tag, 1000u + tag * 400u, 4);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(net.batches_placed > 10);
-}
-
 TEST(rawe_conn_batch_transmit__link_full_at_every_place)
 {
     batch_connect(8);
@@ -612,27 +593,6 @@ TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
     assert_int_equal(send.done, 1);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(acknowledged__batches_that_vanish_give_way_to_plain_frames)
-{
-    batch_connect(16);
-    batch_put(30000, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    net.batches_vanish = true;
-    batch_put(100000, 2);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(0)->peers_lost, 0);
-    uint64_t batches = counters(0)->batches_sent;
-    batch_put(100000, 3);
-    assert_int_equal(counters(0)->batches_sent, batches);
-    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    batch_put(100000, 4); /* validation is tried again, and fails */
-    assert_int_equal(counters(0)->validations_failed, 2);
-    assert_int_equal(counters(0)->batches_sent, batches + 3);
-    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    batch_put(100000, 5);
-    assert_int_equal(counters(0)->batches_sent, batches + 3);
 }
 
 TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)

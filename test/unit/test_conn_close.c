@@ -12,7 +12,7 @@
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_receive.h"
 
-static struct unit_send sends[3], answer;
+static struct unit_send sends[3];
 static uint8_t data[5000];
 
 static void set_up(void)
@@ -20,7 +20,6 @@ static void set_up(void)
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(sends, 0, sizeof(sends));
-    memset(&answer, 0, sizeof(answer));
 }
 
 static void send_messages(unsigned count)
@@ -50,11 +49,6 @@ static void disown(void)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
     unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-}
-
-static bool drop_acks(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_ACK;
 }
 
 FIXTURE(set_up, unit_tear_down);
@@ -155,34 +149,6 @@ TEST(rawe_conn_receive__an_acknowledgement_after_the_close_counts)
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-TEST(rawe_conn_receive__an_orderly_close_loses_nothing)
-{
-    net.filter = drop_acks;
-    send_messages(3);
-    unit_step(&net); /* node 1 has it all */
-    assert_int_equal(net.node[1].message_count, 3);
-    assert_int_equal(sends[0].done, 0);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
-    assert_int_equal(net.node[0].lost_calls, 0);
-}
-
-TEST(rawe_conn_receive__a_closed_connection_works_again)
-{
-    send_messages(3);
-    unit_send_message(end(1), &answer, 9, data, sizeof(data));
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(sends[2].done, 1);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    unit_run(&net, 10 * UNIT_MS, UNIT_MS);
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    assert_works_both_ways();
-}
-
 TEST(rawe_conn_receive__a_peer_that_disowns_it_acknowledges_nothing)
 {
     send_messages(1);
@@ -218,19 +184,6 @@ TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed)
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     unit_assert_sent(sends, 1, RAWE_STATUS_FAILED);
-}
-
-TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight)
-{
-    send_messages(2);
-    unit_wire_clear(&net);
-    net.now_ns += UNIT_MS;
-    unit_restart(&net, 1);
-    rawe_conn_connect(unit_open(&net, 1, RAWE_LANE_EXPRESS), net.now_ns);
-    unit_settle(&net);
-    unit_assert_sent(sends, 2, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
-    assert_int_equal(net.node[1].message_count, 0);
 }
 
 TEST(rawe_engine_finalizing__both_ends_wait_for_no_data_any_more)

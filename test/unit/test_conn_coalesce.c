@@ -150,19 +150,6 @@ TEST(rawe_conn_coalesce_fits__to_the_last_byte)
     }
 }
 
-TEST_WITH(unconnected, rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
-{
-    unit_start_with(
-        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .payload_max_bytes = 512});
-    connect_busy();
-    for (uint8_t tag = 0; tag < 40; tag++) {
-        copy(tag, 60); /* the harness checks that no frame is too long */
-    }
-    finish();
-    assert_delivered(COALESCE_FROM, 0, 40, 60);
-    assert_true(counters(0)->frames_sent < 40);
-}
-
 TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame)
 {
     size_t third = LIMIT_BYTES / 3 - RAWE_FRAGMENT_MESSAGE_BYTES;
@@ -333,30 +320,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
     assert_int_equal(counters(0)->messages_sent, 30);
     assert_int_equal(end(0)->queue.bytes, 0);
     unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
-}
-
-TEST_WITH(unconnected, rawe_conn_coalesce_add__others_stand_between)
-{
-    static uint8_t data[40][5000];
-    struct unit_send sends[40] = {0};
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < 40; i++) {
-        unit_fill(data[i], sizeof(data[i]), i);
-        sends[i].send.ordered = i % 7 == 2; /* not to be packed, however short */
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data[i], i % 7 == 5 ? 5000 : 20 + i);
-    }
-    finish();
-    assert_int_equal(net.node[1].message_count, 40);
-    bool had[40] = {false};
-    for (unsigned i = 0; i < 40; i++) {
-        unsigned tag = net.node[1].messages[i].tag;
-        assert_false(had[tag]);
-        had[tag] = true;
-        unit_assert_message(&net.node[1], i, (uint8_t)tag, tag % 7 == 5 ? 5000 : 20 + tag, tag);
-        assert_int_equal(sends[i].done, 1);
-    }
-    assert_true(counters(0)->messages_coalesced > 0);
-    assert_int_equal(end(0)->queue.bytes, 0);
 }
 
 TEST_WITH(unconnected, rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
@@ -611,18 +574,4 @@ TEST_WITH(unconnected, rawe_conn_coalesce_flush__peer_does_not_come_back)
     assert_true(rawe_conn_drained(end(0)));
     assert_false(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0));
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
-}
-
-TEST(rawe_conn_coalesce_flush__not_when_the_peer_restarts)
-{
-    copy(1, 10);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    unit_wire_clear(&net); /* its CLOSE, too */
-    struct rawe_conn *again = unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(again, net.now_ns);
-    finish();
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_null(end(0)->sendwin.held);
-    assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
-    unit_assert_message(&net.node[1], 0, 1, 10, 1);
 }

@@ -130,18 +130,6 @@ TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
     assert_int_equal(conn->engine->now_ns, rails.now_ns);
 }
 
-TEST(rawe_conn_move__takes_nothing_twice)
-{
-    static struct unit_send send;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
-    unit_send_message(conn, &send, 7, data, sizeof(data));
-    /* The old route was slow, not dead: all arrives, some of it by both. */
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_last_message(1, 1, 7, sizeof(data));
-}
-
 /** Silence may be congestion, and the next route may lead through the same port. */
 TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
 {
@@ -155,50 +143,6 @@ TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
     rails_run(5 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_int_equal(conn->engine->counters.congestion_events, 1);
-}
-
-static unsigned operations_done;
-
-static void operation_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    assert_int_equal(status, RAWE_STATUS_DONE);
-    assert_int_equal(operation->refusal, RAWE_REFUSAL_NONE);
-    operations_done++;
-}
-
-TEST(rawe_conn_move__takes_operations_along)
-{
-    static uint64_t word;
-    uint64_t before = 0;
-    uint32_t index;
-    uint64_t key;
-    struct rawe_handle_table *handles = rails_conn(1, 0, RAWE_LANE_EXPRESS)->engine->config.handles;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    word = 5;
-    operations_done = 0;
-    assert_true(
-        rawe_handle_register(handles, &word, sizeof(word), &index, &key, RAWE_ACCESS_ATOMIC));
-    struct rawe_operation operation = {
-        .done = operation_done,
-        .handle_index = index,
-        .handle_key = key,
-        .len_bytes = sizeof(word),
-        .local = (uint8_t *)&before,
-        .kind = RAWE_FRAGMENT_ATOMIC,
-        .atomic = RAWE_ATOMIC_ADD,
-        .operand = 3,
-    };
-    rails_cut(0);
-    assert_true(rawe_peer_operate(rails_peer(0, 0), &operation));
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(word, 8); /* the reply goes by the other end's own route */
-    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(operations_done, 1);
-    assert_int_equal(word, 8);
-    assert_int_equal(before, 5);
-    assert_true(rawe_handle_deregister(handles, index, key));
 }
 
 TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)

@@ -310,18 +310,6 @@ TEST_WITH(unconnected, rawe_conn_receive__data_while_still_asking)
     assert_int_equal(net.node[0].message_count, 1);
 }
 
-TEST(rawe_conn_receive__close_twice)
-{
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    struct net_frame *close = unit_wire_take(&net);
-    assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
-    unit_receive(&net, close);
-    uint64_t dropped = counters(1)->dropped_connection;
-    unit_hand_over(&net, close);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(counters(1)->dropped_connection, dropped + 1);
-}
-
 TEST(rawe_conn_receive__close_with_sends_queued)
 {
     static uint8_t data[30000];
@@ -457,52 +445,9 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-TEST(place__every_length_through_the_wire)
-{
-    static uint8_t data[10000], memory[10100];
-    uint32_t index;
-    uint64_t key;
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
-                                     RAWE_ACCESS_WRITE));
-    uint32_t frame = net.config.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
-    const size_t lengths[] = {1,     7,         8,         168,           169,         frame - 1,
-                              frame, frame + 1, 2 * frame, 2 * frame + 1, sizeof(data)};
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct unit_send send = {0};
-        unit_fill(data, sizeof(data), i);
-        memset(memory, 0xEE, sizeof(memory));
-        unit_send_put(end(0), &send, data, lengths[i], index, key, 50);
-        assert_int_equal(send.done, 0);
-        unit_settle(&net);
-        assert_int_equal(send.done, 1); /* its last frame asked for an acknowledgement */
-        assert_int_equal(send.status, RAWE_STATUS_DONE);
-        assert_memory_equal(memory + 50, data, lengths[i]);
-        assert_int_equal(memory[49], 0xEE);
-        assert_int_equal(memory[50 + lengths[i]], 0xEE);
-    }
-    assert_int_equal(counters(0)->puts_sent, sizeof(lengths) / sizeof(lengths[0]));
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
 static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
     unit_send_copy(conn, (uint8_t)(tag + 100), 30);
-}
-
-TEST(add_fragment__out_of_order)
-{
-    receive_segment(0, 1000, 500, 3000);
-    receive_segment(1, 10, 10, 20);
-    receive_segment(0, 0, 1000, 3000);
-    receive_segment(1, 0, 10, 20);
-    receive_segment(0, 1500, 1400, 3000);
-    assert_int_equal(net.node[1].message_count, 0); /* 1 is whole and waits for 0 */
-    receive_segment(0, 2900, 100, 3000);
-    assert_int_equal(net.node[1].message_count, 2);
-    unit_assert_message(&net.node[1], 0, 9, 3000, 0);
-    unit_assert_message(&net.node[1], 1, 9, 20, 1);
-    assert_int_equal(counters(1)->messages_received, 2);
-    assert_int_equal(counters(1)->bytes_received, 3020);
 }
 
 TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)

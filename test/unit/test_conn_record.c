@@ -634,19 +634,6 @@ TEST(atomic__each_operation)
     }
 }
 
-TEST(atomic__of_four_bytes)
-{
-    uint32_t words[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    memcpy(record_memory + 4, words, sizeof(words));
-    const struct access *add = record_atomic(RAWE_ATOMIC_ADD, 8, 4, 3, 0);
-    record_run();
-    memcpy(words, record_memory + 4, sizeof(words));
-    assert_int_equal(words[0], UINT32_MAX);
-    assert_int_equal(words[1], 2);
-    assert_int_equal(words[2], UINT32_MAX);
-    assert_true(add->before == UINT32_MAX);
-}
-
 TEST(atomic__refused)
 {
     enum { all = RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC };

@@ -6,7 +6,6 @@
  */
 #include "unit_pair.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_conn.h"
@@ -46,16 +45,6 @@ TEST(rawe_conn_send_copy__every_length)
     finish();
     assert_int_equal(counters(0)->frames_sent, net.config.copy_max_bytes + 1);
     assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_send_copy__nothing_at_all_is_a_message)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(rawe_conn_send_copy(end(0), 7, NULL, 0, NULL, 0, net.now_ns),
-                     RAWE_STATUS_DONE);
-    unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, 1);
-    assert_int_equal(net.node[1].messages[0].len_bytes, 0);
 }
 
 TEST(rawe_conn_send_copy__busy_behind_the_queue)
@@ -225,24 +214,6 @@ TEST(rawe_conn_send__two_pieces_cut_anywhere)
     }
 }
 
-TEST(rawe_conn_send__memory_is_read_until_done_only)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (size_t len_bytes = 100; len_bytes <= 10000; len_bytes += 4900) {
-        uint8_t *data = malloc(len_bytes);
-        assert_non_null(data);
-        unit_fill(data, len_bytes, 1);
-        struct unit_send send = {0};
-        unit_send_message(end(0), &send, 1, data, len_bytes);
-        while (send.done == 0) {
-            unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
-        }
-        free(data); /* the address sanitizer sees reads from here on */
-        unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    }
-    assert_int_equal(net.node[1].message_count, 3);
-}
-
 TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement)
 {
     static uint8_t data[1400];
@@ -380,116 +351,6 @@ TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
         assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }
     unit_settle(&net);
-}
-
-static bool drop_sequence_filter_count(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_DATA || frame->header.sequence != of->filter_count;
-}
-
-static bool seen_number[4096];
-
-static bool note_message_numbers(struct unit_net *of, const struct net_frame *frame)
-{
-    struct rawe_fragment fragment;
-    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
-    if (frame->header.type == RAWE_FRAME_DATA &&
-        rawe_fragment_decode(&fragment, &cursor, frame->bytes + frame->len_bytes) ==
-            RAWE_DECODE_OK &&
-        fragment.kind == RAWE_FRAGMENT_PART && !seen_number[fragment.id % 4096]) {
-        seen_number[fragment.id % 4096] = true;
-        of->filter_count++;
-    }
-    return frame->from != 1; /* nothing is acknowledged */
-}
-
-TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
-{
-    enum { COUNT = 200 };
-    static uint8_t data[2000];
-    static struct unit_send sends[COUNT];
-    memset(seen_number, 0, sizeof(seen_number));
-    unit_fill(data, sizeof(data), 1);
-    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 1000;
-    unit_fix_window(end(0), 1000);
-    struct unit_send first = {0};
-    unit_send_message(end(0), &first, 99, data, sizeof(data));
-    finish();
-    /* Numbers wrap as well. */
-    end(0)->queue.message_number = end(0)->queue.messages_open = UINT32_MAX - 30;
-    end(1)->reassembly.next = UINT32_MAX - 30;
-    net.filter = note_message_numbers;
-    unit_send_messages(end(0), sends, COUNT, data, sizeof(data));
-    unit_settle(&net);
-    assert_int_equal(net.filter_count, RAWE_REASSEMBLY_MESSAGES);
-    net.filter = NULL;
-    finish();
-    assert_int_equal(net.node[1].message_count, 1 + COUNT);
-    for (unsigned i = 0; i < COUNT; i++) {
-        assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], 1 + i, (uint8_t)i, sizeof(data), 1);
-    }
-    assert_int_equal(counters(1)->dropped_fragment, 0);
-}
-
-TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
-{
-    enum { COUNT = 150 };
-    static uint8_t data[2000];
-    static struct unit_send sends[COUNT];
-    unit_fill(data, sizeof(data), 1);
-    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 1000;
-    unit_fix_window(end(0), 1000);
-    net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
-    net.filter_count = 0;
-    for (unsigned i = 0; i < COUNT; i++) {
-        sends[i].send.ordered = true;
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, i % 3 == 0 ? sizeof(data) : 1 + i);
-    }
-    unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->sendwin.una, 0);
-    assert_int_equal(net.node[1].message_count, 0);
-    net.filter = NULL;
-    finish();
-    assert_int_equal(net.node[1].message_count, COUNT);
-    for (unsigned i = 0; i < COUNT; i++) {
-        assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], i, (uint8_t)i, i % 3 == 0 ? sizeof(data) : 1 + i, 1);
-    }
-    assert_int_equal(counters(1)->dropped_fragment, 0);
-}
-
-TEST(rawe_conn_frame_next__frames_run_out)
-{
-    enum { COUNT = 40 };
-    static uint8_t data[10000];
-    static struct unit_send sends[2][COUNT];
-    unit_fill(data, sizeof(data), 1);
-    unit_start_with(
-        (struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX, .coalesce_from_frames = 64});
-    net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_connect(&net, RAWE_LANE_BULK);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = net.node[0].conn[lane];
-        conn->peer_credit = 1000;
-        unit_fix_window(conn, 1000);
-        for (unsigned i = 0; i < COUNT; i++) {
-            unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
-        }
-    }
-    assert_int_equal(net.node[0].engine.frames.allocated, 128);
-    for (unsigned i = 0; i < 1000 && net.node[1].message_count < 2 * COUNT; i++) {
-        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-    }
-    assert_int_equal(net.node[1].message_count, 2 * COUNT);
-    finish();
-    assert_int_equal(net.node[0].engine.frames.allocated, 128);
-    assert_int_equal(counters(0)->frames_resent, 0);
 }
 
 TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)

@@ -119,26 +119,6 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-TEST(rawe_engine_advance__credit_follows_the_senders)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    struct rawe_engine *engine = &net.node[1].engine;
-    engine->credit.ring_frames = 64;
-    rawe_credit_use_bulk(&engine->credit, 0); /* shares out again */
-    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        unit_send_copy(net.node[0].conn[lane], 1, 10);
-    }
-    unit_settle(&net);
-    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active,
-                     24); /* at once: the second may fill the ring */
-    unit_run(&net, 12 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active,
-                     24); /* they sent in the epoch before */
-    unit_run(&net, 25 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
-}
-
 /** A message frame from node 0 to node 1, as it would come next. */
 static struct net_frame *good_frame(void)
 {
@@ -268,19 +248,6 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
         unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_source);
     }
-}
-
-TEST_WITH(unconnected, rawe_engine_receive__a_frame_for_the_connection_of_before)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct net_frame *old = good_frame();
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    memset(counters(1), 0, sizeof(*counters(1)));
-    unit_hand_over(&net, old);
-    assert_one_drop(&counters(1)->dropped_connection);
 }
 
 /** Hand node 1 a CONNECT; `mac_bits` of its source address are wrong. */

@@ -56,24 +56,6 @@ TEST(rawe_engine_deliver_deferred__from_inside_a_callback)
     assert_int_equal(net.node[0].message_count, 12);
 }
 
-TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery)
-{
-    static struct unit_send sends[30];
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    for (unsigned i = 0; i < 30; i++) {
-        if (i % 3 == 0) {
-            rawe_engine_defer_begin(engine(1));
-        }
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 4000);
-        run(2 * UNIT_MS);
-        if (i % 3 == 1) {
-            resume(1);
-        }
-    }
-    assert_delivered_in_order(30, 4000);
-}
-
 static struct net_frame *last;
 
 /** The owner waits in its callback; there is memory for only one of the messages that come. */

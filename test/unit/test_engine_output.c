@@ -27,9 +27,7 @@ struct star_node {
     struct net_queue ring; /**< received, not looked at yet */
     unsigned ring_frames;  /**< how many */
     unsigned ring_room;    /**< what comes beyond is dropped */
-    unsigned ring_drops;
-    unsigned data_frames, data_most; /**< sequenced ones in the ring: now, at most */
-    unsigned link_room;              /**< frames the link takes before it is full */
+    unsigned link_room;    /**< frames the link takes before it is full */
     unsigned transmit_calls;
     unsigned messages; /**< delivered */
 };
@@ -50,23 +48,13 @@ static struct star_node *star_hub(struct star *star)
     return &star->node[star->spokes];
 }
 
-static bool is_data(const struct net_frame *frame)
-{
-    return frame->header.type == RAWE_FRAME_DATA || frame->header.type == RAWE_FRAME_BULK;
-}
-
 static void put(void *context, struct net_frame *frame)
 {
     struct star_node *from = context;
     struct star_node *to = &from->star->node[frame->to];
     if (to->ring_frames == to->ring_room) {
-        to->ring_drops++;
         net_frame_free(frame);
         return;
-    }
-    to->data_frames += is_data(frame);
-    if (to->data_frames > to->data_most) {
-        to->data_most = to->data_frames;
     }
     net_queue_put(&to->ring, frame);
     to->ring_frames++;
@@ -140,7 +128,6 @@ static void star_receive(struct star_node *node, unsigned budget)
     struct net_frame *frame;
     while (budget-- != 0 && (frame = net_queue_take(&node->ring)) != NULL) {
         node->ring_frames--;
-        node->data_frames -= is_data(frame);
         rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, now_ns);
         net_frame_free(frame);
     }
@@ -378,79 +365,6 @@ static void send_from_all(void)
     for (unsigned i = 0; i < star.spokes; i++) {
         star_send(&star, star.up[i], &sends[i], data, sizeof(data));
     }
-}
-
-/**
- * All nodes but the hub run on; the hub looks into its ring every 2 ms only. Control frames are no
- * part of credit: they have a place of their own here, as the ring has for the bulk queue.
- */
-static void run_with_slow_hub(unsigned rounds)
-{
-    struct star_node *hub = star_hub(&star);
-    for (unsigned round = 0; round < rounds; round++) {
-        for (unsigned k = 0; k < 20; k++) {
-            star.now_ns += 100 * UNIT_US;
-            for (unsigned i = 0; i < star.spokes; i++) {
-                star_receive(&star.node[i], UINT32_MAX);
-                rawe_engine_advance(&star.node[i].engine, star.now_ns);
-                rawe_engine_flush(&star.node[i].engine, star.now_ns);
-            }
-        }
-        star_receive(hub, UINT32_MAX);
-        rawe_engine_advance(&hub->engine, star.now_ns);
-        rawe_engine_flush(&hub->engine, star.now_ns);
-    }
-}
-
-static void all_arrives(unsigned frames)
-{
-    struct star_node *hub = star_hub(&star);
-    hub->data_most = 0;
-    send_from_all();
-    run_with_slow_hub(8000);
-    assert_int_equal(hub->messages, star.spokes);
-    for (unsigned i = 0; i < star.spokes; i++) {
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
-        assert_int_equal(star.node[i].engine.counters.frames_resent, 0);
-    }
-    assert_in_range(hub->data_most, 1, frames);
-}
-
-TEST_WITH(with_senders, rawe_engine_share_credit__senders_never_exceed_the_ring)
-{
-    static const struct {
-        unsigned senders, frames;
-    } cases[] = {{SENDERS, 240}, {SENDERS, 29} /* of MTU 9000, stock rmem_max */, {8, 29}};
-    for (unsigned i = 0; i < 3; i++) {
-        start_senders(cases[i].senders, cases[i].frames);
-        all_arrives(cases[i].frames);
-        if (i < 2) {
-            tear_down();
-        }
-    }
-}
-
-TEST_WITH(with_senders, rawe_engine_advance__a_silent_sender_keeps_no_credit)
-{
-    start_senders(SENDERS, 1000);
-    struct star_node *hub = star_hub(&star);
-    /* One after the other has the ring to itself for a while. */
-    for (unsigned i = 0; i < SENDERS; i++) {
-        star_send(&star, star.up[i], &sends[i], data, sizeof(data));
-        star_run(&star, 50 * UNIT_MS, 100 * UNIT_US);
-        assert_int_equal(sends[i].done, 1);
-    }
-    uint32_t sum = 0;
-    for (unsigned i = 0; i < SENDERS; i++) {
-        sum += star.up[i]->peer_credit;
-    }
-    assert_true(sum <= 1000);
-    /* Then all of them at the same time. */
-    hub->messages = 0;
-    for (unsigned i = 0; i < SENDERS; i++) {
-        star.node[i].engine.counters.frames_resent = 0;
-    }
-    all_arrives(1000);
 }
 
 /** Idle peers are probed for life, and probe. */

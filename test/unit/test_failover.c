@@ -313,17 +313,6 @@ TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others)
     assert_int_equal(said_last, RAWE_FAILOVER_UNANSWERED);
 }
 
-TEST(rawe_failover_check__stays_where_no_other_answers)
-{
-    memset(answers, 0, sizeof(answers));
-    silent(1);
-    pass(UNIT_S);
-    assert_false(down(1));
-    assert_int_equal(used(1), 1);
-    assert_true(rawe_failover_pending(&failover));
-    assert_int_equal(said, 0);
-}
-
 /** An answer from before it was down says nothing of now. */
 TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down)
 {
@@ -363,21 +352,6 @@ TEST(rawe_failover_check__looks_once_in_an_interval)
     assert_int_equal(asked[2], 1);
     rawe_failover_check(&failover, true, rails.now_ns + RAWE_FAILOVER_INTERVAL_NS);
     assert_int_equal(asked[2], 2);
-}
-
-TEST(rawe_failover_check__says_when_it_is_due_next)
-{
-    answers[1] = false;
-    silent(1);
-    pass(10 * UNIT_S);
-    unsigned before = asked[1];
-    uint64_t due_ns = rawe_failover_due_ns(&failover);
-    assert_in_range(due_ns, rails.now_ns - 10 * UNIT_MS, rails.now_ns + 250 * UNIT_MS);
-    rawe_failover_check(&failover, true, due_ns - 1);
-    assert_int_equal(asked[1], before);
-    rawe_failover_check(&failover, true, due_ns + RAWE_FAILOVER_INTERVAL_NS);
-    assert_int_equal(asked[1], before + 1);
-    assert_true(rawe_failover_due_ns(&failover) > due_ns + RAWE_FAILOVER_INTERVAL_NS);
 }
 
 /** It got its second route when the carrier was lost already. */

@@ -208,21 +208,6 @@ TEST(search__an_mtu_without_room_is_only_asked_whether_it_answers)
     assert_true(now_ns < 2 * SECOND);
 }
 
-TEST(search__the_best_of_several_paths_is_enough)
-{
-    uint32_t mtus[4];
-
-    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
-    paths[1] = (struct rawe_path){.mtu_bytes = 9000, .same_process = true};
-    begin(2, 100);
-    (void)pass(mtus, 4);
-    rawe_path_search_answered(&search, 0, SMALLEST);
-    (void)pass(mtus, 4);
-    rawe_path_search_answered(&search, 0, 1500);
-    assert_false(rawe_path_search_advance(&search, now_ns));
-    assert_int_equal(paths[1].mtu_passed_bytes, 0);
-}
-
 /** Answer path `index` only, with all it asks; returns how long the search took. */
 static uint64_t answered_by(unsigned index)
 {
@@ -277,31 +262,6 @@ TEST(search__a_process_that_is_known_is_not_waited_for)
     paths[0].deprioritized = true;
     begin(1, 100);
     assert_in_range(answered_by(7), 20 * MS, 40 * MS);
-}
-
-TEST(search__the_pace_serves_all_in_turn)
-{
-    struct rawe_path_ping ping;
-    unsigned asked[8] = {0};
-
-    for (unsigned i = 0; i < 8; i++) {
-        paths[i] = (struct rawe_path){.mtu_bytes = 1500};
-    }
-    begin(8, 3);
-    for (unsigned i = 0; i < 8; i++) {
-        unsigned sent = 0;
-        assert_true(rawe_path_search_advance(&search, now_ns));
-        while (rawe_path_search_next(&search, &ping)) {
-            asked[ping.path]++;
-            sent++;
-        }
-        assert_int_equal(sent, 3);
-        assert_int_equal(search.wake_ns - now_ns, 2 * MS);
-        now_ns = search.wake_ns;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(asked[i], 3);
-    }
 }
 
 TEST(pings__fit_ring_and_responder)

@@ -290,21 +290,6 @@ TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_window_is_full)
     unit_peer_assert_delivered(0, 15000);
 }
 
-TEST(rawe_peer_send__silence_fails_what_is_not_complete)
-{
-    validate();
-    net.node[1].paused = true;
-    struct sent *early = unit_peer_send(5000, true);
-    struct sent *waits = unit_peer_send(5000, false);
-    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 5 * UNIT_MS);
-    net.node[1].paused = false;
-    assert_int_equal(early->released, 1);
-    assert_int_equal(early->completed, 0);
-    assert_int_equal(waits->completed, 1);
-    assert_int_equal(waits->status, RAWE_STATUS_FAILED);
-    assert_true(unit_peer_drained());
-}
-
 /** Messages in a row that would begin a streak, all else being right. */
 static void send_successive(unsigned count, uint64_t interval_ns)
 {
