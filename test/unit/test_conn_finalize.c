@@ -14,22 +14,22 @@
 #include "conn/rawe_conn_control.h"
 
 #define TIMEOUT_NS (5 * UNIT_S) /* as unit_init has it */
-#define FINALIZE_SENDS 3u
+#define SENDS 3u
 
-static struct unit_send finalize_sends[FINALIZE_SENDS];
+static struct unit_send sends[SENDS];
 /** Content of messages: unit_fill with seed 3. */
-static uint8_t finalize_data[5000];
+static uint8_t data[5000];
 static const uint8_t *lost_destination; /**< of what lose_to loses */
 static enum rawe_needs needs;           /**< of the peers of what finalizes */
 
 /** Fixture: an open express lane. */
-static void finalize_set_up(void)
+static void set_up(void)
 {
     needs = RAWE_NEEDS_ALL;
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_fill(finalize_data, sizeof(finalize_data), 3);
-    memset(finalize_sends, 0, sizeof(finalize_sends));
+    unit_fill(data, sizeof(data), 3);
+    memset(sends, 0, sizeof(sends));
 }
 
 static bool lose_data(struct unit_net *of, const struct net_frame *frame)
@@ -48,21 +48,9 @@ static bool lose_to(struct unit_net *of, const struct net_frame *frame)
 }
 
 /** Send messages of four frames each. */
-static void finalize_send(unsigned from, unsigned count)
+static void send(unsigned from, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(from), &finalize_sends[i], (uint8_t)i, finalize_data,
-                          sizeof(finalize_data));
-    }
-}
-
-/** All sends have completed without error. */
-static void assert_complete(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(finalize_sends[i].done, 1);
-        assert_int_equal(finalize_sends[i].status, RAWE_STATUS_DONE);
-    }
+    unit_send_messages(end(from), sends, count, data, sizeof(data));
 }
 
 /** Node 0 has not been told that anything was lost. */
@@ -91,15 +79,15 @@ static void depart(void)
     net.filter = lose_to;
 }
 
-FIXTURE(finalize_set_up, unit_tear_down);
+FIXTURE(set_up, unit_tear_down);
 
-static void finalize_set_up_rails(void)
+static void set_up_rails(void)
 {
     needs = RAWE_NEEDS_ALL;
     rails_set_up();
 }
 
-static const struct unit_fixture with_rails = {finalize_set_up_rails, rails_tear_down};
+static const struct unit_fixture with_rails = {set_up_rails, rails_tear_down};
 
 TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered)
 {
@@ -120,7 +108,7 @@ TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered)
 
 TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
 {
-    finalize_send(1, 1);
+    send(1, 1);
     unit_wire_clear(&net);
     unit_run(&net, 2 * UNIT_MS, UNIT_MS); /* it asks, and is answered */
     assert_true(end(1)->liveness.probe_number != 0);
@@ -249,30 +237,24 @@ TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
 {
     const uint8_t kinds[] = {RAWE_FRAGMENT_GET, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_ATOMIC};
     for (unsigned i = 0; i < 3; i++) {
-        finalize_sends[i].send = (struct rawe_send){.done = unit_send_done, .kind = kinds[i]};
-        finalize_sends[i].send.next = i < 2 ? &finalize_sends[i + 1].send : NULL;
+        sends[i].send = (struct rawe_send){.done = unit_send_done, .kind = kinds[i]};
+        sends[i].send.next = i < 2 ? &sends[i + 1].send : NULL;
     }
-    rawe_conn_complete_unneeded(engine(0), &finalize_sends[0].send);
+    rawe_conn_complete_unneeded(engine(0), &sends[0].send);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(finalize_sends[i].done, 1);
-        assert_int_equal(finalize_sends[i].status, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
     }
 }
 
-/** Node 1 finalizes with a message in flight, which is lost, like all that `filter` refuses. */
-static void finalize_and_lose(bool (*filter)(struct unit_net *of, const struct net_frame *frame))
+/** Node 1 finalizes with messages in flight, which are lost, like all that `filter` refuses. */
+static void finalize_and_lose(unsigned in_flight,
+                              bool (*filter)(struct unit_net *of, const struct net_frame *frame))
 {
-    finalize_send(1, 1);
+    send(1, in_flight);
     unit_wire_clear(&net);
     net.filter = filter;
     rawe_engine_finalizing(engine(1));
-}
-
-/** Node 1 waits for its peer until the timeout, and no longer. */
-static void assert_waits_for_timeout(enum rawe_finalized then)
-{
-    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 20 * UNIT_MS), then);
 }
 
 TEST(rawe_conn_finalized__unused_ones_may_be_closed)
@@ -295,22 +277,11 @@ TEST(rawe_conn_finalized__not_before_the_peer_knows)
     assert_true(end(0)->finalize.peer);
 }
 
-/** The fault: node 0 waits for a message, and is starved for half a second. */
-TEST(rawe_conn_finalized__not_before_the_peer_has_all)
-{
-    finalize_and_lose(lose_data);
-    assert_int_equal(linger(1, 500 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_true(end(1)->finalize.announced);
-    net.filter = NULL;
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    assert_int_equal(net.node[0].message_count, 1);
-}
-
 TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
 {
     net.filter = lose_data;
-    finalize_send(0, 1);
-    finalize_send(1, 3);
+    send(0, 1);
+    send(1, 3);
     rawe_engine_finalizing(engine(0));
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
@@ -323,7 +294,7 @@ TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
 TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
 {
     net.filter = lose_data;
-    finalize_send(0, 3);
+    send(0, 3);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     depart();
@@ -366,7 +337,7 @@ TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
 {
     struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(0));
-    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     while (net.node[1].conn[RAWE_LANE_BULK] == NULL) {
         unit_step(&net);
     }
@@ -387,7 +358,7 @@ TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
 {
     net.filter = drop_all;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
-    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_NOT);
     join_lanes(1);
@@ -408,23 +379,43 @@ TEST(rawe_conn_finalized__a_peer_that_is_heard_has_not_left)
     assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
-TEST(rawe_conn_finalized__a_peer_dies_that_needed_nothing)
+/** It waits for about that long, and no longer. */
+TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
 {
-    net.filter = drop_all;
-    rawe_engine_finalizing(engine(1));
-    assert_waits_for_timeout(RAWE_FINALIZED_DONE);
-}
-
-TEST(rawe_conn_finalized__a_peer_dies_that_may_have_needed_something)
-{
-    finalize_and_lose(drop_all);
-    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
-}
-
-TEST(rawe_conn_finalized__a_peer_answers_and_takes_nothing)
-{
-    finalize_and_lose(lose_data);
-    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
+    static const struct {
+        const char *peer;
+        bool (*filter)(struct unit_net *of, const struct net_frame *frame);
+        enum rawe_needs needs;
+        unsigned in_flight; /**< messages to it */
+        uint64_t timeout_ns, waits_ns;
+        enum rawe_finalized then;
+    } cases[] = {
+        {"dies that needed nothing", drop_all, RAWE_NEEDS_ALL, 0, TIMEOUT_NS, TIMEOUT_NS,
+         RAWE_FINALIZED_DONE},
+        {"dies that may have needed something", drop_all, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, TIMEOUT_NS,
+         RAWE_FINALIZED_LOST},
+        {"answers and takes nothing", lose_data, RAWE_NEEDS_ALL, 1, TIMEOUT_NS, TIMEOUT_NS,
+         RAWE_FINALIZED_LOST},
+        /* It has been told that we finalize; if it is silent, it has left. */
+        {"without needs is silent", drop_all, RAWE_NEEDS_NONE, 1, TIMEOUT_NS, UNIT_S,
+         RAWE_FINALIZED_DONE},
+        /* A process of another job, which has disconnected and died. */
+        {"that needs data has all", drop_all, RAWE_NEEDS_DATA, 0, TIMEOUT_NS, UNIT_S,
+         RAWE_FINALIZED_DONE},
+        {"that needs data misses some", drop_all, RAWE_NEEDS_DATA, 1, TIMEOUT_NS, TIMEOUT_NS,
+         RAWE_FINALIZED_LOST},
+        {"where none is given up", drop_all, RAWE_NEEDS_ALL, 1, 0, 30 * UNIT_S,
+         RAWE_FINALIZED_LOST},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].peer);
+        set_up();
+        needs = cases[i].needs;
+        engine(1)->config.liveness.peer_timeout_ns = cases[i].timeout_ns;
+        finalize_and_lose(cases[i].in_flight, cases[i].filter);
+        assert_int_equal(linger(1, cases[i].waits_ns * 9 / 10), RAWE_FINALIZED_NOT);
+        assert_int_equal(linger(1, cases[i].waits_ns / 5), cases[i].then);
+    }
 }
 
 static uint32_t taken_before; /**< by take_some: sequence number */
@@ -438,7 +429,7 @@ static bool take_some(struct unit_net *of, const struct net_frame *frame)
 TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for)
 {
     taken_before = end(1)->sendwin.next;
-    finalize_and_lose(take_some);
+    finalize_and_lose(1, take_some);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
         taken_before++;
@@ -450,7 +441,7 @@ TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for)
 
 TEST(rawe_conn_finalized__our_own_absence_does_not_count)
 {
-    finalize_and_lose(drop_all);
+    finalize_and_lose(1, drop_all);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
     net.now_ns += 100 * UNIT_S; /* suspended */
     net.filter = NULL;
@@ -462,7 +453,7 @@ TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
 {
     net.filter = drop_all;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
-    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     rawe_engine_finalizing(engine(1));
     enum rawe_finalized result = RAWE_FINALIZED_NOT;
     uint64_t begin_ns = net.now_ns;
@@ -482,50 +473,16 @@ TEST(rawe_conn_finalized__a_peer_without_needs_was_never_connected)
 {
     net.filter = drop_all;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
-    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     rawe_engine_finalizing(engine(1));
     needs = RAWE_NEEDS_NONE;
     assert_int_equal(rawe_conn_finalized(bulk, needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-/** It has been told that we finalize; if it is silent, it has left. */
-TEST(rawe_conn_finalized__a_peer_without_needs_is_silent)
-{
-    finalize_and_lose(drop_all);
-    needs = RAWE_NEEDS_NONE;
-    assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
-}
-
-/** A process of another job, which has disconnected and died. */
-TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_has_all)
-{
-    net.filter = drop_all;
-    rawe_engine_finalizing(engine(1));
-    needs = RAWE_NEEDS_DATA;
-    assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
-}
-
-TEST(rawe_conn_finalized__a_peer_that_needs_data_is_silent_and_misses_some)
-{
-    needs = RAWE_NEEDS_DATA;
-    finalize_and_lose(drop_all);
-    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
-}
-
-TEST(rawe_conn_finalized__not_for_ever_where_no_peer_is_given_up)
-{
-    engine(1)->config.liveness.peer_timeout_ns = 0;
-    finalize_and_lose(drop_all);
-    assert_int_equal(linger(1, 29 * UNIT_S), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 2 * UNIT_S), RAWE_FINALIZED_LOST);
-}
-
 TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 {
     net.filter = lose_data;
-    finalize_send(1, 1);
+    send(1, 1);
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
     net.node[0].refuses = true;
@@ -565,30 +522,15 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     assert_int_equal(net.node[0].message_count, 8);
 }
 
-/** The fault: node 0, behind the fence, has messages in flight that no process receives. */
-TEST(rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized)
-{
-    net.filter = lose_data;
-    end(0)->peer_credit = 5;
-    finalize_send(0, 3); /* some in flight, some queued */
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    depart();
-    unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
-    assert_nothing_lost();
-    assert_complete(3);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-}
-
 TEST(rawe_conn_receive__a_forged_end_is_not_believed)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_FINALIZING};
-    finalize_send(0, 3);
+    send(0, 3);
     unit_wire_clear(&net);
     unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
-    assert_int_equal(finalize_sends[0].done, 0);
+    assert_int_equal(sends[0].done, 0);
     unit_run(&net, 3 * UNIT_S, UNIT_MS);
-    assert_complete(3);
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].message_count, 3);
 }
 
@@ -598,12 +540,12 @@ TEST(rawe_engine_receive__an_unknown_peer_is_answered)
     unit_settle(&net);
     net.node[1].refuses = true;
     rawe_engine_finalizing(engine(1));
-    finalize_send(0, 3); /* it asks for a connection again */
+    send(0, 3); /* it asks for a connection again */
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     unit_settle(&net);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_nothing_lost();
-    assert_complete(3);
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
 }
 
 TEST(rawe_conn_close__says_it_three_times_when_finalizing)
@@ -623,21 +565,21 @@ TEST(rawe_conn_peer_gone__without_a_close)
 {
     net.filter = lose_data;
     end(0)->peer_credit = 5;
-    finalize_send(0, 3);
+    send(0, 3);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     net.filter = drop_all;
     depart();
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
     assert_nothing_lost();
-    assert_complete(3);
-    memset(finalize_sends, 0, sizeof(finalize_sends));
-    finalize_send(0, 2); /* they are not needed either */
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
+    memset(sends, 0, sizeof(sends));
+    send(0, 2); /* they are not needed either */
     unit_run(&net, 900 * UNIT_MS, UNIT_MS);
-    assert_int_equal(finalize_sends[0].done, 0); /* but it might have been suspended */
+    assert_int_equal(sends[0].done, 0); /* but it might have been suspended */
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
     assert_nothing_lost();
-    assert_complete(2);
+    unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
 }
 
 TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
@@ -647,10 +589,10 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     depart();
-    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
     assert_nothing_lost();
-    assert_complete(1);
+    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
     assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
 }
 
@@ -660,14 +602,14 @@ TEST(rawe_conn_peer_gone__it_may_come_back)
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
     net.filter = drop_all; /* it is starved, and has something to say */
-    unit_send_message(end(1), &last, 9, finalize_data, sizeof(finalize_data));
-    finalize_send(0, 3);
+    unit_send_message(end(1), &last, 9, data, sizeof(data));
+    send(0, 3);
     assert_int_equal(linger(1, 3 * UNIT_S), RAWE_FINALIZED_NOT);
-    assert_complete(3);
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     net.filter = NULL;
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     assert_int_equal(net.node[0].message_count, 1);
-    unit_assert_message(&net.node[0], 0, 9, sizeof(finalize_data), 3);
+    unit_assert_message(&net.node[0], 0, 9, sizeof(data), 3);
     assert_nothing_lost();
 }
 
@@ -677,10 +619,10 @@ TEST(rawe_conn_peer_gone__before_a_short_timeout)
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     net.filter = drop_all;
-    finalize_send(0, 2);
+    send(0, 2);
     unit_run(&net, UNIT_S, UNIT_MS);
     assert_nothing_lost();
-    assert_complete(2);
+    unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
 }
 
 /** It waits for others, and says so, but none of our frames arrives any more. */
@@ -688,22 +630,22 @@ TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
     net.filter = lose_data;
     rawe_engine_finalizing(engine(1));
-    finalize_send(0, 2);
+    send(0, 2);
     unit_run(&net, TIMEOUT_NS - UNIT_S, UNIT_MS);
-    assert_int_equal(finalize_sends[0].done, 0);
+    assert_int_equal(sends[0].done, 0);
     unit_run(&net, 2 * UNIT_S, UNIT_MS);
     assert_nothing_lost();
-    assert_complete(2);
+    unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
 }
 
 TEST(rawe_conn_peer_gone__not_of_one_that_does_not_finalize)
 {
-    finalize_send(0, 1);
+    send(0, 1);
     net.filter = drop_all;
     unit_wire_clear(&net);
     unit_run(&net, TIMEOUT_NS + UNIT_S, UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(finalize_sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_peer_gone__while_batches_are_validated)
@@ -716,10 +658,10 @@ TEST(rawe_conn_peer_gone__while_batches_are_validated)
     net.batches_vanish = true;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
     for (unsigned i = 0; i < 2; i++) {
-        unit_send_message(bulk, &finalize_sends[i], 0, finalize_data, sizeof(finalize_data));
+        unit_send_message(bulk, &sends[i], 0, data, sizeof(data));
         unit_run(&net, 2 * UNIT_S, UNIT_MS);
-        assert_int_equal(finalize_sends[i].done, 1);
-        assert_int_equal(finalize_sends[i].status, RAWE_STATUS_DONE);
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
     }
     assert_nothing_lost();
 }

@@ -67,9 +67,8 @@ TEST(timer_expired__doubt_begins_with_the_third_probe)
 TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
 {
     static uint8_t data[60000];
-    struct unit_send sends[4];
+    struct unit_send sends[4] = {0};
     struct rawe_grants *grants = &net.node[0].engine.grants;
-    memset(sends, 0, sizeof(sends));
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_grants_init(grants, 100000, 25000, 1500);
     rawe_grants_arrived(grants, &end(0)->grant, end(0)->grant.newest + 1, 1, true, 0, net.now_ns);
@@ -89,14 +88,10 @@ TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
     assert_int_equal(counters(0)->peers_lost, 1);
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(grants->senders, 0);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
-    }
+    unit_assert_sent(sends, 3, RAWE_STATUS_FAILED);
     /* From now on at once, and nothing is asked any more. */
     unit_send_message(end(0), &sends[3], 1, data, 10);
-    assert_int_equal(sends[3].done, 1);
-    assert_int_equal(sends[3].status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&sends[3], 1, RAWE_STATUS_FAILED);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
@@ -111,8 +106,7 @@ TEST(timer_expired__a_peer_that_never_answers_connect_fails)
     unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_true(net.node[0].silent_calls > 10);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
     assert_true(counters(1)->dropped_unknown_peer > 10);
 }
 
@@ -133,8 +127,7 @@ TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback)
     unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_null(end(0));
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
 }
 
 TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
@@ -245,21 +238,21 @@ static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 }
 
 static uint8_t stalled_data[5000];
+static struct unit_send stalled_send;
 
-static void stall_with_large_frames(struct unit_send *send)
+static void stall_with_large_frames(void)
 {
-    memset(send, 0, sizeof(*send));
+    memset(&stalled_send, 0, sizeof(stalled_send));
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_large;
-    unit_send_message(end(0), send, 1, stalled_data, sizeof(stalled_data));
+    unit_send_message(end(0), &stalled_send, 1, stalled_data, sizeof(stalled_data));
 }
 
 static const struct unit_fixture with_stalled = {set_up, unit_tear_down};
 
 TEST_WITH(with_stalled, stall__is_noticed_though_probes_are_answered)
 {
-    static struct unit_send send;
-    stall_with_large_frames(&send);
+    stall_with_large_frames();
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_true(net.node[0].engine.counters.probes_answered > 10);
     assert_true(stalled_calls > 3);
@@ -268,40 +261,47 @@ TEST_WITH(with_stalled, stall__is_noticed_though_probes_are_answered)
     /* The path carries them again: all is well. */
     net.filter = NULL;
     unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
     const unsigned calls = stalled_calls;
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_int_equal(stalled_calls, calls);
 }
 
+/** While it finalizes, the owner is not told of an end; it asks when it may close the connection. */
 TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
 {
-    static struct unit_send send;
-    stall_with_large_frames(&send);
-    unit_run(&net, 4900 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
-}
-
-TEST_WITH(with_stalled, stall__lasts_without_a_peer_timeout)
-{
-    static struct unit_send send;
-    net.node[0].engine.config.liveness.peer_timeout_ns = 0;
-    stall_with_large_frames(&send);
-    unit_run(&net, 60 * UNIT_S, 10 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(stalled_ns > 30 * UNIT_S);
+    static const struct {
+        const char *name;
+        uint64_t timeout_ns, run_ns;
+        bool finalizing, fails;
+    } cases[] = {
+        {"before the timeout", 5 * UNIT_S, 4900 * UNIT_MS, false, false},
+        {"after the timeout", 5 * UNIT_S, 5900 * UNIT_MS, false, true},
+        {"without a timeout", 0, 60 * UNIT_S, false, false},
+        {"finalizing", 5 * UNIT_S, 12 * UNIT_S, true, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        set_up();
+        engine(0)->config.liveness.peer_timeout_ns = cases[i].timeout_ns;
+        stall_with_large_frames();
+        if (cases[i].finalizing) {
+            rawe_engine_finalizing(engine(0));
+        }
+        unit_run(&net, cases[i].run_ns, 2 * UNIT_MS);
+        assert_int_equal(net.node[0].failed_calls, cases[i].fails);
+        assert_int_equal(end(0)->handshake.state,
+                         cases[i].fails ? RAWE_CONN_FAILED : RAWE_CONN_OPEN);
+        assert_int_equal(stalled_send.done, cases[i].fails);
+        assert_true(cases[i].fails ? stalled_send.status == RAWE_STATUS_FAILED
+                                   : stalled_ns > cases[i].run_ns / 2);
+    }
 }
 
 /** A receiver outside of MPI may have no room for frames; its progress thread answers probes. */
 TEST_WITH(with_stalled, stall__does_not_count_while_the_peer_computes)
 {
-    static struct unit_send send;
-    stall_with_large_frames(&send);
+    stall_with_large_frames();
     for (unsigned i = 0; i < 20; i++) {
         unit_run(&net, UNIT_S, UNIT_MS);
         rawe_liveness_alive(&end(0)->liveness, net.now_ns);
@@ -314,8 +314,7 @@ TEST_WITH(with_stalled, stall__does_not_count_while_the_peer_computes)
 
 TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
 {
-    static struct unit_send send;
-    stall_with_large_frames(&send);
+    stall_with_large_frames();
     for (unsigned i = 0; i < 6; i++) {
         unit_run(&net, 300 * UNIT_MS, UNIT_MS);
         net.now_ns += 600 * UNIT_S;
@@ -324,14 +323,13 @@ TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
     assert_int_equal(net.node[0].failed_calls, 0);
     net.filter = NULL;
     unit_run(&net, UNIT_S, UNIT_MS);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
 }
 
 /** Data in flight when MPI_Finalize begins may have to be sent in shorter frames. */
 TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
 {
-    static struct unit_send send;
-    stall_with_large_frames(&send);
+    stall_with_large_frames();
     rawe_engine_finalizing(engine(0));
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_true(stalled_calls > 3);
@@ -341,18 +339,6 @@ TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_int_equal(net.node[1].message_count, 1);
     assert_true(rawe_conn_drained(end(0)));
-}
-
-/** The owner is not told of the connection's end then; it asks when it may close it. */
-TEST_WITH(with_stalled, stall__ends_nothing_while_finalizing)
-{
-    static struct unit_send send;
-    stall_with_large_frames(&send);
-    rawe_engine_finalizing(engine(0));
-    unit_run(&net, 12 * UNIT_S, UNIT_MS); /* twice the peer timeout */
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_false(rawe_conn_drained(end(0)));
 }
 
 TEST_WITH(with_stalled, stall__is_not_a_loss_of_a_frame_now_and_then)

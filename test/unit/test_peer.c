@@ -331,14 +331,6 @@ TEST(streak__not_of_messages_that_coalesce_well)
     unit_peer_finish();
 }
 
-TEST(streak__not_of_messages_far_apart)
-{
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
-    assert_false(peer.streak);
-    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
-    unit_peer_finish();
-}
-
 TEST(streak__not_while_nothing_is_in_flight)
 {
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
@@ -350,41 +342,49 @@ TEST(streak__not_while_nothing_is_in_flight)
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
 }
 
-TEST_WITH(unconnected, streak__not_without_batches)
+static void nothing_coalesces(void)
 {
-    unit_stop(&net);
-    unit_peer_start(false);
-    unit_peer_connect();
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
-    assert_false(peer.streak);
-    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
-    unit_peer_finish();
+    engine(0)->config.coalesce_from_frames = 0;
 }
 
-static void assert_no_streak(void)
-{
-    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
-    assert_false(peer.streak);
-    unit_peer_finish();
-}
-
-TEST_WITH(unconnected, streak__not_where_nothing_coalesces)
-{
-    net.node[0].engine.config.coalesce_from_frames = 0;
-    unit_peer_connect();
-    assert_no_streak();
-}
-
-TEST(streak__not_to_a_peer_that_batches_do_not_reach)
+static void batches_do_not_arrive(void)
 {
     unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
-    assert_no_streak();
 }
 
-TEST(streak__not_while_the_bulk_lane_is_busy)
+static void bulk_lane_is_busy(void)
 {
     unit_peer_send(9000, true);
-    assert_no_streak();
+}
+
+TEST_WITH(unconnected, streak__not_where_it_does_not_help)
+{
+    static const struct {
+        const char *name;
+        bool batches;
+        uint64_t interval_ns;
+        void (*prepare)(void);
+    } cases[] = {
+        {"the link has no batches", false, UNIT_US, NULL},
+        {"batches do not reach the peer", true, UNIT_US, batches_do_not_arrive},
+        {"messages are far apart", true, STREAK_NS / RAWE_PEER_STREAK_MESSAGES, NULL},
+        {"nothing coalesces", true, UNIT_US, nothing_coalesces},
+        {"the bulk lane is busy", true, UNIT_US, bulk_lane_is_busy},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        unit_stop(&net);
+        unit_peer_start(cases[i].batches);
+        unit_peer_connect();
+        if (cases[i].prepare != NULL) {
+            cases[i].prepare();
+        }
+        const unsigned before = unit_peer_frames(RAWE_LANE_BULK);
+        send_successive(3 * RAWE_PEER_STREAK_MESSAGES, cases[i].interval_ns);
+        assert_false(peer.streak);
+        assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), before);
+        unit_peer_finish();
+    }
 }
 
 TEST(streak__ends_with_a_long_message)

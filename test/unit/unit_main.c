@@ -11,6 +11,12 @@
 
 static struct unit_test *first, **last = &first;
 static size_t count;
+static const char *in_case; /**< of the running test; NULL: none */
+
+void unit_case(const char *name)
+{
+    in_case = name;
+}
 
 void unit_register(struct unit_test *test)
 {
@@ -31,6 +37,10 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     const struct unit_test *test = *state;
+    if (in_case != NULL) {
+        print_error("in case \"%s\"\n", in_case);
+        in_case = NULL;
+    }
     if (test->fixture->tear_down != NULL) {
         test->fixture->tear_down();
     }
@@ -41,6 +51,7 @@ static void run(void **state)
 {
     const struct unit_test *test = *state;
     test->run();
+    in_case = NULL; /* it has not failed */
 }
 
 int main(int argc, char **argv)

@@ -34,6 +34,9 @@ struct unit_test {
     struct unit_test *next; /**< by unit_register */
 };
 
+/** The case of a table that is tried from now on: a failure says which it was. */
+void unit_case(const char *name);
+
 /** Before main, in the order of the file. */
 void unit_register(struct unit_test *test);
 
