@@ -150,23 +150,6 @@ TEST(rawe_conn_bundle__takes_what_waits_in_its_order)
     assert_completed(0, 9, RAWE_STATUS_DONE);
 }
 
-TEST(rawe_conn_bundle__stands_where_its_messages_stood)
-{
-    (void)queue(10);
-    (void)queue(20);
-    struct rawe_send *put = queue(30);
-    put->kind = RAWE_FRAGMENT_PUT;
-    struct rawe_send *last = queue(40);
-    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
-    assert_holds(made, 0, 2);
-    assert_ptr_equal(conn.queue.first, put);
-    assert_ptr_equal(put->next, last);
-    assert_null(last->next);
-    assert_int_equal(conn.queue.count, 2);
-    assert_true(conn.queue.bytes == 70);
-    made->done(made, RAWE_STATUS_DONE);
-}
-
 TEST(rawe_conn_bundle__not_of_a_single_message)
 {
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
@@ -252,20 +235,6 @@ TEST(rawe_conn_bundle__a_whole_batch)
     assert_holds(made, 0, 32);
     assert_int_equal(made->total_bytes, RAWE_BATCH_BYTES_MAX);
     made->done(made, RAWE_STATUS_DONE);
-}
-
-TEST(rawe_conn_bundle__messages_are_complete_when_it_is_transmitted)
-{
-    (void)queue(10);
-    (void)queue(20);
-    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
-    assert_non_null(made->transmitted);
-    made->transmitted(made, &conn);
-    assert_completed(0, 2, RAWE_STATUS_DONE);
-    assert_null(engine.bundles.free); /* the copies are still needed */
-    made->done(made, RAWE_STATUS_FAILED);
-    assert_completed(0, 2, RAWE_STATUS_DONE); /* once */
-    assert_non_null(engine.bundles.free);
 }
 
 TEST(rawe_conn_bundle__fails_with_its_messages)

@@ -206,25 +206,6 @@ TEST(rawe_group_receive__a_nack_for_a_frame_of_a_batch_without_memory)
     assert_got(0, 1);
 }
 
-/** Nothing is in flight again: the next message does not wait. */
-TEST(rawe_group_send__alone_in_flight)
-{
-    share(2);
-    for (unsigned i = 0; i < 10; i++) {
-        send_bytes(0, 10);
-        assert_int_equal(net.sent[RAWE_GROUP_DATA][1], i + 1);
-        pass(100 * MS);
-    }
-    config.share_from = 0; /* never */
-    rawe_group_free(&group[0]);
-    rawe_group_free(&group[1]);
-    start(2);
-    memset(&net.got_bytes, 0, sizeof(net.got_bytes));
-    net.sent_bytes[0] = 0;
-    send_many(10);
-    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 20);
-}
-
 TEST(rawe_group_send__behind_messages_that_share_a_frame)
 {
     static const struct {
@@ -262,18 +243,6 @@ TEST(rawe_group_receive__sends_what_is_held_back)
     assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 5);
 }
 
-TEST(rawe_group_send__the_link_is_full_and_a_frame_is_held_back)
-{
-    share(2);
-    net.link_room = 2;
-    send_many(5);
-    progress(0, net.now_ns);
-    send_many(1);
-    net.link_room = UINT32_MAX;
-    pass(100 * MS);
-    assert_got(0, 6);
-}
-
 /** Each member's frames acknowledge the others': nothing else is needed to keep windows open. */
 TEST(rawe_group_send__all_members_at_once)
 {
@@ -307,20 +276,6 @@ TEST(rawe_group_send__from_done)
     assert_true(rawe_group_send(&group[0], &send, net.now_ns));
     pass(100 * MS);
     assert_got(0, 41);
-}
-
-TEST(rawe_group_send__the_link_is_full)
-{
-    start(3);
-    net.link_room = 2;
-    send_bytes(0, 5 * PAYLOAD_BYTES);
-    arrive();
-    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 2);
-    net.link_room = UINT32_MAX;
-    rawe_group_progress(&group[0], net.now_ns);
-    arrive();
-    assert_got(0, 1);
-    assert_int_equal(net.sent[RAWE_GROUP_DATA][1], 5);
 }
 
 TEST(rawe_group_send__without_memory)

@@ -13,18 +13,6 @@
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_group_stream_free__with_frames_that_wait)
-{
-    start(3);
-    lose(0, 1, 1, 2);
-    send_bytes(0, 5 * PAYLOAD_BYTES);
-    arrive();
-    assert_int_equal(group[1].stored, 4);
-    rawe_group_free(&group[1]);
-    assert_null(group[1].members);
-    assert_int_equal(group[1].stored, 0);
-}
-
 /** Half of all numbers later, what is left of the tree's last use says nothing. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
@@ -75,26 +63,6 @@ TEST(rawe_group_stream_receive__without_room_for_what_comes_early)
     assert_got(0, 1);
 }
 
-/** A batch that is refused is kept frame by frame, as far as there is room. */
-TEST(rawe_group_stream_receive__a_batch_that_is_not_delivered_now)
-{
-    for (uint32_t room = 3; room < 10; room++) {
-        set_up();
-        config.stored_max = room;
-        batch(2);
-        net.refuses[1] = true;
-        send_bytes(0, 700);
-        arrive();
-        assert_int_equal(group[1].stored, room < 7 ? room : 7);
-        assert_int_equal(counted[1].no_buffer, room < 7 ? 7 - room : 0);
-        net.refuses[1] = false;
-        pass(100 * MS);
-        assert_got(0, 1);
-        assert_quiet();
-        tear_down();
-    }
-}
-
 /** Data goes to its place only if it is next, and nothing of it is here. */
 TEST(rawe_group_stream_place__of_what_is_next)
 {
@@ -130,21 +98,6 @@ TEST(rawe_group_stream_place__of_what_is_next)
         assert_int_equal(where != NULL, cases[i].placed && cases[i].total_bytes >= 300);
         tear_down();
     }
-}
-
-/** The owner has frames that it has not handed up: nothing is asked for. */
-TEST(rawe_group_stream_progress__withheld)
-{
-    batch(2);
-    lose(1, 2, 1, 1);
-    send_bytes(0, 600);
-    group[1].withheld = true;
-    pass(100 * MS);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 0);
-    group[1].withheld = false;
-    pass(MS);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 1);
-    assert_got(0, 1);
 }
 
 TEST(rawe_group_stream_receive__without_memory)
@@ -187,29 +140,6 @@ TEST(rawe_group_stream_receive__not_delivered_now)
         assert_quiet();
         tear_down();
     }
-}
-
-/** A frame that is late only is not asked for with one that is missing, but soon after. */
-TEST(rawe_group_stream_progress__a_nack_names_what_is_missing_for_long)
-{
-    start(2);
-    lose(1, 1, 1, 1);
-    send_bytes(0, 3 * PAYLOAD_BYTES);
-    arrive();
-    net.now_ns = rawe_group_next_ns(&group[1]);
-    lose(3, 1, 1, 1); /* as well, a moment before the NACK */
-    send_bytes(0, 2 * PAYLOAD_BYTES);
-    arrive();
-    progress(1, net.now_ns);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK][0], 1);
-    arrive();
-    progress(0, net.now_ns + RAWE_GROUP_COLLECT_NS);
-    assert_int_equal(net.resent, 1);
-    net.now_ns += RAWE_GROUP_COLLECT_NS;
-    assert_true(rawe_group_next_ns(&group[1]) <= net.now_ns + 2 * RAWE_GROUP_NACK_NS);
-    pass(100 * MS);
-    assert_int_equal(net.resent, 2);
-    assert_got(0, 2);
 }
 
 /** A repair that others asked for makes a NACK needless. */

@@ -123,18 +123,6 @@ TEST(rawe_reassembly_add__all_numbers_of_the_window_backwards)
     }
 }
 
-TEST(rawe_reassembly_add__message_numbers_wrap)
-{
-    reassembly.next = UINT32_MAX - 100;
-    for (uint32_t i = 0; i < 200; i++) {
-        uint32_t number = UINT32_MAX - 100 + i;
-        assert_int_equal(add(number, 10, 10, 20), RAWE_REASSEMBLY_MORE);
-        assert_int_equal(add(number, 0, 10, 20), RAWE_REASSEMBLY_WHOLE);
-        assert_taken(number, 20);
-    }
-    assert_int_equal(pool.allocated, 1);
-}
-
 TEST(rawe_reassembly_add__numbers_outside_the_window)
 {
     reassembly.next = 10;

@@ -253,29 +253,6 @@ TEST(rawe_deferral_keep_completed__each_status_in_order)
     assert_true(deferral.bytes == 0); /* they are the callers' memory */
 }
 
-TEST(rawe_deferral_take_completed__a_new_list_begins_behind_it)
-{
-    static const unsigned first[] = {0, 1}, second[] = {2, 3};
-    rawe_deferral_keep_completed(&deferral, list_of(0, 2), RAWE_STATUS_FAILED);
-    assert_completed(RAWE_STATUS_FAILED, first, 2);
-    rawe_deferral_keep_completed(&deferral, list_of(2, 1), RAWE_STATUS_FAILED);
-    rawe_deferral_keep_completed(&deferral, list_of(3, 1), RAWE_STATUS_FAILED);
-    assert_completed(RAWE_STATUS_FAILED, second, 2);
-}
-
-TEST(rawe_deferral_take__entries_are_added_meanwhile)
-{
-    assert_true(keep(0, 1, 10));
-    assert_true(keep(0, 2, 10));
-    struct rawe_deferred *entry = rawe_deferral_take(&deferral);
-    assert_true(keep(0, 3, 10));
-    assert_true(deferral.bytes == 3 * ENTRY(10)); /* until it is dropped */
-    rawe_deferral_drop(&deferral, &pool, entry);
-    assert_true(deferral.bytes == 2 * ENTRY(10));
-    assert_oldest(0, 2, 10);
-    assert_oldest(0, 3, 10);
-}
-
 TEST(rawe_deferral_discard__drops_what_is_kept_and_what_follows)
 {
     assert_true(keep(0, 1, 10));

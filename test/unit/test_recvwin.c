@@ -73,20 +73,6 @@ TEST(rawe_acktr_reserve__without_memory)
     take(12); /* the same memory */
 }
 
-TEST(rawe_acktr_take__in_order)
-{
-    for (size_t s = 0; s < STARTS; s++) {
-        start_at(starts[s]);
-        for (uint32_t i = 0; i < 3000; i++) {
-            assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_NEW);
-            take(starts[s] + i);
-            assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_DUPLICATE);
-            assert_int_equal(acktr.next, starts[s] + i + 1);
-            assert_int_equal(acktr.beyond, 0);
-        }
-    }
-}
-
 TEST(rawe_acktr_take__a_hole_is_filled)
 {
     for (size_t s = 0; s < STARTS; s++) {
@@ -175,20 +161,6 @@ TEST(rawe_acktr_sack__the_largest_block)
         assert_int_equal(out[RAWE_SACK_BYTES_MAX - 1], 0x7F);
         free(out);
     }
-}
-
-TEST(rawe_acktr_sack__follows_the_moving_acknowledgement)
-{
-    uint8_t out[RAWE_SACK_BYTES_MAX];
-    start_at(UINT32_MAX - 1);
-    take(UINT32_MAX); /* + 1 */
-    take(3);          /* + 5 */
-    assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
-    assert_int_equal(out[0], 0x11);
-    take(UINT32_MAX - 1); /* next is 0 now */
-    assert_int_equal(acktr.next, 0);
-    assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
-    assert_int_equal(out[0], 0x04);
 }
 
 #define FIRST (UINT32_MAX - 1) /* the numbers wrap */

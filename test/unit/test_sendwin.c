@@ -255,25 +255,6 @@ TEST(rawe_sendwin_next__oldest_first_each_once)
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
 }
 
-TEST(rawe_sendwin_next__passes_what_is_sent_or_sacked)
-{
-    send_frames(8, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(2, 1, &ack);
-    sack(5, 1, &ack);
-    sack(7, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_counts(0, 5, 3);
-    static const unsigned expected[] = {0, 1, 3, 4, 6};
-    for (unsigned i = 0; i < 5; i++) {
-        struct rawe_txframe *frame = rawe_sendwin_next(&window);
-        assert_ptr_equal(frame, &frames[expected[i]]);
-        rawe_sendwin_sent(&window, frame, 1, NOW + 100 * US);
-    }
-    assert_null(rawe_sendwin_next(&window));
-    assert_counts(5, 0, 3);
-}
-
 TEST(rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past)
 {
     enter(6);
@@ -301,20 +282,6 @@ TEST(rawe_sendwin_next__what_enters_when_all_others_have_been_handed_out)
     assert_null(rawe_sendwin_next(&window));
     enter(1);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
-}
-
-TEST(rawe_sendwin_rewind__hands_out_again)
-{
-    enter(5);
-    for (unsigned i = 0; i < 4; i++) {
-        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
-    }
-    rawe_sendwin_sent(&window, &frames[0], 1, NOW); /* the link has taken one of four */
-    rawe_sendwin_rewind(&window, &frames[1]);
-    for (unsigned i = 1; i < 5; i++) {
-        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
-    }
-    assert_null(rawe_sendwin_next(&window));
 }
 
 TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it)
@@ -640,17 +607,6 @@ TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
     assert_int_equal(window.newest_delivered, FIRST + 3);
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 2);
-}
-
-TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten)
-{
-    send_frames(3, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
-    sack(2, 1, &ack);
-    rawe_sendwin_rewind(&window, &frames[0]); /* nothing is to be transmitted from there */
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(window.transmit_from, FIRST + 1);
 }
 
 TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
