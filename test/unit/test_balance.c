@@ -91,14 +91,6 @@ static void assert_arrives(const struct access *access, size_t from_bytes, size_
     assert_arrived(access, from_bytes, len_bytes);
 }
 
-/** Both hosts know that a rail is down, or up. */
-static void know(unsigned rail, bool up)
-{
-    for (unsigned host = 0; host < 2; host++) {
-        (up ? rawe_peer_set_up : rawe_peer_set_down)(rails_peer(host, rail), rails.now_ns);
-    }
-}
-
 /** Rails that take part, with these speeds; 0: it does not. */
 static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32_t third)
 {
@@ -329,21 +321,6 @@ TEST(refill__takes_over_from_a_route_that_is_stuck)
     assert_int_equal(access->done, 0);
     rails.host[0].nic[0].room = UINT32_MAX;
     assert_arrives(access, 0, 40 * GRAIN_BYTES);
-}
-
-/** Rails cut silently: queued data does not wait for their detection. */
-TEST(refill__takes_over_from_a_route_that_is_silent)
-{
-    start(16, 1000, 1000, 1000);
-    rails_cut(0);
-    struct access *access = put(0, 0, 36 * GRAIN_BYTES);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    assert_true(brought_frames(1) > 500);
-    assert_true(brought_frames(2) > 500);
-    /* A window, and less than a grain for each of the three. */
-    assert_true(load_bytes(0) <= 5 * GRAIN_BYTES);
-    know(0, false);
-    assert_arrives(access, 0, 36 * GRAIN_BYTES);
 }
 
 /** Sends that cannot move stay: PUTs that must not be split, messages. */

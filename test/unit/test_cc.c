@@ -89,15 +89,6 @@ TEST(cubic_acknowledged__slow_start_doubles_in_a_round_trip)
     assert_int_equal(cc.window, 128);
 }
 
-TEST(cubic_acknowledged__never_beyond_the_largest)
-{
-    start(1000);
-    acked(64, true);
-    assert_int_equal(cc.window, MOST);
-    acked(1000, true);
-    assert_int_equal(cc.window, MOST);
-}
-
 TEST(cubic_acknowledged__a_window_not_used_does_not_grow)
 {
     start(64);

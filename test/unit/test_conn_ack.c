@@ -245,19 +245,6 @@ static void lose_of_ten(unsigned lost)
     net.filter = NULL;
 }
 
-TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss)
-{
-    in_flight(20);
-    struct net_frame *late = unit_wire_take(&net);
-    unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
-    unit_wire_put(&net, late);
-    unit_settle(&net);
-    finish();
-    assert_all_arrived(20); /* and only once, although it came twice */
-    assert_int_equal(counters(0)->frames_resent, 1);
-    assert_int_equal(counters(1)->duplicates, 1);
-}
-
 TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe)
 {
     unsigned lost = 0;

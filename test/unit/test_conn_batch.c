@@ -94,24 +94,6 @@ TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
     assert_int_equal(send.done, 1);
 }
 
-TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
-{
-    struct unit_send sends[40] = {0};
-    batch_connect(16);
-    batch_put(VALIDATING_BYTES, 1);
-    unit_fill(batch_data, sizeof(batch_data), 9);
-    /* Scattered pieces: a batch over two of them would be placed wrongly. */
-    for (unsigned i = 0; i < 40; i++) {
-        unit_send_put(end(0), &sends[i], batch_data + i * 7000, 3000 + i, batch_handle.index,
-                      batch_handle.key, (39 - i) * 7000);
-    }
-    finish();
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_memory_equal(batch_memory + (39 - i) * 7000, batch_data + i * 7000, 3000 + i);
-    }
-}
-
 TEST(rawe_conn_batch_transmit__link_full_at_every_place)
 {
     batch_connect(8);
@@ -228,22 +210,6 @@ TEST(received__what_came_in_this_round_has_not_waited)
     receive_waited(1, 0);
     assert_int_equal(engine->grants.waited_ns[0], 0);
     batch_end_put(&send, BATCH_DATA_BYTES);
-}
-
-TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
-{
-    static uint8_t shorts[60];
-    static struct unit_send many[40];
-    unit_start_with((struct unit_options){
-        .payload_max_bytes = 512, .coalesce_from_frames = 1, .batch_frames = 10});
-    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(shorts, sizeof(shorts), 1);
-    /* All wait for validation; each frame's length is checked. */
-    unit_send_messages(conn, many, 40, shorts, sizeof(shorts));
-    unit_settle(&net);
-    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
-    assert_int_equal(net.node[1].message_count, 40);
-    assert_true(net.node[0].engine.counters.frames_sent < 40);
 }
 
 static unsigned probes_plain, probes_like_data;
@@ -421,21 +387,6 @@ TEST(rawe_conn_batch_validate__not_on_the_express_lane_nor_without_a_link_that_c
     }
 }
 
-TEST(rawe_conn_batch_validate__link_full)
-{
-    batch_connect(10);
-    for (unsigned i = 0; i < 60; i++) {
-        net.node[0].link_room = i % 13;
-        struct unit_send send = {0};
-        unit_fill(batch_data, 20000, i);
-        batch_begin_put(&send, 20000);
-        net.node[0].link_room = UINT32_MAX;
-        batch_end_put(&send, 20000);
-    }
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
 TEST(rawe_conn_batch_validate__a_frame_is_held_back)
 {
     struct unit_send send = {0};
@@ -459,24 +410,6 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     finish();
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 1);
-}
-
-TEST(rawe_conn_batch_validate__no_frame_left_for_it)
-{
-    net.node[0].engine.frames.limit = 0;
-    batch_connect(10);
-    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
-    express->peer_credit = 1000;
-    unit_fix_window(express, 1000);
-    net.node[1].paused = true;
-    while (unit_copy_message(express, 1, 10) == RAWE_STATUS_DONE) {
-    }
-    struct unit_send send = {0};
-    unit_fill(batch_data, 5000, 2);
-    batch_begin_put(&send, 5000);
-    assert_int_equal(send.done, 0);
-    net.node[1].paused = false;
-    batch_end_put(&send, 5000);
 }
 
 TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)

@@ -391,28 +391,6 @@ TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-TEST_WITH(unconnected, send_coalesced__a_hole_keeps_the_window_from_sliding)
-{
-    unit_start_with((struct unit_options){.coalesce_from_frames = 1, .window_frames = 16});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    copy(1, 10);
-    struct net_frame *late = unit_wire_take(&net);
-    unsigned count = 1;
-    for (unsigned i = 0; i < 200; i++) {
-        count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->sendwin.held != NULL) <=
-                    16);
-        if (i % 3 == 2) {
-            unit_settle(&net); /* the peer has all but the first, and says so */
-        }
-    }
-    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
-    assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
-    unit_wire_put(&net, late);
-    finish();
-    assert_int_equal(net.node[1].message_count, count);
-}
-
 TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 {
     copy(1, 10);
@@ -500,14 +478,6 @@ TEST(rawe_conn_coalesce_flush__drained_only_after_it)
     assert_false(rawe_conn_drained(end(0)));
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
-}
-
-TEST(rawe_conn_coalesce_flush__closed)
-{
-    copy(1, 10);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* tear_down finds the frame in its pool */
-    unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM);
 }
 
 /** Node 0 holds a message back when it hears of the peer's CLOSE. */

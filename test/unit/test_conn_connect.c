@@ -76,19 +76,6 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-TEST(rawe_conn_connect__link_full)
-{
-    net.node[0].link_room = 0;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_run(&net, 5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(unit_wire_count(&net), 0);
-    net.node[0].link_room = UINT32_MAX;
-    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_works_both_ways();
-}
-
 static struct rawe_connect sample_connect(unsigned from)
 {
     return (struct rawe_connect){
@@ -146,20 +133,6 @@ TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation)
     receive_connect(1, &connect, true, end(0)->handshake.local_id);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(end(0)->handshake.peer_id, 0x00300000);
-}
-
-TEST(rawe_conn_receive_connect__takes_the_smaller_payload)
-{
-    net.node[1].engine.config.payload_max_bytes = 600;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    end(1)->payload_max_bytes = 600;
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(end(0)->payload_max_bytes, 600);
-    assert_int_equal(end(1)->payload_max_bytes, 600);
-    assert_int_equal(rawe_conn_frame_message_bytes(end(0)), 600 - RAWE_FRAGMENT_MESSAGE_BYTES);
-    assert_works_both_ways();
 }
 
 TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)

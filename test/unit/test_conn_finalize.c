@@ -596,23 +596,6 @@ TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
     assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
 }
 
-TEST(rawe_conn_peer_gone__it_may_come_back)
-{
-    struct unit_send last = {.done = 0};
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    net.filter = drop_all; /* it is starved, and has something to say */
-    unit_send_message(end(1), &last, 9, data, sizeof(data));
-    send(0, 3);
-    assert_int_equal(linger(1, 3 * UNIT_S), RAWE_FINALIZED_NOT);
-    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
-    net.filter = NULL;
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    assert_int_equal(net.node[0].message_count, 1);
-    unit_assert_message(&net.node[0], 0, 9, sizeof(data), 3);
-    assert_nothing_lost();
-}
-
 TEST(rawe_conn_peer_gone__before_a_short_timeout)
 {
     engine(0)->config.liveness.peer_timeout_ns = 300 * UNIT_MS;

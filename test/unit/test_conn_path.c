@@ -271,22 +271,6 @@ TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass)
     assert_last_message(1, 2, 8, sizeof(data));
 }
 
-TEST(rawe_conn_move__waits_where_the_other_link_is_full)
-{
-    static struct unit_send send;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    rails_cut(0);
-    rails.host[0].nic[1].room = 0;
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    unit_send_message(conn, &send, 3, data, 100);
-    assert_int_equal(conn->sendwin.to_transmit, 1);
-    rails_settle();
-    assert_int_equal(conn->sendwin.to_transmit, 1);
-    rails.host[0].nic[1].room = UINT32_MAX;
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_last_message(1, 1, 3, 100);
-}
-
 TEST(rawe_conn_move__tries_another_link_that_is_full_once)
 {
     static struct unit_send sends[RAWE_LANES];
@@ -384,23 +368,6 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     }
 }
 
-TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route)
-{
-    static struct unit_send send;
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_BULK);
-    rails_cut(0);
-    unit_send_message(conn, &send, 7, data, sizeof(data));
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    /* The other end asks by its own route, and acknowledges when that is answered. */
-    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_last_message(1, 1, 7, sizeof(data));
-}
-
 /** A job that was suspended learns that a route is down before it has asked any peer. */
 TEST(rawe_conn_move__does_not_count_our_own_absence)
 {
@@ -451,21 +418,6 @@ TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(rails.carried[1], carried + 2); /* PROBE and message */
-}
-
-TEST(rawe_conn_path_asked__a_reply_goes_where_the_connect_came_from)
-{
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    cut_and_move(conn, 1);
-    rawe_conn_connect(conn, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-    /* The other end asks by its own route until it finds that silent. */
-    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(far->handshake.state, RAWE_CONN_CONNECTING);
-    rawe_conn_move(far, &rails_peer(1, 2)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(far->handshake.state, RAWE_CONN_OPEN);
 }
 
 TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)

@@ -243,6 +243,32 @@ TEST(records__fail_with_their_connection)
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
+TEST(operate__at_the_limit)
+{
+    static struct access many[RAWE_OPERATIONS_MAX + 1];
+    const struct access *next = record_next(0, 8);
+    net.filter = drop_all;
+    for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
+        many[i] = *next;
+        assert_int_equal(rawe_peer_operate(&peer, &many[i].operation), i < RAWE_OPERATIONS_MAX);
+    }
+    net.filter = NULL;
+    record_run();
+    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
+        record_assert_ended(&many[i], RAWE_STATUS_DONE);
+    }
+    assert_int_equal(many[RAWE_OPERATIONS_MAX].done, 0);
+}
+
+TEST(get__many_more_than_fit_the_window)
+{
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        (void)record_get(600 * i, 600);
+    }
+    record_run();
+    record_assert_all_got(RECORD_ACCESSES, 600, 600);
+}
+
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
@@ -273,29 +299,6 @@ TEST(records__are_put_off_where_nothing_may_be_held_back)
     record_assert_all_got(10, 8, 8);
     record_assert_puts_ended(10, RAWE_STATUS_DONE);
     assert_int_equal(counters(0)->puts_sent, 10);
-}
-
-TEST(operate__at_the_limit)
-{
-    static struct access many[RAWE_OPERATIONS_MAX + 1];
-    net.filter = drop_all;
-    for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
-        many[i].operation = (struct rawe_operation){
-            .done = record_operation_done,
-            .handle_index = record_index,
-            .handle_key = record_key,
-            .len_bytes = 8,
-            .local = (uint8_t *)&many[i].before,
-            .kind = RAWE_FRAGMENT_GET,
-        };
-        assert_int_equal(rawe_peer_operate(&peer, &many[i].operation), i < RAWE_OPERATIONS_MAX);
-    }
-    net.filter = NULL;
-    record_run();
-    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
-        record_assert_ended(&many[i], RAWE_STATUS_DONE);
-    }
-    assert_int_equal(many[RAWE_OPERATIONS_MAX].done, 0);
 }
 
 /** The target's bulk lane ends; that is known before the reply comes. */
@@ -412,15 +415,6 @@ TEST(get__on_the_same_connection_where_there_is_no_other)
     record_run();
     record_assert_got(access, 7, 10000);
     assert_null(net.node[1].conn[RAWE_LANE_BULK]);
-}
-
-TEST(get__many_more_than_fit_the_window)
-{
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        (void)record_get(600 * i, 600);
-    }
-    record_run();
-    record_assert_all_got(RECORD_ACCESSES, 600, 600);
 }
 
 TEST(get__is_served_while_the_target_computes)
@@ -776,6 +770,19 @@ static void assert_nothing_read(uint8_t value)
     }
 }
 
+TEST(get__memory_deregistered_before_the_reply_is_sent)
+{
+    const struct access *access = record_get(0, 60000);
+    net.filter = drop_all; /* the bulk lane is asked for in vain */
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_false(rawe_list_empty(&engine(1)->serving.used));
+    record_revoke();
+    net.filter = NULL;
+    record_run();
+    assert_refused(access);
+    assert_nothing_read(0xEE);
+}
+
 /** The memory goes while the initiator has some of what is in flight to it, or none: `lost`. */
 TEST(get__memory_deregistered_while_the_reply_is_in_flight)
 {
@@ -818,36 +825,6 @@ TEST(get__memory_deregistered_while_an_acknowledgement_is_missing)
     assert_true(rawe_list_empty(&engine(1)->serving.used));
     assert_int_equal(access->status, RAWE_STATUS_DONE);
     assert_memory_equal(record_result, expected, sizeof(expected));
-}
-
-TEST(get__memory_deregistered_before_the_reply_is_sent)
-{
-    const struct access *access = record_get(0, 60000);
-    net.filter = drop_all; /* the bulk lane is asked for in vain */
-    unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    assert_false(rawe_list_empty(&engine(1)->serving.used));
-    record_revoke();
-    net.filter = NULL;
-    record_run();
-    assert_refused(access);
-    assert_nothing_read(0xEE);
-}
-
-TEST(get__memory_deregistered_in_the_midst_of_a_reply)
-{
-    for (int lost = 0; lost < 2; lost++) {
-        hold_replies();
-        memset(record_memory, 0x22, sizeof(record_memory));
-        const struct access *access = get_held(0, 190000);
-        const struct access *behind = get_held(0, 100000);
-        const struct rawe_conn *bulk = net.node[1].conn[RAWE_LANE_BULK];
-        revoke_and_go_on(lost != 0);
-        assert_refused(access);
-        assert_refused(behind);
-        assert_nothing_read(0x22);
-        assert_int_equal(bulk->queue.bytes, 0);
-        assert_int_equal(bulk->queue.count, 0);
-    }
 }
 
 TEST(get__memory_gone_when_the_target_finalizes)

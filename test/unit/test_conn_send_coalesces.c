@@ -234,18 +234,6 @@ TEST(coalesces__not_unless_asked_for)
     assert_delivered();
 }
 
-TEST(coalesces__window_full)
-{
-    connect_busy();
-    unit_fix_window(end(0), end(0)->sendwin.in_flight);
-    send_some(30, 3000);
-    flush();
-    assert_int_equal(unit_wire_count(&net), 0);
-    assert_int_equal(end(0)->queue.bytes, 30 * 3000);
-    finish();
-    assert_delivered();
-}
-
 TEST(coalesces__link_full)
 {
     connect_good();
@@ -261,28 +249,6 @@ TEST(coalesces__link_full)
     assert_delivered();
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(counters(1)->duplicates, 0);
-}
-
-TEST(coalesces__puts_too)
-{
-    static uint8_t memory[40000];
-    static struct unit_send puts[20];
-    connect_busy();
-    const struct unit_memory known =
-        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
-    for (unsigned i = 0; i < 5; i++) {
-        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, known.index, known.key, i * 2000);
-    }
-    assert_int_equal(end(0)->queue.bytes, 10000);
-    assert_int_equal(unit_wire_count(&net), 0);
-    for (unsigned i = 5; i < 20; i++) { /* between messages */
-        send(700);
-        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, known.index, known.key, i * 2000);
-    }
-    finish();
-    unit_assert_sent(puts, 20, RAWE_STATUS_DONE);
-    assert_memory_equal(memory, data, sizeof(memory));
-    assert_delivered();
 }
 
 TEST(coalesces__closed_with_something_coalesced)
@@ -323,26 +289,6 @@ TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
     unit_assert_sent(&sends[send_count - 3], 3, RAWE_STATUS_DONE);
     finish();
     assert_delivered();
-}
-
-TEST(coalesces__peer_restarts)
-{
-    connect_busy();
-    send(batch_bytes() + 3000);
-    unsigned begun = send_count;
-    send_some(4, 3000);
-    unsigned before = net.node[1].message_count;
-    assert_int_equal(end(0)->queue.bytes, 5 * 3000); /* one is half in the window */
-    unit_wire_clear(&net);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    finish();
-    assert_int_equal(net.node[1].message_count, before + 4);
-    assert_int_equal(sends[begun - 1].status, RAWE_STATUS_FAILED);
-    for (unsigned i = begun; i < send_count; i++) { /* those of which nothing had left */
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
-        unit_assert_message(&net.node[1], before + i - begun, (uint8_t)i, 3000, 5);
-    }
 }
 
 TEST(coalesces__not_with_checksums)

@@ -107,18 +107,6 @@ TEST(report_transmitted__once_and_before_done)
     }
 }
 
-TEST(report_transmitted__not_while_connecting)
-{
-    unit_open(&net, 0, RAWE_LANE_BULK);
-    send_one(0, 3000);
-    assert_int_equal(transmitted_calls[0], 0);
-    unit_step(&net);
-    assert_int_equal(transmitted_calls[0], 0);
-    finish();
-    assert_int_equal(transmitted_calls[0], 1);
-    assert_delivered(1, 3000);
-}
-
 TEST(report_transmitted__not_before_the_last_frame)
 {
     unit_connect(&net, RAWE_LANE_BULK);

@@ -50,20 +50,6 @@ TEST(timer_expired__probes_back_off_to_the_cap)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-TEST(timer_expired__doubt_begins_with_the_third_probe)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    while (counters(0)->probes_sent < 8) {
-        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-        uint64_t probes = counters(0)->probes_sent;
-        assert_int_equal(net.node[0].silent_calls, probes < 3 ? 0 : probes - 2);
-    }
-    /* Between the first probe and the eighth, 2 + 4 + ... + 64 + 100 ms have passed. */
-    assert_in_range(net.node[0].silent_ns, 226 * UNIT_MS, 230 * UNIT_MS);
-}
-
 TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
 {
     static uint8_t data[60000];

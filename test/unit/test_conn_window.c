@@ -14,32 +14,6 @@
 
 static const struct unit_fixture with_unit = {unit_set_up, unit_tear_down};
 
-TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_window)
-{
-    static uint8_t large[60000];
-    static const uint32_t pairs[][2] = {{4, 64}, {64, 4}, {10, 10}, {33, 40}, {64, 64}, {5, 100}};
-    for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        struct unit_send send = {0}, more = {0};
-        unit_connect(&net, RAWE_LANE_BULK);
-        end(0)->peer_credit = pairs[i][0];
-        unit_fix_window(end(0), pairs[i][1]);
-        uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
-        uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
-        unit_send_message(end(0), &send, 1, large, sizeof(large));
-        unit_send_message(end(0), &more, 1, large, sizeof(large));
-        assert_int_equal(unit_wire_count(&net), allowed);
-        assert_int_equal(end(0)->sendwin.in_flight, allowed);
-        assert_true(counters(0)->window_stalls > stalls);
-        assert_int_equal(counters(0)->credit_stalls - credit_stalls,
-                         pairs[i][0] <= pairs[i][1] ? counters(0)->window_stalls - stalls : 0);
-        finish();
-        assert_int_equal(more.done, 1);
-        unit_close(&net, 0, RAWE_LANE_BULK);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_BULK);
-    }
-}
-
 TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
 {
     static uint8_t large[60000];

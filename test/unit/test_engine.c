@@ -34,20 +34,6 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-TEST(rawe_engine_free__after_use_nothing_is_left)
-{
-    static uint8_t data[20000];
-    struct unit_send send = {0};
-    uint32_t index;
-    uint64_t key;
-    assert_true(
-        rawe_handle_register(&net.node[0].handles, data, 10, &index, &key, RAWE_ACCESS_WRITE));
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    unit_settle(&net);
-    unit_stop(&net); /* checks pools; the leak sanitizer the rest */
-    assert_int_equal(net.node[0].engine.own_table.size, 0);
-}
-
 static unsigned nested_flushes;
 
 static void flush_again(struct unit_send *send)

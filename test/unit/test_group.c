@@ -391,21 +391,6 @@ TEST(rawe_group_receive__checksums)
     }
 }
 
-/** Nobody is given up for what was never asked, as the link was full. */
-TEST(rawe_group_progress__the_link_is_full_for_long)
-{
-    start(3);
-    lose(0, 1, 1, 1);
-    send_bytes(0, 4 * PAYLOAD_BYTES);
-    arrive();
-    net.link_room = 0;
-    pass(60000 * MS);
-    net.link_room = UINT32_MAX;
-    pass(1000 * MS);
-    assert_got(0, 1);
-    assert_quiet();
-}
-
 TEST(rawe_group_next_ns__nothing_to_do_once_all_is_stable)
 {
     start(4);

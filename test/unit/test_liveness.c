@@ -235,16 +235,6 @@ TEST(rawe_liveness_migrate__a_peer_that_was_heard_is_not_silent)
     assert_true(liveness.silent_since_ns == 0);
 }
 
-TEST(rawe_liveness_probe_sent__numbers_begin_with_1)
-{
-    for (uint32_t number = 1; number < 30; number++) {
-        assert_int_equal(rawe_liveness_next_probe(&liveness), number);
-        rawe_liveness_probe_sent(&liveness, NOW + number);
-        assert_int_equal(liveness.probe_number, number);
-        assert_true(rawe_liveness_probe_answered(&liveness, number) == NOW + number);
-    }
-}
-
 TEST(rawe_liveness_probe_sent__numbers_go_round_without_0)
 {
     liveness.probe_number = UINT32_MAX - 2;

@@ -146,23 +146,6 @@ TEST(search__finds_the_largest_usual_size)
     }
 }
 
-TEST(search__a_responder_that_is_late_is_waited_for)
-{
-    uint32_t mtus[4];
-
-    begin_one(1500);
-    assert_int_equal(pass(mtus, 4), 1);
-    rawe_path_search_answered(&search, 0, SMALLEST);
-    for (; now_ns < 6 * SECOND; now_ns = search.wake_ns) {
-        (void)pass(mtus, 4);
-        assert_true(search.wake_ns > now_ns); /* and it is asked from time to time */
-    }
-    assert_true(rawe_path_search_advance(&search, now_ns));
-    rawe_path_search_answered(&search, 0, 1500);
-    assert_false(rawe_path_search_advance(&search, now_ns));
-    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
-}
-
 TEST(search__sizes_below_one_that_passed_are_not_asked)
 {
     uint32_t mtus[32];
@@ -206,62 +189,6 @@ TEST(search__an_mtu_without_room_is_only_asked_whether_it_answers)
     assert_true(paths[0].reachable);
     assert_int_equal(paths[0].mtu_passed_bytes, 0);
     assert_true(now_ns < 2 * SECOND);
-}
-
-/** Answer path `index` only, with all it asks; returns how long the search took. */
-static uint64_t answered_by(unsigned index)
-{
-    struct rawe_path_ping ping;
-
-    while (rawe_path_search_advance(&search, now_ns)) {
-        uint32_t came = 0;
-        while (rawe_path_search_next(&search, &ping)) {
-            came = ping.path == index ? ping.mtu_bytes : came;
-        }
-        now_ns = search.wake_ns;
-        if (came != 0) {
-            rawe_path_search_answered(&search, index, came);
-        }
-    }
-    return now_ns - SECOND;
-}
-
-TEST(search__a_better_path_has_a_little_time_left)
-{
-    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
-    paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true};
-    begin(2, 100);
-    assert_in_range(answered_by(1), 20 * MS, 40 * MS);
-    assert_int_equal(paths[0].mtu_passed_bytes, 0);
-    assert_int_equal(paths[1].mtu_passed_bytes, 1500);
-    /* To another process it has all the time. */
-    paths[1].same_process = false;
-    begin(2, 100);
-    assert_true(answered_by(1) == 10 * SECOND);
-}
-
-TEST(search__an_indirect_check_ends_the_patience)
-{
-    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
-    paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true, .indirect = true};
-    begin(2, 100);
-    assert_in_range(answered_by(1), 500 * MS, 520 * MS);
-    assert_true(paths[1].reachable);
-    assert_int_equal(paths[0].mtu_passed_bytes + paths[1].mtu_passed_bytes, 0);
-    /* And no call waits for it. */
-    begin(2, 100);
-    assert_in_range(answered_by(0), 0, 20 * MS);
-    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
-}
-
-TEST(search__a_process_that_is_known_is_not_waited_for)
-{
-    paths[0] = (struct rawe_path){.mtu_bytes = 1500, .process_known = true};
-    begin(1, 100);
-    assert_in_range(answered_by(7), 500 * MS, 520 * MS);
-    paths[0].deprioritized = true;
-    begin(1, 100);
-    assert_in_range(answered_by(7), 20 * MS, 40 * MS);
 }
 
 TEST(pings__fit_ring_and_responder)

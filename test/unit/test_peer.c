@@ -530,15 +530,6 @@ TEST_WITH(with_rails, rawe_peer_set_down__moves_all_that_use_the_route)
     assert_works();
 }
 
-TEST_WITH(with_rails, rawe_peer_set_down__of_the_last_moves_nothing)
-{
-    connect_all();
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
-    }
-    assert_int_equal(used(0), 222);
-}
-
 TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
 {
     connect_all();
@@ -553,18 +544,6 @@ TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_int_equal(used(0), 12);
     assert_int_equal(rails.host[0].table.migrated, 0);
-    assert_works();
-}
-
-TEST_WITH(with_rails, rawe_peer_set_up__takes_those_whose_route_is_down)
-{
-    connect_all();
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
-    }
-    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    assert_int_equal(used(0), 0);
-    rails_run(UNIT_MS, 100 * UNIT_US);
     assert_works();
 }
 

@@ -684,18 +684,6 @@ TEST(rawe_sendwin_sent__some_of_a_batch)
     assert_null(rawe_sendwin_next(&window));
 }
 
-TEST(rawe_sendwin_next__of_a_batch_acknowledged_in_part)
-{
-    struct rawe_ack ack = ack_at(NOW + US);
-    struct rawe_txframe *batch = enter_batch(0, 4);
-    rawe_sendwin_sent(&window, batch, 0x3, NOW);
-    assert_int_equal(acknowledge(2, &ack), 0);
-    rawe_sendwin_rewind(&window, batch); /* before una */
-    assert_ptr_equal(rawe_sendwin_next(&window), batch);
-    assert_true(batch->to_send == 0xC);
-    assert_counts(0, 2, 0);
-}
-
 TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
@@ -713,18 +701,6 @@ TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
     assert_ptr_equal(rawe_sendwin_acknowledge(&window, FIRST + 6, &ack), batch);
     assert_int_equal(ack.arrived, 2);
     assert_true(rawe_sendwin_empty(&window));
-}
-
-TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    (void)send_batch(0, 3, NOW);
-    (void)send_batch(1, 1, NOW);
-    struct rawe_txframe *third = send_batch(2, 4, NOW);
-    assert_int_equal(acknowledge(6, &ack), 2);
-    assert_int_equal(ack.arrived, 6);
-    assert_ptr_equal(window.oldest, third);
-    assert_counts(2, 0, 0);
 }
 
 /**
@@ -784,20 +760,6 @@ TEST(rawe_sendwin_sack__inside_a_batch)
     assert_counts(5, 0, 5);
 }
 
-TEST(rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    (void)send_batch(0, 6, NOW);
-    sack(2, 3, &ack);
-    assert_counts(3, 0, 3);
-    ack = ack_at(NOW + 20 * US);
-    assert_int_equal(acknowledge(4, &ack), 0);
-    assert_int_equal(ack.arrived, 2);
-    assert_counts(1, 0, 1);
-    assert_int_equal(acknowledge(6, &ack), 1);
-    assert_int_equal(ack.arrived, 3);
-}
-
 TEST(rawe_sendwin_remove__of_a_batch_in_all_states)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
@@ -847,27 +809,6 @@ TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
     assert_null(rawe_sendwin_next(&window));
 }
 
-TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = send_batch(0, 4, NOW);
-    sack(3, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 3);
-    rawe_sendwin_sent(&window, batch, 0x6, NOW + 100 * US);
-    rawe_sendwin_sent(&window, batch, 0x1, NOW + 200 * US);
-    assert_true(batch->resent == 0x7);
-    assert_true(batch->first.newest_ns == NOW);
-    assert_true(batch->again.oldest_ns == NOW + 100 * US);
-    assert_true(batch->again.newest_ns == NOW + 200 * US);
-    assert_int_equal(batch->sendings, 3);
-    ack = ack_at(NOW + 210 * US);
-    assert_int_equal(acknowledge(3, &ack), 0);
-    assert_true(ack.rtt_ns == 0);
-    assert_int_equal(ack.arrived, 3);
-    assert_counts(0, 0, 1);
-}
-
 /** Only segments sent once give an RTT sample (Karn). */
 TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
@@ -881,27 +822,6 @@ TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
     assert_int_equal(acknowledge(4, &ack), 1);
     assert_int_equal(ack.arrived, 3);
     assert_true(ack.rtt_ns == 130 * US);
-}
-
-TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = send_batch(0, 4, NOW);
-    sack(3, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    rawe_sendwin_sent(&window, batch, 0x7, NOW + 100 * US);
-    ack = ack_at(NOW + 110 * US);
-    sack(2, 1, &ack);
-    /* Resent in the same turn, in no certain order: the others may still be on their way. */
-    assert_false(detect(NOW + 1000 * US));
-    assert_int_equal(lost_count, 0);
-    assert_counts(2, 0, 2);
-    /* What was sent later decides. */
-    (void)send_batch(1, 1, NOW + 300 * US);
-    ack = ack_at(NOW + 310 * US);
-    sack(4, 1, &ack);
-    assert_false(detect(NOW + 310 * US + REORDER));
-    assert_int_equal(lost_count, 2);
 }
 
 TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment)

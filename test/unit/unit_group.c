@@ -26,7 +26,8 @@ static uint32_t self_of(const void *context)
     return (uint32_t)((const struct rawe_group *)context - group);
 }
 
-struct in_flight *flight_at(unsigned index)
+/** A frame on the wire, counted from the first. */
+static struct in_flight *flight_at(unsigned index)
 {
     return &wire[(net.wire_first + index) % FRAMES_MAX];
 }

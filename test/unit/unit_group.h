@@ -77,8 +77,6 @@ void tear_down(void);
 /** Start that many members. */
 void start(uint32_t members);
 
-/** A frame on the wire, counted from the first. */
-struct in_flight *flight_at(unsigned index);
 /** All frames come to those they are for. */
 void arrive(void);
 /** A member gets a frame that none has sent. */

@@ -287,7 +287,6 @@ static unsigned receive_batch(struct unit_net *net, struct net_frame *first)
     }
     count = net_frames_receive(net->engine_at(net, first->to), frames, count, net->now_ns, &placed);
     net->batches_placed += placed;
-    net->batches_not_placed += !placed;
     return count;
 }
 

@@ -73,11 +73,10 @@ struct unit_net {
     };
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
-    unsigned filter_count;       /**< the filter's own */
-    unsigned batch_number;       /**< of the batch sent last */
-    unsigned batches_placed;     /**< batches received straight into place */
-    unsigned batches_not_placed; /**< batches received elsewhere */
-    bool batches_vanish;         /**< the path loses each of them */
+    unsigned filter_count;   /**< the filter's own */
+    unsigned batch_number;   /**< of the batch sent last */
+    unsigned batches_placed; /**< batches received straight into place */
+    bool batches_vanish;     /**< the path loses each of them */
 };
 
 /** Defaults in net->config, for the test to change before unit_start. */

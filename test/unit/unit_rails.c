@@ -26,9 +26,6 @@ static void put(void *context, struct net_frame *frame)
 {
     const struct rails_nic *nic = context;
     frame->from = index_of(nic->host->index, nic->rail);
-    if (rails.one_mac) {
-        frame->to = index_of(1 - nic->host->index, nic->rail); /* the rail says so */
-    }
     assert_int_equal(frame->to, index_of(1 - nic->host->index, nic->rail));
     const size_t most = rails.mtu_payload_bytes[nic->rail];
     const size_t more = frame->batch != 0 ? NET_BATCH_OVERHEAD_BYTES : 0;
@@ -124,9 +121,6 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     config.vpid = host->index;
     config.table = &host->table;
     config.clock_ns = read_clock;
-    if (rails.one_mac) {
-        memcpy(host->index == 0 ? config.mac : peer.mac, net_peer_config(0).mac, RAWE_MAC_BYTES);
-    }
     nic->link = (struct net_link){
         .engine = &nic->engine,
         .room = &nic->room,

@@ -46,7 +46,6 @@ struct rails {
     };
     struct rails_host host[2];
     uint32_t mtu_payload_bytes[RAILS]; /**< what a rail carries; 0: as much as any link */
-    bool one_mac;                      /**< host 0 has the same address on all rails */
     bool cut[RAILS];                   /**< what is sent there is lost */
     bool batches_cut[RAILS];           /**< the same, of batches only */
     unsigned carried[RAILS];           /**< frames handed over, by rail */
