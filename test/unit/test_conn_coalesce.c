@@ -275,32 +275,6 @@ TEST(rawe_conn_coalesce__counts_each_message)
     assert_int_equal(counters(1)->frames_received, COALESCE_FROM + 1);
 }
 
-static unsigned answers;
-
-/** Answers each message with three of its own. */
-static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        answers += unit_copy_message(conn, tag, tag) == RAWE_STATUS_DONE;
-    }
-}
-
-TEST(rawe_conn_coalesce__answers_out_of_a_callback)
-{
-    answers = 0;
-    net.node[1].on_deliver = answer;
-    for (uint8_t tag = 0; tag < 30; tag++) {
-        copy(tag, tag);
-    }
-    finish();
-    assert_true(rawe_conn_drained(end(1)));
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 30);
-    assert_int_equal(net.node[0].message_count, answers);
-    assert_int_equal(answers, 3 * (COALESCE_FROM + 30));
-    assert_true(counters(1)->messages_coalesced > 0);
-    assert_true(counters(1)->frames_sent < answers / 2);
-}
-
 TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
 {
     struct unit_send sends[30] = {0};

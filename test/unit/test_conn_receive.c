@@ -174,36 +174,6 @@ TEST_WITH(unconnected, rawe_conn_deliver__a_callback_replies)
     unit_wire_clear(&net);
 }
 
-static uint8_t ping_pong_data[5000];
-static struct unit_send ping_pong_sends[2];
-static unsigned ping_pongs_left;
-
-static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    if (ping_pongs_left != 0 && ping_pong_sends[node->index].done == 1) {
-        ping_pongs_left--;
-        unit_send_message(conn, &ping_pong_sends[node->index], tag, ping_pong_data,
-                          sizeof(ping_pong_data));
-    }
-}
-
-TEST(rawe_conn_deliver__ping_pong_out_of_callbacks)
-{
-    unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
-    memset(ping_pong_sends, 0, sizeof(ping_pong_sends));
-    ping_pong_sends[1].done = 1;
-    ping_pongs_left = 500;
-    net.node[0].on_deliver = net.node[1].on_deliver = volley;
-    unit_send_message(end(0), &ping_pong_sends[0], 1, ping_pong_data, sizeof(ping_pong_data));
-    unit_run(&net, 2 * UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(ping_pongs_left, 0);
-    assert_int_equal(net.node[0].message_count + net.node[1].message_count, 501);
-    for (unsigned i = 0; i < net.node[0].message_count; i++) {
-        unit_assert_message(&net.node[0], i, 1, sizeof(ping_pong_data), 1);
-    }
-    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-}
-
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
 {
     unit_receive_forged(

@@ -63,14 +63,6 @@ TEST(rawe_handshake_judge__the_first_one_seen)
     }
 }
 
-TEST(rawe_handshake_judge__a_copy_of_a_new_life_begins_no_second_one)
-{
-    struct rawe_handshake handshake = {.peer_incarnation = 3, .state = RAWE_CONN_OPEN};
-    assert_int_equal(rawe_handshake_judge(&handshake, 4), RAWE_HANDSHAKE_RESTART);
-    assert_int_equal(rawe_handshake_judge(&handshake, 4), RAWE_HANDSHAKE_SAME);
-    assert_int_equal(rawe_handshake_judge(&handshake, 3), RAWE_HANDSHAKE_DROP);
-}
-
 TEST(rawe_handshake_reply__opens_a_connection_that_asked)
 {
     for (uint8_t in = 0; in < STATES; in++) {

@@ -73,28 +73,6 @@ TEST(rawe_acktr_reserve__without_memory)
     take(12); /* the same memory */
 }
 
-TEST(rawe_acktr_take__a_hole_is_filled)
-{
-    for (size_t s = 0; s < STARTS; s++) {
-        uint32_t start = starts[s];
-        start_at(start);
-        take(start + 1);
-        take(start + 2);
-        take(start + 4);
-        assert_int_equal(acktr.next, start);
-        assert_int_equal(acktr.beyond, 3);
-        assert_int_equal(rawe_acktr_check(&acktr, start), RAWE_ACKTR_NEW);
-        assert_int_equal(rawe_acktr_check(&acktr, start + 2), RAWE_ACKTR_DUPLICATE);
-        assert_int_equal(rawe_acktr_check(&acktr, start + 3), RAWE_ACKTR_NEW);
-        take(start);
-        assert_int_equal(acktr.next, start + 3);
-        assert_int_equal(acktr.beyond, 1);
-        take(start + 3);
-        assert_int_equal(acktr.next, start + 5);
-        assert_int_equal(acktr.beyond, 0);
-    }
-}
-
 TEST(rawe_acktr_take__a_whole_window_backwards)
 {
     for (size_t s = 0; s < STARTS; s++) {
