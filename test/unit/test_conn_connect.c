@@ -160,18 +160,16 @@ TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
 {
     static uint8_t data[3000], memory[3000];
     struct unit_send message = {0}, put = {0};
-    uint32_t index;
-    uint64_t key;
     unit_use_batches(&net, 10);
     unit_open(&net, 0, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
     struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
     rawe_conn_limit_payload(net.node[1].conn[RAWE_LANE_BULK], RAWE_PAYLOAD_LEAST_BYTES);
     unit_fill(data, sizeof(data), 4);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
-                                     RAWE_ACCESS_WRITE));
+    const struct unit_memory known =
+        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
     unit_send_message(conn, &message, 5, data, sizeof(data));
-    unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
+    unit_send_put(conn, &put, data, sizeof(data), known.index, known.key, 0);
     unit_settle(&net);
     assert_int_equal(conn->payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
@@ -205,10 +203,8 @@ static void restart_peer(void)
 
 TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
 {
-    static uint8_t data[9000], placed[100];
+    static uint8_t data[9000];
     struct unit_send in_flight = {0}, half = {0}, queued = {0};
-    uint32_t index;
-    uint64_t key;
     unit_fill(data, sizeof(data), 6);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_works_both_ways();
@@ -221,8 +217,6 @@ TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
     uint32_t old_id = end(0)->handshake.local_id;
     restart_peer();
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    assert_true(
-        rawe_handle_register(&net.node[0].handles, placed, 100, &index, &key, RAWE_ACCESS_WRITE));
     rawe_conn_connect(end(1), net.now_ns);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_not_equal(end(0)->handshake.local_id, old_id);

@@ -365,13 +365,13 @@ static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t 
 TEST_WITH(unconnected, place__only_where_the_handle_allows)
 {
     uint8_t memory[300], before[300];
-    uint32_t index;
-    uint64_t key;
     memset(memory, 0xEE, sizeof(memory));
     memcpy(before, memory, sizeof(memory));
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index, &key,
-                                     RAWE_ACCESS_WRITE));
+    const struct unit_memory known =
+        unit_register_memory(&net, 1, memory + 100, 100, RAWE_ACCESS_WRITE);
+    const uint32_t index = known.index;
+    const uint64_t key = known.key;
     const struct {
         uint32_t index;
         uint64_t key, offset;
@@ -404,11 +404,9 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
     /* Given back, and given out again: the old key opens neither. */
     assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
     receive_put(index, key, 0, 4);
-    uint32_t index_again;
-    uint64_t key_again;
-    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again,
-                                     &key_again, RAWE_ACCESS_WRITE));
-    assert_int_equal(index_again, index);
+    const struct unit_memory again =
+        unit_register_memory(&net, 1, memory + 100, 100, RAWE_ACCESS_WRITE);
+    assert_int_equal(again.index, index);
     receive_put(index, key, 0, 4);
     assert_memory_equal(memory, before, sizeof(memory));
     assert_int_equal(counters(1)->dropped_handle, 13);

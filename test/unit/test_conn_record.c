@@ -28,8 +28,7 @@ struct access {
 static uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
 /** Where GETs bring it, to the same offset; elsewhere it is 0xEE. */
 static uint8_t record_result[RECORD_MEMORY_BYTES];
-static uint32_t record_index;
-static uint64_t record_key;
+static struct unit_memory record_known;
 static bool revoked;
 
 /** Those made since the memory was registered, in order. */
@@ -67,16 +66,16 @@ static void record_grant(unsigned access)
     memset(record_accesses, 0, sizeof(record_accesses));
     access_count = 0;
     revoked = false;
-    assert_true(rawe_handle_register(&net.node[1].handles, record_memory, sizeof(record_memory),
-                                     &record_index, &record_key, access));
+    record_known = unit_register_memory(&net, 1, record_memory, sizeof(record_memory), access);
 }
 
 /** Deregister it, if it is registered. */
 static void record_revoke(void)
 {
     if (!revoked) {
-        rawe_conn_serve_forget(engine(1), record_index);
-        assert_true(rawe_handle_deregister(&net.node[1].handles, record_index, record_key));
+        rawe_conn_serve_forget(engine(1), record_known.index);
+        assert_true(
+            rawe_handle_deregister(&net.node[1].handles, record_known.index, record_known.key));
         revoked = true;
     }
 }
@@ -108,8 +107,8 @@ static struct access *record_next(uint64_t offset, uint64_t len_bytes)
     struct access *access = &record_accesses[access_count++];
     access->operation = (struct rawe_operation){
         .done = record_operation_done,
-        .handle_index = record_index,
-        .handle_key = record_key,
+        .handle_index = record_known.index,
+        .handle_key = record_known.key,
         .offset = offset,
         .len_bytes = len_bytes,
         .local = (uint8_t *)&access->before,
@@ -165,8 +164,8 @@ static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t o
 {
     record_puts[number] = (struct access){.operation = {
                                               .done = record_operation_done,
-                                              .handle_index = record_index,
-                                              .handle_key = record_key,
+                                              .handle_index = record_known.index,
+                                              .handle_key = record_known.key,
                                               .offset = offset,
                                               .len_bytes = len_bytes,
                                               .local = data,
@@ -461,8 +460,7 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
         payload, payload_bytes);
 }
 
-static uint32_t own_index;
-static uint64_t own_key;
+static struct unit_memory own;
 
 /** Add a GET of all of node 0's memory to a payload; returns its new length. */
 static size_t add_get(uint8_t *payload, size_t at)
@@ -470,8 +468,8 @@ static size_t add_get(uint8_t *payload, size_t at)
     uint8_t *out = payload + at;
     out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_GET,
                                                              .data_bytes = RAWE_REQUEST_BYTES,
-                                                             .id = own_index,
-                                                             .key = own_key});
+                                                             .id = own.index,
+                                                             .key = own.key});
     rawe_request_encode(out, &(struct rawe_request){.operand = sizeof(record_memory)});
     return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
 }
@@ -490,8 +488,7 @@ TEST(get__another_comes_while_a_callback_makes_progress)
 {
     uint8_t payload[200];
     unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
-    assert_true(rawe_handle_register(&net.node[0].handles, record_memory, sizeof(record_memory),
-                                     &own_index, &own_key, RAWE_ACCESS_READ));
+    own = unit_register_memory(&net, 0, record_memory, sizeof(record_memory), RAWE_ACCESS_READ);
     struct access *access = record_get(0, 8);
     access->operation.done = done_in_the_midst;
     unit_wire_clear(&net);
@@ -505,7 +502,7 @@ TEST(get__another_comes_while_a_callback_makes_progress)
     assert_int_equal(access->done, 1);
     assert_int_equal(counters(0)->operations_served, 2);
     assert_int_equal(engine(0)->serving.reserved, 0);
-    assert_true(rawe_handle_deregister(&net.node[0].handles, own_index, own_key));
+    assert_true(rawe_handle_deregister(&net.node[0].handles, own.index, own.key));
 }
 
 TEST(get__refused)

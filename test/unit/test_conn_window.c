@@ -78,8 +78,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_it_with_one_that_is_cop
 
 static struct unit_send send_;
 static uint8_t data[2000000];
-static uint32_t handle_index;
-static uint64_t handle_key;
+static struct unit_memory known;
 
 static void set_up(void)
 {
@@ -95,14 +94,13 @@ static void start(void)
     static uint8_t target[sizeof(data)];
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
-                                     &handle_key, RAWE_ACCESS_WRITE));
+    known = unit_register_memory(&net, 1, target, sizeof(target), RAWE_ACCESS_WRITE);
     assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
 }
 
 static void put(size_t len_bytes)
 {
-    unit_send_put(end(0), &send_, data, len_bytes, handle_index, handle_key, 0);
+    unit_send_put(end(0), &send_, data, len_bytes, known.index, known.key, 0);
 }
 
 /** Send more than a window of any size holds. */

@@ -154,7 +154,7 @@ static opal_process_name_t name(uint32_t vpid)
     return (opal_process_name_t){.jobid = 1, .vpid = vpid};
 }
 
-static unsigned wait_for(uint32_t vpid, struct mca_btl_rawe_published *out)
+static unsigned wait_for_into(uint32_t vpid, struct mca_btl_rawe_published *out)
 {
     opal_proc_t *proc = OBJ_NEW(opal_proc_t);
 
@@ -164,15 +164,22 @@ static unsigned wait_for(uint32_t vpid, struct mca_btl_rawe_published *out)
     return count;
 }
 
+static struct mca_btl_rawe_published found; /**< by the last wait_for() */
+
+static unsigned wait_for(uint32_t vpid)
+{
+    return wait_for_into(vpid, &found);
+}
+
 /** The caller is known only by what it has published itself. */
 static bool find(uint32_t vpid)
 {
-    struct mca_btl_rawe_published found;
-    unsigned count = mca_btl_rawe_proc_find(name(vpid), &found);
+    struct mca_btl_rawe_published of;
+    unsigned count = mca_btl_rawe_proc_find(name(vpid), &of);
 
-    assert_int_equal(found.count, count);
+    assert_int_equal(of.count, count);
     if (0 != count) {
-        assert_int_equal(found.addresses[0].port, vpid);
+        assert_int_equal(of.addresses[0].port, vpid);
     }
     return 0 != count;
 }
@@ -185,11 +192,9 @@ static void publish(void)
 
 TEST(mca_btl_rawe_proc_wait__has_what_was_published)
 {
-    struct mca_btl_rawe_published found;
-
     publish();
     at_once = true;
-    assert_int_equal(wait_for(100, &found), 2);
+    assert_int_equal(wait_for(100), 2);
     for (unsigned i = 0; i < 2; ++i) {
         const struct mca_btl_rawe_address *sent = &modules[i].address;
         assert_memory_equal(found.addresses[i].mac, sent->mac, RAWE_MAC_BYTES);
@@ -202,32 +207,28 @@ TEST(mca_btl_rawe_proc_wait__has_what_was_published)
         assert_int_equal(found.addresses[i].index, i);
     }
     assert_int_equal(fake_ompi.shown, 0);
-    assert_int_equal(wait_for(100, &found), 2);
+    assert_int_equal(wait_for(100), 2);
     assert_int_equal(asked, 1);
 }
 
 /** What another process has published may be anything. */
 TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
 {
-    struct mca_btl_rawe_published found;
-
     publish();
     at_once = true;
     size_t whole_bytes = published_bytes;
     for (uint32_t vpid = 0; vpid <= whole_bytes; ++vpid) {
         published_bytes = vpid;
-        assert_int_equal(wait_for(vpid, &found), vpid < 16 ? 0 : (vpid - 16) / 32);
+        assert_int_equal(wait_for(vpid), vpid < 16 ? 0 : (vpid - 16) / 32);
     }
 }
 
 /** Tells the user once what differs, however often Open MPI asks. */
 static void assert_differs(uint32_t vpid, const char *what)
 {
-    struct mca_btl_rawe_published found;
-
     fake_ompi.shown = 0;
-    assert_int_equal(wait_for(vpid, &found), 0);
-    assert_int_equal(wait_for(vpid, &found), 0);
+    assert_int_equal(wait_for(vpid), 0);
+    assert_int_equal(wait_for(vpid), 0);
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_incompatible", what);
     assert_false(find(vpid));
@@ -273,13 +274,12 @@ static void *answer_main(void *context)
 
 TEST(mca_btl_rawe_proc_wait__waits_for_another_thread)
 {
-    struct mca_btl_rawe_published found;
     unsigned answers = 1;
     pthread_t thread;
 
     publish();
     assert_int_equal(pthread_create(&thread, NULL, answer_main, &answers), 0);
-    assert_int_equal(wait_for(7, &found), 2);
+    assert_int_equal(wait_for(7), 2);
     assert_int_equal(found.addresses[0].port, 7);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
@@ -298,47 +298,42 @@ static void *publish_late_main(void *context)
 
 TEST(mca_btl_rawe_proc_wait__asks_again_what_was_asked_too_early)
 {
-    struct mca_btl_rawe_published found;
     pthread_t thread;
 
     assert_false(find(7));
     assert_int_equal(pthread_create(&thread, NULL, publish_late_main, NULL), 0);
-    assert_int_equal(wait_for(7, &found), 2);
+    assert_int_equal(wait_for(7), 2);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 /** Where rawe is the only way, the runtime has as long as the path. */
 TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
 {
-    struct mca_btl_rawe_published found;
-
     at_once = true;
-    assert_int_equal(wait_for(1, &found), 0);
+    assert_int_equal(wait_for(1), 0);
     assert_int_equal(limit_s, 2);
     alone = true;
-    assert_int_equal(wait_for(2, &found), 0);
+    assert_int_equal(wait_for(2), 0);
     assert_int_equal(limit_s, CONNECT_TIMEOUT_MS / 1000);
 }
 
 /** An answer that takes too long is not the last word on a process. */
 TEST(mca_btl_rawe_proc_wait__has_what_was_answered_late)
 {
-    struct mca_btl_rawe_published found;
-
     at_once = true;
-    assert_int_equal(wait_for(7, &found), 0); /* the runtime has given up */
+    assert_int_equal(wait_for(7), 0); /* the runtime has given up */
     publish();
     assert_true(find(7)); /* it calls */
-    assert_int_equal(wait_for(7, &found), 2);
+    assert_int_equal(wait_for(7), 2);
 }
 
 static void *introduce_main(void *context)
 {
-    struct mca_btl_rawe_published found;
+    struct mca_btl_rawe_published own;
     uint32_t first = *(uint32_t *)context;
 
     for (uint32_t i = 0; i < PROCESSES; ++i) {
-        assert_int_equal(wait_for(first + i, &found), 0);
+        assert_int_equal(wait_for_into(first + i, &own), 0);
     }
     return NULL;
 }
@@ -372,10 +367,8 @@ TEST(mca_btl_rawe_proc_wait__waits_for_each_process_once)
 
 TEST(mca_btl_rawe_proc_wait__does_without_a_runtime)
 {
-    struct mca_btl_rawe_published found;
-
     refuses = true;
-    assert_int_equal(wait_for(7, &found), 0);
+    assert_int_equal(wait_for(7), 0);
     assert_false(find(7));
     assert_int_equal(asked, 2);
 }
@@ -384,8 +377,8 @@ static pthread_t waiter;
 
 static void *wait_main(void *context)
 {
-    struct mca_btl_rawe_published found;
-    (void)wait_for(7, &found);
+    struct mca_btl_rawe_published own;
+    (void)wait_for_into(7, &own);
     return NULL;
 }
 
@@ -479,9 +472,8 @@ TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
     }
     assert_int_equal(asked, most);
     /* A process that Open MPI introduces is another matter. */
-    struct mca_btl_rawe_published found;
     publish();
-    assert_int_equal(wait_for(most + 200, &found), 2);
+    assert_int_equal(wait_for(most + 200), 2);
 }
 
 TEST(mca_btl_rawe_proc_close__forgets_answers_and_drops_late_ones)
@@ -514,24 +506,21 @@ TEST(mca_btl_rawe_proc_close__drops_answers_of_an_earlier_life)
 
 TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
 {
-    struct mca_btl_rawe_published found;
-
     publish();
     at_once = true;
-    assert_int_equal(wait_for(1, &found), 2);
+    assert_int_equal(wait_for(1), 2);
     assert_true(mca_btl_rawe_proc_is_local(&found));
     published[15] ^= 1; /* another host, whose interfaces have our MACs */
-    assert_int_equal(wait_for(2, &found), 2);
+    assert_int_equal(wait_for(2), 2);
     assert_false(mca_btl_rawe_proc_is_local(&found));
     published[15] ^= 1;
     published_bytes = 0;
-    assert_int_equal(wait_for(3, &found), 0);
+    assert_int_equal(wait_for(3), 0);
     assert_false(mca_btl_rawe_proc_is_local(&found));
 }
 
 TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
 {
-    struct mca_btl_rawe_published found;
     uint64_t host;
 
     at_once = true;
@@ -542,7 +531,7 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
     publish();
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(1), &host),
                      MCA_BTL_RAWE_CAPABILITY_MULTICAST);
-    assert_int_equal(wait_for(1, &found), 2);
+    assert_int_equal(wait_for(1), 2);
     assert_true(host == found.host);
     mca_btl_rawe_params.checksum = true;
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), &host), 0);

@@ -230,24 +230,19 @@ static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_
 }
 
 /** The program is wrong, and no process has failed. */
-TEST(put__refused_ends_the_job_and_blames_no_process)
+TEST(access__refused_ends_the_job_and_blames_no_process)
 {
-    char from[8] = "1234567";
+    char data[8] = "1234567";
 
-    assert_int_equal(put_wrongly(self, from, sizeof(from)), OPAL_SUCCESS);
+    assert_int_equal(put_wrongly(self, data, sizeof(data)), OPAL_SUCCESS);
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("access_refused", "there");
     assert_int_equal(errors, 1);
     assert_int_equal(done, 1);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
-}
-
-TEST(get__refused_ends_the_job_and_blames_no_process)
-{
-    char to[8];
-
-    assert_int_equal(get_wrongly(self, to, sizeof(to)), OPAL_SUCCESS);
-    assert_int_equal(errors, 1);
+    done_status = OPAL_SUCCESS;
+    assert_int_equal(get_wrongly(self, data, sizeof(data)), OPAL_SUCCESS);
+    assert_int_equal(errors, 2);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
 }
 

@@ -523,27 +523,22 @@ static void assert_over(int expected_status)
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
 }
 
-TEST(mca_btl_rawe_get__reads_what_the_handle_names)
+TEST(mca_btl_rawe_get__reads_what_the_handle_names_or_fails_with_the_connection)
 {
-    one_route(RAWE_PEER_QUEUED);
-    assert_int_equal(get(), OPAL_SUCCESS);
-    assert_int_equal(operation->handle_index, 3);
-    assert_int_equal(operation->handle_key, 9);
-    assert_int_equal(operation->offset, 7);
-    assert_int_equal(operation->len_bytes, 5000);
-    assert_int_equal(operation->kind, RAWE_FRAGMENT_GET);
-    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
-    assert_int_equal(reported, 0);
-    operation->done(operation, RAWE_STATUS_DONE);
-    assert_over(OPAL_SUCCESS);
-}
-
-TEST(mca_btl_rawe_get__fails_with_the_connection)
-{
-    one_route(RAWE_PEER_QUEUED);
-    assert_int_equal(get(), OPAL_SUCCESS);
-    operation->done(operation, RAWE_STATUS_FAILED);
-    assert_over(OPAL_ERR_UNREACH);
+    for (unsigned fails = 0; fails < 2; fails++) {
+        one_route(RAWE_PEER_QUEUED);
+        assert_int_equal(get(), OPAL_SUCCESS);
+        assert_int_equal(operation->handle_index, 3);
+        assert_int_equal(operation->handle_key, 9);
+        assert_int_equal(operation->offset, 7);
+        assert_int_equal(operation->len_bytes, 5000);
+        assert_int_equal(operation->kind, RAWE_FRAGMENT_GET);
+        assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+        assert_int_equal(reported, 0);
+        operation->done(operation, fails ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
+        assert_over(fails ? OPAL_ERR_UNREACH : OPAL_SUCCESS);
+        reported = 0;
+    }
 }
 
 TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
