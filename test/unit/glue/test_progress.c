@@ -140,60 +140,47 @@ static void note_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *b
     errors++;
 }
 
-static void progress_twice(void)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        fake_wait_in_link(1);
-        mca_btl_rawe_module_progress(&module, true);
-    }
-}
-
 TEST(progress__refused_data_ends_the_job_and_blames_no_process)
 {
-    errors = 0;
-    fake.internal_errors = 1;
-    module.error_callback = note_error;
-    module.engine.counters.dropped_fragment = 1;
-    progress_twice();
-    assert_int_equal(fake_ompi_shown("internal_error"), 1);
-    assert_int_equal(errors, 1);
-}
-
-TEST(progress__a_refused_put_ends_the_job)
-{
-    errors = 0;
-    module.error_callback = note_error;
-    module.engine.counters.dropped_handle = 1;
-    module.engine.put_refusal = RAWE_REFUSAL_BOUNDS;
-    progress_twice();
-    assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("put_refused", "reaches beyond the registered memory");
-    assert_int_equal(errors, 1);
-}
-
-/** The progress thread received it, while the program computed, and nothing has come since. */
-TEST(progress__a_put_that_another_thread_refused_ends_the_job_too)
-{
-    errors = 0;
-    module.error_callback = note_error;
-    module.engine.counters.dropped_handle = 1;
-    module.engine.put_refusal = RAWE_REFUSAL_UNKNOWN;
-    mca_btl_rawe_module_progress(&module, true);
-    mca_btl_rawe_module_progress(&module, true);
-    assert_int_equal(fake_ompi.shown, 1);
-    assert_int_equal(errors, 1);
-}
-
-/** Its memory is not registered any more, and its data is not waited for. */
-TEST(progress__nothing_is_missing_while_the_process_finalizes)
-{
-    errors = 0;
-    module.error_callback = note_error;
-    module.engine.finalizing = true;
-    module.engine.counters.dropped_handle = 1;
-    progress_twice();
-    assert_int_equal(fake_ompi.shown, 0);
-    assert_int_equal(errors, 0);
+    static const struct {
+        const char *name;
+        unsigned fragments, puts; /* refused */
+        enum rawe_refusal refusal;
+        unsigned comes; /* meanwhile */
+        bool finalizing;
+        const char *topic, *text; /* that is shown; NULL: nothing is, and the job goes on */
+    } cases[] = {
+        {"a fragment", 1, 0, RAWE_REFUSAL_NONE, 1, false, "internal_error", ""},
+        {"a PUT", 0, 1, RAWE_REFUSAL_BOUNDS, 1, false, "put_refused",
+         "reaches beyond the registered memory"},
+        /* By the progress thread, while the program computed. */
+        {"a PUT, by another thread", 0, 1, RAWE_REFUSAL_UNKNOWN, 0, false, "put_refused", ""},
+        /* Its memory is not registered any more, and its data is not waited for. */
+        {"a PUT in finalize", 0, 1, RAWE_REFUSAL_BOUNDS, 1, true, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unit_case(cases[i].name);
+        if (i != 0) {
+            fake_tear_down();
+            fake_set_up();
+        }
+        errors = 0;
+        fake.internal_errors = cases[i].fragments;
+        module.error_callback = note_error;
+        module.engine.finalizing = cases[i].finalizing;
+        module.engine.counters.dropped_fragment = cases[i].fragments;
+        module.engine.counters.dropped_handle = cases[i].puts;
+        module.engine.put_refusal = cases[i].refusal;
+        for (unsigned round = 0; round < 2; round++) {
+            fake_wait_in_link(cases[i].comes);
+            mca_btl_rawe_module_progress(&module, true);
+        }
+        assert_int_equal(fake_ompi.shown, cases[i].topic != NULL);
+        assert_int_equal(errors, cases[i].topic != NULL);
+        if (cases[i].topic != NULL) {
+            fake_ompi_assert_shown(cases[i].topic, cases[i].text);
+        }
+    }
 }
 
 TEST(receive__the_ring_has_its_turn_between_batches)
