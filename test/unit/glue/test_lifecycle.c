@@ -30,7 +30,7 @@
 
 struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
-static unsigned lingered, groups_closed, detached, forgotten;
+static unsigned lingered, groups_closed, detached;
 static atomic_uint closed;
 static unsigned unmended; /**< times that broken groups were said to be of no interest */
 
@@ -60,11 +60,6 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 void mca_btl_rawe_metrics_report(mca_btl_rawe_module_t *module, const char *title)
 {
     fail_msg("%s of %s", title, module->interface.name);
-}
-
-void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
-{
-    forgotten++;
 }
 
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
@@ -127,7 +122,7 @@ static void set_up(void)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
-    unmended = lingered = groups_closed = detached = forgotten = 0;
+    unmended = lingered = groups_closed = detached = 0;
     atomic_store(&closed, 0);
 }
 
@@ -153,7 +148,6 @@ TEST(mca_btl_rawe_finalize__one_lingers_for_all)
     assert_int_equal(mca_btl_rawe_finalize(&modules[1]->super), OPAL_SUCCESS);
     assert_int_equal(mca_btl_rawe_state.module_count, 0);
     assert_int_equal(groups_closed, 1);
-    assert_int_equal(forgotten, MODULES);
 }
 
 TEST(mca_btl_rawe_finalize__all_sockets_are_closed_behind_the_group)

@@ -281,7 +281,6 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "starting the thread of async_progress",
                                    strerror(code), __func__);
     }
-    mca_btl_rawe_metrics_publish();
     mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();
     for (unsigned i = 0; i < modules; ++i) {

@@ -492,7 +492,6 @@ static void end_engine(mca_btl_rawe_module_t *module)
     if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
         mca_btl_rawe_metrics_report(module, "rawe");
     }
-    mca_btl_rawe_metrics_forget(module);
     mca_btl_rawe_multicast_end(module);
     while (begun && !opal_list_is_empty(&module->endpoints)) {
         mca_btl_rawe_endpoint_close(

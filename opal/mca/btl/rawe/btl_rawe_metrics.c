@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * All that is counted for a module, in one list: by the engine, the ports, the responder and the
- * pools. Its readers: the report at the end, rawe-top, MPI_T; and a debugger, which is shown all
- * state.
+ * pools. Its readers: the report at the end, rawe-top; and a debugger, which is shown all state.
  */
 #include "btl_rawe_metrics.h"
 
@@ -15,11 +14,9 @@
 #include "btl_rawe_state.h"
 #include "linux/sys/rawe_monitor.h"
 
-#include "opal/mca/base/mca_base_pvar.h"
 #include "opal/util/output.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +32,7 @@ struct counted {
 
 struct metric {
     const char *name;
+    // cppcheck-suppress unusedStructMember ; test/lint makes a table of doc/counters.md of it
     const char *text;
     size_t offset;  /**< in struct counted */
     bool watermark; /**< the most there was of something, instead of how often it happened */
@@ -286,138 +284,6 @@ void mca_btl_rawe_metrics_monitor_close(void)
 {
     rawe_monitor_close(monitor);
     monitor = NULL;
-}
-
-/*
- * For MPI_T, as performance variables, for tools that ask while a job runs:
- *
- *     btl_rawe_<metric>       one element an interface
- *     btl_rawe_round_trips    one element a bucket of the histogram, all interfaces together
- *     btl_rawe_interfaces     which element is which interface: an enumeration of their names
- *
- * MPI_T counts from the moment a handle is allocated: a tool that wants everything allocates early.
- */
-
-/* Open MPI's name for a type of 64 bits that MPI_T admits for counters. */
-_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "rawe needs a 64-bit system");
-#define PVAR_TYPE MCA_BASE_VAR_TYPE_UNSIGNED_LONG
-
-/** The interfaces, in the order of the arrays' elements. They outlast their modules. */
-static struct watched {
-    mca_btl_rawe_module_t *module; /**< NULL when it has been finalized */
-    uint64_t values[METRICS];      /**< as of the last reading */
-    struct rawe_histogram round_trips;
-} watched[MCA_BTL_RAWE_MODULES_MAX];
-static unsigned watched_count;
-
-/** For `watched`. Its holder waits for the engines briefly, so it may be taken inside them. */
-static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/** Any thread may call MPI_T. If it cannot claim the lock, the values are the last ones. */
-static void refresh(struct watched *one, bool claimed)
-{
-    if (NULL != one->module && claimed) {
-        metrics_read(one->module, one->values);
-        one->round_trips = one->module->engine.round_trips;
-    }
-}
-
-/** The histogram's place behind the metrics, and that of the interfaces' names. */
-enum {
-    ROUND_TRIPS = METRICS,
-    INTERFACES,
-};
-
-static int notify(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
-{
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count =
-            ROUND_TRIPS == (uintptr_t)pvar->ctx ? (int)RAWE_HISTOGRAM_BUCKETS : (int)watched_count;
-    }
-    return OPAL_SUCCESS;
-}
-
-static int read_pvar(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    uintptr_t index = (uintptr_t)pvar->ctx;
-    uint64_t *out = value;
-
-    pthread_mutex_lock(&watched_lock);
-    bool claimed = mca_btl_rawe_lock_claim_patiently();
-    for (unsigned i = 0; i < watched_count; ++i) {
-        refresh(&watched[i], claimed);
-    }
-    if (claimed) {
-        mca_btl_rawe_unlock();
-    }
-    for (unsigned i = 0; ROUND_TRIPS == index && i < RAWE_HISTOGRAM_BUCKETS; ++i) {
-        out[i] = 0;
-        for (unsigned j = 0; j < watched_count; ++j) {
-            out[i] += watched[j].round_trips.count[i];
-        }
-    }
-    for (unsigned i = 0; ROUND_TRIPS != index && i < watched_count; ++i) {
-        if (INTERFACES == index) {
-            ((int *)value)[i] = (int)i;
-        } else {
-            out[i] = watched[i].values[index];
-        }
-    }
-    pthread_mutex_unlock(&watched_lock);
-    return OPAL_SUCCESS;
-}
-
-static void register_pvar(const char *name, const char *text, int var_class,
-                          mca_base_var_type_t type, mca_base_var_enum_t *enumeration, size_t index)
-{
-    /* If it fails, tools do not see that one; the job has no use for it. */
-    (void)mca_base_component_pvar_register(
-        &mca_btl_rawe_state.component->btl_version, name, text, OPAL_INFO_LVL_5, var_class, type,
-        enumeration, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_pvar, NULL, notify,
-        (void *)index);
-}
-
-void mca_btl_rawe_metrics_publish(void)
-{
-    mca_base_var_enum_value_t names[MCA_BTL_RAWE_MODULES_MAX + 1] = {{.string = NULL}};
-    mca_base_var_enum_t *enumeration;
-
-    watched_count = mca_btl_rawe_state.module_count;
-    for (unsigned i = 0; i < watched_count; ++i) {
-        memset(&watched[i], 0, sizeof(watched[i]));
-        watched[i].module = mca_btl_rawe_state.modules[i];
-        names[i].value = (int)i;
-        names[i].string = watched[i].module->interface.name;
-    }
-    if (OPAL_SUCCESS == mca_base_var_enum_create("btl_rawe_interfaces", names, &enumeration)) {
-        register_pvar("interfaces",
-                      "Which interface each element of the other variables belongs to",
-                      MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, enumeration, INTERFACES);
-        OBJ_RELEASE(enumeration); /* the variable has its own reference */
-    }
-    for (unsigned i = 0; i < METRICS; ++i) {
-        register_pvar(metrics[i].name, metrics[i].text,
-                      metrics[i].watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
-                                           : MCA_BASE_PVAR_CLASS_COUNTER,
-                      PVAR_TYPE, NULL, i);
-    }
-    register_pvar("round_trips",
-                  "Round trips of frames: element 0 counts those below 1024 ns, element i those "
-                  "from 2^(9+i) to below 2^(10+i) ns, the last all longer ones",
-                  MCA_BASE_PVAR_CLASS_COUNTER, PVAR_TYPE, NULL, ROUND_TRIPS);
-}
-
-void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module)
-{
-    pthread_mutex_lock(&watched_lock);
-    for (unsigned i = 0; i < watched_count; ++i) {
-        if (watched[i].module == module) {
-            refresh(&watched[i], true); /* MPI is inside */
-            watched[i].module = NULL;
-        }
-    }
-    pthread_mutex_unlock(&watched_lock);
 }
 
 /* ---- btl_dump: endpoints and connections as lines, for a debugger ---- */

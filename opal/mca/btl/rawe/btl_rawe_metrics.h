@@ -18,14 +18,8 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_metrics_monitor_open(void);
 void mca_btl_rawe_metrics_monitor_close(void);
 
-/** Make the metrics of the modules that are open performance variables of MPI_T. */
-void mca_btl_rawe_metrics_publish(void);
-
 /** btl_dump: endpoints and connections, one peer's or all, and (for all, or verbose) metrics. */
 void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                        int verbose);
-
-/** A module is about to go: keep its last values for MPI_T. Lock held. */
-void mca_btl_rawe_metrics_forget(mca_btl_rawe_module_t *module);
 
 #endif
