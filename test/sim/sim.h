@@ -175,8 +175,8 @@ struct sim_sending {
 
 /** A connection as it was after the last progress of its node. */
 struct sim_watch {
-    uint32_t local_id; /**< changes with each life of the connection */
-    uint32_t cc_window;
+    uint32_t local_id;            /**< changes with each life of the connection */
+    uint32_t cc_window, cc_first; /**< that, and the one that it began with */
     uint64_t cc_persistent;       /**< persistent congestion, counted by its engine */
     uint64_t cc_used_ns;          /**< when that window was last made use of */
     uint64_t migrations;          /**< of the node's connections, until then */

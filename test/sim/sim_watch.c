@@ -165,9 +165,11 @@ void sim_watch_node(struct sim_node *node)
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         struct sim_watch *watch = watch_of(channel);
-        if (watch->migrations != migrations) {
-            watch->migrations = migrations; /* of another path nothing is known */
-            watch->cc_window = sim_conn(channel)->cc.window;
+        const struct rawe_cc *cc = &sim_conn(channel)->cc;
+        if (watch->migrations != migrations || watch->cc_first != cc->first) {
+            watch->migrations = migrations; /* of another path nothing is known, */
+            watch->cc_first = cc->first;    /* nor of frames of another length */
+            watch->cc_window = cc->window;
         }
         check_congestion(sim, channel, watch);
         if (!sim->plan.lying) {
