@@ -184,7 +184,7 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
         (4, 8, ("parts", 1000, 64)),
         (8, 8, ("parts", 1000, 183)),
         (8, 8, ("wholes", 1000, 1024)),
-        (8, 8, ("others", 1000)),
+        (8, 8, ("shares", 1000)),
     ],
     ids=str,
 )

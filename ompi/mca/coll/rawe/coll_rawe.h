@@ -40,16 +40,12 @@ typedef struct mca_coll_rawe_hosts {
 /** What it calls of the component's beneath. */
 #define MCA_COLL_RAWE_BENEATH(DO) \
     DO(allgather)                 \
-    DO(allgatherv)                \
     DO(allreduce)                 \
     DO(barrier)                   \
     DO(bcast)                     \
-    DO(exscan)                    \
     DO(gather)                    \
-    DO(gatherv)                   \
     DO(reduce_scatter)            \
     DO(reduce_scatter_block)      \
-    DO(scan)                      \
     DO(scatter)
 
 #define MCA_COLL_RAWE_DECLARE(NAME)          \
@@ -101,9 +97,6 @@ int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **
                                void *const slots[2], int count, struct ompi_datatype_t *datatype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm);
 
-/** What elements take in memory, of a type of MPI's own that begins where it is; else 0. */
-size_t mca_coll_rawe_plain_bytes(size_t count, const struct ompi_datatype_t *datatype);
-
 /** coll_barrier */
 int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
@@ -120,22 +113,6 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
 int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
                             void *receive, int receive_count, struct ompi_datatype_t *receive_type,
                             struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_allgatherv */
-int mca_coll_rawe_allgatherv(const void *send, int send_count, struct ompi_datatype_t *send_type,
-                             void *receive, const int *counts, const int *displacements,
-                             struct ompi_datatype_t *receive_type, struct ompi_communicator_t *comm,
-                             mca_coll_base_module_t *module);
-
-/** coll_scan */
-int mca_coll_rawe_scan(const void *send, void *receive, int count, struct ompi_datatype_t *datatype,
-                       struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                       mca_coll_base_module_t *module);
-
-/** coll_exscan */
-int mca_coll_rawe_exscan(const void *send, void *receive, int count,
-                         struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                         struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
 /** coll_reduce_scatter */
 int mca_coll_rawe_reduce_scatter(const void *send, void *receive, const int *counts,

@@ -96,7 +96,8 @@ int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module
                                  : status;
 }
 
-size_t mca_coll_rawe_plain_bytes(size_t count, const struct ompi_datatype_t *datatype)
+/** What elements take in memory, of a type of MPI's own that begins where it is; else 0. */
+static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype)
 {
     ptrdiff_t lower, extent;
 
@@ -116,7 +117,7 @@ static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void 
                          size_t elements, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                          struct ompi_communicator_t *comm, bool *done)
 {
-    const size_t bytes = mca_coll_rawe_plain_bytes(elements, datatype);
+    const size_t bytes = plain_bytes(elements, datatype);
     const int count = (int)elements; /* as it is little */
     int status = MPI_SUCCESS;
 
@@ -159,7 +160,7 @@ static int try_reduce_scatter(mca_coll_rawe_module_t *module, const void *send, 
 
     int status = try_allreduce(module, mine, result, whole, datatype, op, comm, done);
     if (*done && MPI_SUCCESS == status && 0 != count) {
-        const char *part = result + mca_coll_rawe_plain_bytes(before, datatype);
+        const char *part = result + plain_bytes(before, datatype);
         ompi_datatype_copy_content_same_ddt(datatype, count, receive, (char *)part);
     }
     return status;

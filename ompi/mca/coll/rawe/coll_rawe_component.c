@@ -128,14 +128,11 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_allgather = mca_coll_rawe_allgather;
-    module->super.coll_allgatherv = mca_coll_rawe_allgatherv;
     module->super.coll_allreduce = mca_coll_rawe_allreduce;
     module->super.coll_barrier = mca_coll_rawe_barrier;
     module->super.coll_bcast = mca_coll_rawe_bcast;
-    module->super.coll_exscan = mca_coll_rawe_exscan;
     module->super.coll_reduce_scatter = mca_coll_rawe_reduce_scatter;
     module->super.coll_reduce_scatter_block = mca_coll_rawe_reduce_scatter_block;
-    module->super.coll_scan = mca_coll_rawe_scan;
     module->super.coll_scatter = mca_coll_rawe_scatter;
     module->offer = offer;
     *priority_out = priority;
