@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of a host reduce what they contribute, each
- * leader sends a message to rank 0, and this the result to all by one multicast frame. The order is
- * fixed, so the result has the same bits in all ranks and in each run. It is that of ranks where those
- * of each host follow one another: then the operation need not be commutative.
+ * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of a host reduce
+ * what they contribute, each leader sends a message to rank 0, and this the result to all by one
+ * multicast frame. The order is fixed, so the result has the same bits in all ranks and in each
+ * run. It is that of ranks where those of each host follow one another: then the operation need not
+ * be commutative.
  */
 #include "coll_rawe.h"
 
@@ -193,10 +194,12 @@ int mca_coll_rawe_reduce_scatter_block(const void *send, void *receive, int coun
                                        mca_coll_base_module_t *base)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    const size_t elements = (size_t)count; /* of all ranks they may be more than an int holds */
     bool done;
 
-    int status = try_reduce_scatter(module, send, receive, count * ompi_comm_rank(comm), count,
-                                    count * ompi_comm_size(comm), datatype, op, comm, &done);
+    int status =
+        try_reduce_scatter(module, send, receive, elements * (size_t)ompi_comm_rank(comm), count,
+                           elements * (size_t)ompi_comm_size(comm), datatype, op, comm, &done);
     return MPI_SUCCESS != status || done
                ? status
                : module->reduce_scatter_block(send, receive, count, datatype, op, comm,
