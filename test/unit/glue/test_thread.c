@@ -203,6 +203,22 @@ TEST(thread_service__does_not_spin_on_room_that_is_none)
     assert_false(fake.listens_for_room);
 }
 
+/** From the first poll on: the rank may be waiting for the same processor. */
+TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
+{
+    int rest_ms = 1;
+
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    fake_arm(&module.engine, 1000 * MS);
+    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    for (unsigned i = 0; i < 8; i++) {
+        const int before_ms = rest_ms;
+        mca_btl_rawe_state.thread_rounds = mca_btl_rawe_state.rounds;
+        rest_ms = mca_btl_rawe_thread_service(&module, false);
+        assert_int_equal(rest_ms, before_ms < 64 ? 2 * before_ms : 64);
+    }
+}
+
 /** No other thread may come by: the program computes. */
 TEST(thread_service__reopens_links_when_the_group_broke)
 {

@@ -76,19 +76,19 @@ typedef struct mca_btl_rawe_module {
     struct mca_btl_rawe_module *next_finalized;
     opal_mutex_t endpoints_lock; /**< also while sockets are opened */
     opal_list_t endpoints;
-    atomic_bool open;         /**< engine, link and responder are there; ends with the lock held */
-    atomic_bool carrier;      /**< the interface's, as the service thread knows it */
-    bool links_in_group;      /**< registered; changed with endpoints_lock held */
-    bool closing;             /**< it is not opened any more; changed with endpoints_lock held */
-    atomic_uint thread_mode;  /**< how the progress thread serves the engine */
-    uint32_t thread_backoff;  /**< the progress thread's: intervals it sleeps outside MPI */
-    bool thread_listens;      /**< the progress thread's: frames wake it */
-    uint32_t thread_polls;    /**< the progress thread's: fast polls so far */
-    uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
-    uint64_t serviced_ns;     /**< the responder's: the same */
-    atomic_uint failures;     /**< processes that could not be reached */
-    atomic_bool reached_any;  /**< some process can be reached */
-    bool refusal_reported;    /**< the user knows that data was refused */
+    atomic_bool open;          /**< engine, link and responder are there; ends with the lock held */
+    atomic_bool carrier;       /**< the interface's, as the service thread knows it */
+    bool links_in_group;       /**< registered; changed with endpoints_lock held */
+    bool closing;              /**< it is not opened any more; changed with endpoints_lock held */
+    atomic_uint thread_mode;   /**< how the progress thread serves the engine */
+    uint32_t thread_doublings; /**< the progress thread's: of its interval, outside MPI */
+    bool thread_listens;       /**< the progress thread's: frames wake it */
+    uint32_t thread_polls;     /**< the progress thread's: fast polls so far */
+    uint32_t serviced_rounds;  /**< the responder's: see mca_btl_rawe_thread_serviced */
+    uint64_t serviced_ns;      /**< the responder's: the same */
+    atomic_uint failures;      /**< processes that could not be reached */
+    atomic_bool reached_any;   /**< some process can be reached */
+    bool refusal_reported;     /**< the user knows that data was refused */
 } mca_btl_rawe_module_t;
 
 /** Open its sockets, if they are not. From any thread. False: see the failures below. */

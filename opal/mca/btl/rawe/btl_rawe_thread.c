@@ -25,8 +25,8 @@
 /** Fast polls, once messages have been held back. */
 #define FAST_POLLS 4u
 
-/** Intervals between polls at most, while polls achieve nothing. */
-#define IDLE_BACKOFF_MAX 64u
+/** The interval doubles so often at most, while polls achieve nothing. */
+#define DOUBLINGS_MAX 6u
 
 /** A takeover ends after this many frames: MPI may be waiting to enter. */
 #define FRAMES_MAX 256u
@@ -210,7 +210,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     bool absent = mpi_is_absent();
     if (!absent || !mca_btl_rawe_lock_claim()) {
         listen_for(module, false, false);
-        module->thread_backoff = 1;
+        module->thread_doublings = 0;
         return interval_ms * (absent ? 1 : (int)rest(module, thread_mode));
     }
     if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
@@ -233,9 +233,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
                module->open && rawe_engine_pending(&module->engine) &&
                    batches_sent != module->engine.counters.batches_sent);
     mca_btl_rawe_unlock();
-    module->thread_backoff = useful ? 1 : module->thread_backoff * 2;
-    if (module->thread_backoff > IDLE_BACKOFF_MAX) {
-        module->thread_backoff = IDLE_BACKOFF_MAX;
+    if (useful) {
+        module->thread_doublings = 0;
+    } else if (module->thread_doublings < DOUBLINGS_MAX) {
+        module->thread_doublings++;
     }
-    return idle ? routes_rest_ms(module) : interval_ms * (int)module->thread_backoff;
+    return idle ? routes_rest_ms(module) : interval_ms << module->thread_doublings;
 }
