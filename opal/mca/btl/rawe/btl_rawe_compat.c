@@ -160,6 +160,22 @@ unsigned mca_btl_rawe_compat_local_ranks(void)
                                                  : 1;
 }
 
+unsigned mca_btl_rawe_compat_ranks(void)
+{
+    opal_process_name_t all = OPAL_PROC_MY_NAME;
+    uint32_t ranks = 1, *value = &ranks;
+    int status;
+
+    all.vpid = OPAL_VPID_WILDCARD;
+#if OPAL_MAJOR_VERSION >= 5
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(status, PMIX_JOB_SIZE, &all, &value, PMIX_UINT32);
+    return PMIX_SUCCESS == status ? ranks : 1;
+#else
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(status, OPAL_PMIX_JOB_SIZE, &all, &value, OPAL_UINT32);
+    return OPAL_SUCCESS == status ? ranks : 1;
+#endif
+}
+
 unsigned mca_btl_rawe_compat_local_rank(void)
 {
     return (unsigned)opal_process_info.my_local_rank;

@@ -161,6 +161,9 @@ struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc
 /** How many processes of this job are on this host, this one included; 1 where it is unknown. */
 unsigned mca_btl_rawe_compat_local_ranks(void);
 
+/** How many processes this job has; 1 where it is unknown. */
+unsigned mca_btl_rawe_compat_ranks(void);
+
 /** This process's place among them. */
 unsigned mca_btl_rawe_compat_local_rank(void);
 

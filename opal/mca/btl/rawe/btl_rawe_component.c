@@ -167,7 +167,7 @@ static void open_module(const struct rawe_interface *interface)
     mca_btl_rawe_compat_say("uses %s", interface->name);
 }
 
-/** Bytes of each ring: set by the user, or this rank's share of the host's memory. */
+/** Bytes of each ring: set by the user, or what this rank needs and the host's memory allows. */
 static size_t ring_bytes(unsigned links)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -176,7 +176,8 @@ static size_t ring_bytes(unsigned links)
 
     return 0 != mca_btl_rawe_params.ring_bytes
                ? (size_t)mca_btl_rawe_params.ring_bytes
-               : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(), links);
+               : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(),
+                                 mca_btl_rawe_compat_ranks(), links);
 }
 
 /** Modules for the interfaces chosen by the user, or all that are fit, and lo last. */

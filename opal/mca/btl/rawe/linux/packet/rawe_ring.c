@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 
 #include "../../core/base/rawe_wire.h"
@@ -15,9 +16,13 @@
 /** Of a host's memory, what the rings of all processes may have: one part in this many. */
 #define MEMORY_DIVISOR 20u
 
-/** A link's ring within that. */
+/** A link's ring within that, and the rings of all processes that share the link. */
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
+#define HOST_BYTES_MAX (8u * SHARE_BYTES_MAX)
+
+/** Idle peers share a quarter of the slots (core/receive/rawe_credit.h): four of MTU 1500. */
+#define RANK_BYTES (8u << 10)
 
 /** A block may leave one part in this many unused; a larger block is taken otherwise. */
 #define WASTE_DIVISOR 16u
@@ -57,18 +62,16 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
     };
 }
 
-size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links)
+size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links)
 {
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
     /* The two rings for batches have a quarter of the link's each. */
-    const uint64_t ring_bytes = rings_bytes / 6 * 4;
+    const uint64_t affordable = rings_bytes / 6 * 4;
+    const uint64_t useful = MAX(HOST_BYTES_MAX / processes, (uint64_t)ranks * RANK_BYTES);
 
-    if (ring_bytes > SHARE_BYTES_MAX) {
-        return SHARE_BYTES_MAX;
-    }
-    return ring_bytes < SHARE_BYTES_MIN ? SHARE_BYTES_MIN : (size_t)ring_bytes;
+    return (size_t)MAX(MIN(MIN(affordable, useful), SHARE_BYTES_MAX), SHARE_BYTES_MIN);
 }
 
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,

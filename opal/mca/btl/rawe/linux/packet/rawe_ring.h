@@ -44,11 +44,13 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
 #define RAWE_RING_RESPONDER_BYTES (128u << 10)
 
 /**
- * Memory for a link's ring, where the user says nothing: 16 MiB, or less, but no less than 256 KiB,
- * so that the rings of all `processes` of a host, with `links` interfaces each, have no more than
- * 5 % of its memory. Pure.
+ * Memory for a link's ring, where the user says nothing: 16 MiB with up to eight `processes` on the
+ * host, as the kernel clears it at start and never swaps it; 128 MiB by the number of more, which
+ * share what the link brings, but no less than an idle peer's share of the credit takes for each of
+ * `ranks` of the job. The rings of all processes, with `links` interfaces each, have no more than
+ * 5 % of the host's memory, a ring no less than 256 KiB. Pure.
  */
-size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links);
+size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links);
 
 /** Give an unbound socket a ring, halved until there is memory, and map it. 0, or -1 and error. */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
