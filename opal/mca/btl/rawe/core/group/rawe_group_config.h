@@ -20,9 +20,6 @@
 /** How late a frame may come before it counts as missing, and per member, how far NACKs spread. */
 #define RAWE_GROUP_NACK_NS 100000u
 #define RAWE_GROUP_SPREAD_NS 1000u
-/** A NACK without effect is repeated after this; the pauses double, up to the second. */
-#define RAWE_GROUP_RETRY_NS 1000000u
-#define RAWE_GROUP_RETRY_MAX_NS 64000000u
 /** A root waits that long for NACKs of other members, then repairs up to this many frames. */
 #define RAWE_GROUP_COLLECT_NS 50000u
 #define RAWE_GROUP_REPAIR_FRAMES 32u

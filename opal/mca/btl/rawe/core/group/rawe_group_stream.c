@@ -22,8 +22,7 @@ struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *
         stream->config = config;
         stream->stored_total = stored_total;
         stream->root = root;
-        stream->retry_ns = RAWE_GROUP_RETRY_NS;
-        stream->next = stream->end = stream->acked = stream->ask =
+        stream->next = stream->end = stream->acked = stream->ask = stream->nack_end =
             rawe_group_first_sequence(config);
         for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
             stream->children[i] = stream->next;
@@ -76,26 +75,36 @@ static void send_ack(const struct rawe_group_stream *stream, uint32_t to, uint32
     stream->config->counters->acks_sent += rawe_group_unicast(stream->config, to, &frame);
 }
 
-/** Something is missing now: ask for it, unless it comes in time. */
-static void set_nack(struct rawe_group_stream *stream, uint64_t now_ns)
+/** The first frame that is missing from `sequence` on; `end`: none. */
+static uint32_t first_missing(const struct rawe_group_stream *stream, uint32_t sequence)
+{
+    sequence = rawe_sequence_before(sequence, stream->next) ? stream->next : sequence;
+    while (sequence != stream->end && !lacks(stream, sequence)) {
+        sequence++;
+    }
+    return sequence;
+}
+
+/** Ask for what is missing from `begin` on, unless it comes in time. */
+static void set_nack(struct rawe_group_stream *stream, uint32_t begin, uint64_t now_ns)
 {
     const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
     const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
-    stream->nack_begin = stream->next;
-    stream->nack_end = stream->end;
-    stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
-    stream->retry_ns = RAWE_GROUP_RETRY_NS;
+    stream->nack_ns = 0;
+    if (first_missing(stream, begin) != stream->end) {
+        stream->nack_begin = begin;
+        stream->nack_end = stream->end;
+        stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
+    }
 }
 
-/** Set the timer for what is missing, if anything is. */
-static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
+/** Set the timer for what is missing, if anything is; `again`: even what was asked for before. */
+static void expect(struct rawe_group_stream *stream, bool again, uint64_t now_ns)
 {
     if (stream->end - stream->next == stream->stored_frames) {
         stream->nack_ns = 0;
     } else if (stream->nack_ns == 0) {
-        set_nack(stream, now_ns);
-    } else {
-        stream->nack_ns = rawe_group_earlier(stream->nack_ns, now_ns + stream->retry_ns);
+        set_nack(stream, again ? stream->next : stream->nack_end, now_ns);
     }
 }
 
@@ -154,7 +163,6 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, bool shared,
     }
     stream->shared_bytes = 0;
     stream->next += frames;
-    stream->retry_ns = RAWE_GROUP_RETRY_NS;
     return true;
 }
 
@@ -349,22 +357,12 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
     if (!data && is_listed(stream, header, payload)) {
         send_ack(stream, stream->root, stream->next, 0);
     }
-    expect(stream, now_ns);
+    expect(stream, !data, now_ns); /* a lost NACK, or repair, is repeated after a heartbeat */
 }
 
-static bool misses_some(const struct rawe_group_stream *stream, uint32_t begin, uint32_t end)
+/** Ask for what is missing, as far as there is room for it. */
+static void send_nack(struct rawe_group_stream *stream)
 {
-    while (rawe_sequence_before(begin, end) && !lacks(stream, begin)) {
-        begin++;
-    }
-    return rawe_sequence_before(begin, end);
-}
-
-/** Ask for what is missing, as far as there is room for it. False: it has come in the meantime. */
-static bool send_nack(struct rawe_group_stream *stream)
-{
-    const uint32_t begin =
-        rawe_sequence_before(stream->nack_begin, stream->next) ? stream->next : stream->nack_begin;
     const uint32_t room = stream->config->stored_max - *stream->stored_total;
     /* The next frame is delivered, and needs none. */
     uint32_t left = room + lacks(stream, stream->next);
@@ -373,7 +371,8 @@ static bool send_nack(struct rawe_group_stream *stream)
     struct rawe_group_header header = {.type = RAWE_GROUP_NACK,
                                        .acked_root = (uint16_t)stream->root,
                                        .acknowledgement = stream->next};
-    for (uint32_t i = begin; rawe_sequence_before(i, stream->nack_end); i++) {
+    for (uint32_t i = first_missing(stream, stream->nack_begin);
+         rawe_sequence_before(i, stream->nack_end); i++) {
         const uint32_t bit = i - stream->next;
         if (left != 0 && lacks(stream, i)) {
             left--;
@@ -386,25 +385,6 @@ static bool send_nack(struct rawe_group_stream *stream)
         stream->config->counters->nacks_sent +=
             rawe_group_unicast(stream->config, stream->root, &frame);
     }
-    return misses_some(stream, begin, stream->nack_end);
-}
-
-/** What is missing has not come. */
-static void ask_again(struct rawe_group_stream *stream, uint64_t now_ns)
-{
-    if (!send_nack(stream)) {
-        set_nack(stream, now_ns);
-    } else if (misses_some(stream, stream->nack_end, stream->end)) { /* not asked for yet */
-        stream->nack_begin = stream->nack_end;
-        stream->nack_end = stream->end;
-        stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS;
-    } else {
-        stream->nack_begin = stream->next;
-        stream->nack_end = stream->end;
-        stream->nack_ns = now_ns + stream->retry_ns;
-        stream->retry_ns = 2 * stream->retry_ns < RAWE_GROUP_RETRY_MAX_NS ? 2 * stream->retry_ns
-                                                                          : RAWE_GROUP_RETRY_MAX_NS;
-    }
 }
 
 void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld, uint64_t now_ns)
@@ -412,14 +392,13 @@ void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld,
     if (stream->refused) {
         take_stored(stream);
         answer_tree(stream);
-        expect(stream, now_ns);
+        expect(stream, false, now_ns);
     }
     if (stream->nack_ns == 0 || stream->nack_ns > now_ns) {
         return;
     }
-    if (withheld) {
-        set_nack(stream, now_ns);
-    } else {
-        ask_again(stream, now_ns);
+    if (!withheld) {
+        send_nack(stream);
     }
+    set_nack(stream, withheld ? stream->nack_begin : stream->nack_end, now_ns);
 }

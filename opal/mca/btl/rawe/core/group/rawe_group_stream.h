@@ -21,13 +21,11 @@ struct rawe_group_stream {
     uint32_t *stored_total; /**< frames that the streams of all roots store */
     uint32_t root;
     struct rawe_group_stored **stored; /**< by sequence number; NULL: no frame waits */
-    uint64_t nack_ns;                  /**< next NACK; 0: nothing is missing */
-    uint64_t retry_ns;                 /**< from one NACK to the next */
+    uint64_t nack_ns;                  /**< next NACK; 0: none, all that is missing was asked for */
     uint32_t next;                     /**< everything before it is delivered */
     uint32_t end;                      /**< every frame before it is known to exist */
-    uint32_t
-        nack_begin;    /**< the NACK is for this frame and later ones: the others were asked for */
-    uint32_t nack_end; /**< and for frames before this one: the others may only be late */
+    uint32_t nack_begin; /**< the NACK is for this frame and later ones: others were asked for */
+    uint32_t nack_end;   /**< NACKs are for frames before this one: the others may only be late */
     uint32_t stored_frames; /**< that are in `stored`, all between next and end */
     uint32_t acked;         /**< what was acknowledged last */
     uint32_t total_bytes;   /**< of the message that is under way */
