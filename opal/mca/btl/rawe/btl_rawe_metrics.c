@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * All that is counted for a module, in one list: by the engine, the ports, the responder and the
- * pools. Its readers: the report at the end, rawe-top; and a debugger, which is shown all state.
+ * pools. Its readers: the report at the end, rawe-top; and a debugger, which is shown connections, too.
  */
 #include "btl_rawe_metrics.h"
 
@@ -288,26 +288,11 @@ void mca_btl_rawe_metrics_monitor_close(void)
 
 /* ---- btl_dump: endpoints and connections as lines, for a debugger ---- */
 
-static const char *const lane_names[RAWE_LANES] = {
-    [RAWE_LANE_EXPRESS] = "express",
-    [RAWE_LANE_BULK] = "bulk",
-};
-
-/** A time relative to now. */
 struct when {
     char text[32];
 };
 
-static struct when in_us(uint64_t deadline_ns, uint64_t now_ns)
-{
-    struct when never = {"never"}, out = {"due"}; /* the next progress looks at it */
-
-    if (deadline_ns > now_ns) {
-        snprintf(out.text, sizeof(out.text), "%" PRIu64 "us", (deadline_ns - now_ns) / 1000);
-    }
-    return 0 == deadline_ns ? never : out;
-}
-
+/** The time since then; 0: never. */
 static struct when ago_us(uint64_t then_ns, uint64_t now_ns)
 {
     struct when out = {"never"};
@@ -318,122 +303,41 @@ static struct when ago_us(uint64_t then_ns, uint64_t now_ns)
     return out;
 }
 
-static void dump_queue(const struct rawe_conn *conn, const char *head)
-{
-    uint64_t sends = 0, bytes = 0;
-
-    for (const struct rawe_send *send = conn->queue.first; NULL != send; send = send->next) {
-        ++sends;
-        bytes += send->total_bytes - send->framed_bytes;
-    }
-    opal_output(0,
-                "%s sending: una=%" PRIu32 " next=%" PRIu32 " in_flight=%" PRIu32
-                " to_transmit=%" PRIu32 " sacked=%" PRIu32 " queued_sends=%" PRIu64
-                " queued_bytes=%" PRIu64,
-                head, conn->sendwin.una, conn->sendwin.next, conn->sendwin.in_flight,
-                conn->sendwin.to_transmit, conn->sendwin.sacked, sends, bytes);
-}
-
-static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
-{
-    const struct rawe_txframe *frame = conn->sendwin.oldest;
-
-    if (NULL == frame) {
-        return;
-    }
-    const uint64_t segment = 1ull << (conn->sendwin.una - frame->sequence);
-    const char *state = "sent";
-
-    if (0 != (frame->to_send & segment)) {
-        state = 0 != (frame->sent & segment) ? "lost" : "waiting";
-    } else if (0 != (frame->arrived & segment)) {
-        state = "sacked";
-    }
-    opal_output(0,
-                "%s oldest: sequence=%" PRIu32
-                " frames=%u state=%s sendings=%u payload_bytes=%" PRIu32 " sent_ago=%s",
-                head, frame->sequence, (unsigned)frame->segments, state, (unsigned)frame->sendings,
-                frame->payload_bytes,
-                0 == frame->sendings ? "never" : ago_us(rawe_txframe_sent_ns(frame), now_ns).text);
-}
-
-static void dump_limits(const struct rawe_conn *conn, const char *head)
-{
-    static const char *const batches[] = {
-        [RAWE_BATCH_UNVALIDATED] = "unknown", [RAWE_BATCH_VALIDATING] = "validating",
-        [RAWE_BATCH_VALID] = "valid",         [RAWE_BATCH_INVALID] = "invalid",
-        [RAWE_BATCH_MIGRATED] = "migrated",
-    };
-    const struct rawe_rtt *rtt = &conn->rtt;
-
-    opal_output(0,
-                "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32
-                " congestion=%s credit=%" PRIu32 " payload_bytes=%" PRIu32
-                " batches=%s rtt_ns=%" PRIu64 " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
-                head, conn->engine->config.window_frames, conn->cc.window, conn->cc.type->name,
-                conn->peer_credit, conn->payload_max_bytes, batches[conn->batch], rtt->smoothed_ns,
-                rtt->variation_ns, UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
-}
-
-static void dump_receiving(const struct rawe_conn *conn, const char *head)
-{
-    if (!rawe_handshake_receives(&conn->handshake)) {
-        return;
-    }
-    opal_output(0,
-                "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
-                " credit_given=%u fragmented_next=%" PRIu32,
-                head, conn->recvwin.acktr.next, conn->recvwin.acktr.beyond,
-                conn->recvwin.unacked_frames, (unsigned)conn->credit.advertised,
-                conn->reassembly.next);
-}
-
-static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
-{
-    opal_output(0,
-                "%s timers: acknowledge_in=%s detect_losses_in=%s probe_in=%s asked_ago=%s "
-                "probes_unanswered=%" PRIu32 " silent_for=%s",
-                head, in_us(conn->recvwin.ack_deadline_ns, now_ns).text,
-                in_us(conn->sendwin.loss_deadline_ns, now_ns).text,
-                in_us(conn->liveness.probe_deadline_ns, now_ns).text,
-                ago_us(conn->liveness.asked_ns, now_ns).text, conn->liveness.probes_unanswered,
-                0 == conn->liveness.silent_since_ns
-                    ? "0us"
-                    : ago_us(conn->liveness.silent_since_ns, now_ns).text);
-}
-
-static void dump_conn(const struct rawe_conn *conn, const char *module_head, uint64_t now_ns)
+static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
 {
     static const char *const states[] = {
         [RAWE_CONN_IDLE] = "idle",     [RAWE_CONN_CONNECTING] = "connecting",
         [RAWE_CONN_OPEN] = "open",     [RAWE_CONN_PEER_CLOSED] = "peer_closed",
         [RAWE_CONN_FAILED] = "failed",
     };
-    char head[192];
+    const struct rawe_sendwin *window = &conn->sendwin;
+    uint64_t queued_bytes = 0;
 
-    snprintf(head, sizeof(head), "%s lane %s", module_head, lane_names[conn->lane]);
+    for (const struct rawe_send *send = conn->queue.first; NULL != send; send = send->next) {
+        queued_bytes += send->total_bytes - send->framed_bytes;
+    }
     opal_output(0,
-                "%s state: state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32 " incarnation=%" PRIu64
-                " peer_incarnation=%" PRIu64,
-                head, states[conn->handshake.state], conn->handshake.local_id,
-                conn->handshake.peer_id, conn->handshake.local_incarnation,
-                conn->handshake.peer_incarnation);
-    dump_queue(conn, head);
-    dump_oldest(conn, head, now_ns);
-    dump_limits(conn, head);
-    dump_receiving(conn, head);
-    dump_timers(conn, head, now_ns);
+                "%s lane=%s state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32 " una=%" PRIu32
+                " next=%" PRIu32 " in_flight=%" PRIu32 " to_transmit=%" PRIu32
+                " queued_bytes=%" PRIu64 " congestion_window=%" PRIu32 " credit=%" PRIu32
+                " rtt_ns=%" PRIu64 " expected=%" PRIu32 " asked_ago=%s silent_for=%s",
+                head, RAWE_LANE_BULK == conn->lane ? "bulk" : "express",
+                states[conn->handshake.state], conn->handshake.local_id, conn->handshake.peer_id,
+                window->una, window->next, window->in_flight, window->to_transmit, queued_bytes,
+                conn->cc.window, conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.acktr.next,
+                ago_us(conn->liveness.asked_ns, now_ns).text,
+                ago_us(conn->liveness.silent_since_ns, now_ns).text);
 }
 
 static void dump_endpoint(const mca_btl_rawe_module_t *module,
                           const mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
 {
+    uint64_t pong_ns = NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
     char head[128];
 
     snprintf(head, sizeof(head),
              "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
              module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
-    uint64_t pong_ns = NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc).text,
                 mca_btl_rawe_mac_text(endpoint->address.mac).text, endpoint->path_mtu_bytes,
@@ -441,9 +345,6 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
         if (NULL != endpoint->peer.conn[lane]) {
             dump_conn(endpoint->peer.conn[lane], head, now_ns);
-        } else {
-            opal_output(0, "%s lane %s state: state=%s", head, lane_names[lane],
-                        0 != endpoint->peer.resting[lane] ? "resting" : "unused");
         }
     }
 }
