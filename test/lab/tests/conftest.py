@@ -18,7 +18,6 @@ from rawelab import launch  # noqa: E402
 
 ETHERTYPE = 0x88B5
 RAWE = ("--mca", "btl", "rawe,self")
-TCP = ("--mca", "btl", "tcp,self")
 # Groups of rawe-verify that Open MPI cannot do, whatever the BTL: 4.1 does not spawn over several
 # hosts ("PML modex not found"), and PRRTE of 5.0.7 corrupts its memory now and then when jobs
 # connect ("PMIX ERROR ... pmix_server_dyn.c", then "double free" of prterun).
