@@ -25,7 +25,7 @@
 /** Fast polls, once messages have been held back. */
 #define FAST_POLLS 4u
 
-/** The interval doubles so often at most, while polls achieve nothing. */
+/** The interval doubles this many times at most, while polls achieve nothing. */
 #define DOUBLINGS_MAX 6u
 
 /** A takeover ends after this many frames: MPI may be waiting to enter. */
