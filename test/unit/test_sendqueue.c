@@ -296,6 +296,157 @@ TEST(rawe_sendqueue_move__without_memory)
     assert_queues(1000, 1000);
 }
 
+/* Long replies, and what passes them. */
+
+#define REPLY_BYTES 50000u
+
+static struct rawe_send *push_reply(unsigned index)
+{
+    sends[index].kind = RAWE_FRAGMENT_REPLY;
+    return push_put(index, REPLY_BYTES, 0);
+}
+
+static struct rawe_send *push_message(unsigned index, size_t len_bytes)
+{
+    sends[index].split = NULL;
+    return push(index, len_bytes - 1, 1);
+}
+
+/** The queue holds these sends, by index, in this order, and can be appended to. */
+static void assert_order(const unsigned *indices, unsigned count)
+{
+    struct rawe_send **link = &queue.first;
+    for (unsigned i = 0; i < count; i++) {
+        assert_ptr_equal(*link, &sends[indices[i]]);
+        link = &(*link)->next;
+    }
+    assert_null(*link);
+    assert_ptr_equal(queue.tail, link);
+}
+
+#define ASSERT_ORDER(...)                         \
+    assert_order((const unsigned[]){__VA_ARGS__}, \
+                 sizeof((const unsigned[]){__VA_ARGS__}) / sizeof(unsigned))
+
+TEST(rawe_sendqueue_push__messages_pass_long_replies)
+{
+    move_set_up(0);
+    push_reply(0);
+    push_reply(1);
+    push_message(2, 100);
+    push_message(3, 100);
+    push_reply(4);
+    ASSERT_ORDER(2, 3, 0, 1, 4);
+    assert_true(rawe_sendqueue_framed(&queue, 100));
+    assert_true(rawe_sendqueue_framed(&queue, 100));
+    push_message(5, 100);
+    ASSERT_ORDER(5, 0, 1, 4);
+}
+
+TEST(rawe_sendqueue_push__messages_let_a_reply_pass_after_64_kib)
+{
+    move_set_up(0);
+    push_reply(0);
+    push_reply(1);
+    push_message(2, 64 << 10);
+    push_message(3, 100);
+    ASSERT_ORDER(2, 0, 3, 1);
+    push_message(4, REPLY_BYTES);
+    push_message(5, 100);
+    ASSERT_ORDER(2, 0, 3, 4, 1, 5);
+}
+
+TEST(rawe_sendqueue_push__replies_in_frames_let_messages_pass_again)
+{
+    move_set_up(0);
+    push_reply(0);
+    push_message(1, 64 << 10);
+    assert_true(rawe_sendqueue_framed(&queue, 64 << 10));
+    assert_true(rawe_sendqueue_framed(&queue, REPLY_BYTES));
+    push_reply(2);
+    push_message(3, 100);
+    ASSERT_ORDER(3, 2);
+}
+
+TEST(rawe_sendqueue_push__not_before_what_is_half_in_frames)
+{
+    move_set_up(0);
+    push_reply(0);
+    assert_false(rawe_sendqueue_framed(&queue, 1000));
+    push_message(1, 100);
+    push_reply(2);
+    push_message(3, 100);
+    ASSERT_ORDER(0, 1, 3, 2);
+}
+
+TEST(rawe_sendqueue_push_first__messages_stay_behind_it)
+{
+    move_set_up(0);
+    push_reply(0);
+    push_message(1, 100);
+    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[1]);
+    rawe_sendqueue_push_first(&queue, &sends[1]);
+    push_message(2, 100);
+    ASSERT_ORDER(1, 2, 0);
+}
+
+TEST(rawe_sendqueue_move__messages_stay_behind_those_that_are_left)
+{
+    move_set_up(0);
+    push_message(0, 100);
+    push_put(1, 500, 0);
+    push_reply(2);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 500 + REPLY_BYTES, GRAIN_BYTES) ==
+                500 + REPLY_BYTES);
+    push_reply(3);
+    push_message(4, 100);
+    ASSERT_ORDER(0, 4, 3);
+}
+
+TEST(rawe_sendqueue_framed__a_long_reply_ends_where_messages_wait)
+{
+    move_set_up(1);
+    struct rawe_send *reply = push_reply(0);
+    push_reply(1);
+    push_message(2, 100);
+    push_message(3, 100);
+    assert_true(rawe_sendqueue_framed(&queue, 100));
+    assert_true(rawe_sendqueue_framed(&queue, 100));
+    assert_false(rawe_sendqueue_framed(&queue, 31 << 10));
+    push_message(4, 100);
+    assert_false(rawe_sendqueue_framed(&queue, 1023));
+    assert_true(rawe_sendqueue_framed(&queue, 1));
+    assert_true(reply->total_bytes == 32 << 10);
+    assert_ptr_equal(queue.first, &sends[4]);
+    const struct rawe_send *rest = queue.first->next;
+    assert_ptr_equal(rest, &rests[0]);
+    assert_true(rest->total_bytes == REPLY_BYTES - (32 << 10) && rest->framed_bytes == 0);
+    assert_true(rest->offset == 5000 + (32 << 10));
+    assert_ptr_equal(rest->next, &sends[1]);
+    assert_true(queue.bytes == 100 + rest->total_bytes + REPLY_BYTES);
+    assert_int_equal(queue.count, 3);
+}
+
+TEST(rawe_sendqueue_framed__a_long_reply_goes_on_where_none_wait)
+{
+    move_set_up(1);
+    push_reply(0);
+    push_reply(1);
+    assert_false(rawe_sendqueue_framed(&queue, REPLY_BYTES - 1));
+    assert_int_equal(rests_taken, 0);
+}
+
+TEST(rawe_sendqueue_framed__a_long_reply_goes_on_without_memory)
+{
+    move_set_up(0);
+    push_reply(0);
+    assert_false(rawe_sendqueue_framed(&queue, 1));
+    push_message(1, 100);
+    assert_false(rawe_sendqueue_framed(&queue, 32 << 10));
+    assert_true(rawe_sendqueue_framed(&queue, REPLY_BYTES - 1 - (32 << 10)));
+    ASSERT_ORDER(1);
+}
+
 TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte)
 {
     push(0, 100, 50);

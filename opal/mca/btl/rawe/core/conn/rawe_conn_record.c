@@ -320,12 +320,11 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
         memcpy(served->word, data, len_bytes);
         served->send.pieces[0].base = served->word;
     }
-    /* Long ones do not hold up the express lane. */
-    bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES &&
-                   conn->lane == RAWE_LANE_EXPRESS && callbacks->long_reply != NULL;
+    bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES;
     served->send.split = is_long ? split : NULL;
-    if (!is_long || !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
-        served->send.split = NULL;
+    /* Long ones do not hold up the express lane. */
+    if (!is_long || conn->lane != RAWE_LANE_EXPRESS || callbacks->long_reply == NULL ||
+        !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
         rawe_conn_send(conn, &served->send, now_ns);
     }
 }

@@ -206,7 +206,6 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
     }
     peer->streak = false;
     if (rawe_peer_next(peer) == peer || send->split == NULL) {
-        send->split = NULL;
         rawe_conn_send(conn, send, now_ns);
         return true;
     }

@@ -3,14 +3,17 @@
 
 #include <assert.h>
 
+/** Messages pass long replies up to this much, then let one pass. */
+#define PASS_BYTES (64u << 10)
+
+/** A long reply that has put this much into frames is cut where messages wait. */
+#define TURN_BYTES (32u << 10)
+
 _Static_assert(RAWE_REASSEMBLY_MESSAGES <= 64, "messages_done has a bit for each of them");
 
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number)
 {
-    queue->first = NULL;
-    queue->tail = &queue->first;
-    queue->bytes = queue->movable_bytes = 0;
-    queue->count = 0;
+    (void)rawe_sendqueue_clear(queue);
     queue->reports = (struct rawe_sends){NULL};
     rawe_sendqueue_renumber(queue, first_number);
 }
@@ -20,6 +23,11 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
     queue->message_number = queue->messages_open = first_number;
     queue->messages_done = 0;
     queue->awaited = false;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /** There are more bytes of a send in the queue, or (negative, wrapping) fewer. */
@@ -45,21 +53,53 @@ static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
     queue->count++;
 }
 
+static bool is_long_reply(const struct rawe_send *send)
+{
+    return send->kind == RAWE_FRAGMENT_REPLY && send->split != NULL;
+}
+
+static void insert(struct rawe_sendqueue *queue, struct rawe_send **link, struct rawe_send *send)
+{
+    send->next = *link;
+    *link = send;
+    if (send->next == NULL) {
+        queue->tail = &send->next;
+    }
+}
+
+/** Behind all that is no long reply, and what is half in frames. */
+static struct rawe_send **behind_last(struct rawe_sendqueue *queue)
+{
+    struct rawe_send *first = queue->first;
+
+    if (queue->last != NULL) {
+        return &queue->last->next;
+    }
+    return first != NULL && first->framed_bytes != 0 ? &first->next : &queue->first;
+}
+
 void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
+    struct rawe_send **link = is_long_reply(send) ? queue->tail : behind_last(queue);
+
     prepare(queue, send);
-    send->next = NULL;
-    *queue->tail = send;
-    queue->tail = &send->next;
+    if (*link != NULL) {
+        if (queue->passed_bytes >= PASS_BYTES) {
+            queue->passed_bytes -= least(queue->passed_bytes, (*link)->total_bytes);
+            link = &(*link)->next;
+        }
+        queue->passed_bytes += *link != NULL ? send->total_bytes : 0;
+    }
+    insert(queue, link, send);
+    queue->last = is_long_reply(send) ? queue->last : send;
 }
 
 void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     prepare(queue, send);
-    send->next = queue->first;
-    queue->first = send;
-    if (send->next == NULL) {
-        queue->tail = &send->next;
+    insert(queue, &queue->first, send);
+    if (queue->last == NULL && !is_long_reply(send)) {
+        queue->last = send;
     }
 }
 
@@ -67,6 +107,7 @@ struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue)
 {
     struct rawe_send *send = queue->first;
     queue->first = send->next;
+    queue->last = queue->last == send ? NULL : queue->last;
     queue->count--;
     add_bytes(queue, send, send->framed_bytes - send->total_bytes);
     if (queue->first == NULL) {
@@ -112,6 +153,7 @@ uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *f
     uint64_t keep_bytes = from->movable_bytes > bytes ? from->movable_bytes - bytes : 0;
     uint64_t had_bytes = from->bytes;
     struct rawe_send **link = &from->first;
+    from->last = NULL;
     while (*link != NULL) {
         struct rawe_send *send = *link, *goes = NULL;
         uint64_t left_bytes = send->total_bytes - send->framed_bytes;
@@ -129,7 +171,10 @@ uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *f
         } else if (send->split != NULL) {
             keep_bytes -= left_bytes;
         }
-        link = goes == send ? link : &send->next;
+        if (goes != send) {
+            from->last = is_long_reply(send) ? from->last : send;
+            link = &send->next;
+        }
         if (goes != NULL) {
             rawe_sendqueue_push(to, goes);
         }
@@ -141,9 +186,9 @@ uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *f
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue)
 {
     struct rawe_send *list = queue->first;
-    queue->first = NULL;
+    queue->first = queue->last = NULL;
     queue->tail = &queue->first;
-    queue->bytes = queue->movable_bytes = 0;
+    queue->bytes = queue->movable_bytes = queue->passed_bytes = 0;
     queue->count = 0;
     return list;
 }
@@ -155,12 +200,31 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
     prepare(queue, send);
 }
 
+/** The first send, a long reply, has had its turn: end it here, and queue the rest. False: not. */
+static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    if (send->framed_bytes < TURN_BYTES || queue->last == NULL) {
+        return false;
+    }
+    struct rawe_send *rest = cut(queue, send, 0);
+    if (rest == NULL) {
+        return false; /* no memory: they wait */
+    }
+    prepare(queue, rest);
+    insert(queue, behind_last(queue), rest);
+    return true;
+}
+
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes)
 {
     struct rawe_send *send = queue->first;
     send->framed_bytes += bytes;
     add_bytes(queue, send, 0 - bytes);
-    if (send->framed_bytes != send->total_bytes) {
+    if (is_long_reply(send)) {
+        queue->passed_bytes -= least(queue->passed_bytes, bytes);
+    }
+    if (send->framed_bytes != send->total_bytes &&
+        !(is_long_reply(send) && end_turn(queue, send))) {
         return false;
     }
     (void)rawe_sendqueue_pop(queue);

@@ -1,8 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send queue: messages and PUTs of a connection that are not wholly in frames yet, oldest first,
- * and the numbers of the fragmented messages under way.
+ * Send queue: what a connection sends that is not wholly in frames yet, and the numbers of the
+ * fragmented messages under way. Long replies wait behind the rest, which is in order: megabytes of
+ * them would hold up a message for milliseconds. A message lets a reply pass when 64 KiB have passed
+ * replies, and replies are cut where messages wait, so neither waits for long. Only the first send
+ * can be half in frames.
  */
 #ifndef RAWE_SENDQUEUE_H
 #define RAWE_SENDQUEUE_H
@@ -16,6 +19,8 @@
 
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
+    struct rawe_send *last;  /**< of those that are no long replies, which are behind it */
+    uint64_t passed_bytes;   /**< that passed long replies, less what of these has come to frames */
     uint64_t bytes;          /**< of what is queued, not in frames yet */
     uint64_t movable_bytes;  /**< ... that may go by another connection */
     uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
@@ -32,7 +37,7 @@ void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
 /** A new life of the connection: numbers restart, what is queued stays queued. */
 void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** Append a send, none of which is in frames; computes its total_bytes. */
+/** Queue a send, none of which is in frames; computes its total_bytes. */
 void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** The same in front of all others. */
