@@ -286,6 +286,19 @@ TEST(rawe_conn_write_header__as_of_now)
     finish();
 }
 
+TEST(rawe_conn_write_header__the_last_frame_tells_of_no_more)
+{
+    static uint8_t data[5000];
+    struct unit_send send = {0};
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_send_message(net.node[0].conn[RAWE_LANE_BULK], &send, 1, data, sizeof(data));
+    assert_in_range(unit_wire_count(&net), 3, 10);
+    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+        assert_int_equal((frame->header.flags & RAWE_FLAG_MORE) != 0, frame->next != NULL);
+    }
+    finish();
+}
+
 TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);

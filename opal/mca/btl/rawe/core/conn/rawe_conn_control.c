@@ -175,10 +175,10 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
     }
 }
 
-void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
-    struct rawe_header header = rawe_conn_header(conn, frame, 0, 1, frame->payload_bytes);
+    struct rawe_header header = rawe_conn_header(conn, frame, 0, count, frame->payload_bytes);
     header.flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);

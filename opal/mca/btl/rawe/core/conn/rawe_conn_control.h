@@ -62,7 +62,7 @@ static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
     return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&into->grants, &conn->grant, frames)
                                         : frames;
 }
-/** The header of `count` frames of the window as of now, beginning with a frame's segment `index`. */
+/** The header of a frame's segments from `index` on, as of now; `count` frames of the window leave with them. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
                                                   uint32_t count, size_t payload_bytes)
@@ -84,8 +84,8 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
         .credit = rawe_conn_advertise(conn),
     };
 }
-/** Fill in the headers of a frame that goes as it is. */
-void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** Fill in the headers of a frame that goes as it is, the last of `count` that leave together. */
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count);
 /** A frame as the link wants it. */
 static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
                                   struct rawe_frame *view)

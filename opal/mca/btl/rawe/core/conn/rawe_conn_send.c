@@ -387,7 +387,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 {
     unsigned count = 0;
     do {
-        rawe_conn_write_header(conn, frame);
+        rawe_conn_write_header(conn, frame, count + 1);
         rawe_conn_view(conn, frame, &views[count]);
         frames[count++] = frame;
         if (count == ROUND_FRAMES || count == room) {
@@ -508,7 +508,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         rawe_conn_put_off(conn, false, now_ns);
         return false;
     }
-    rawe_conn_write_header(conn, frame);
+    rawe_conn_write_header(conn, frame, 1);
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, 1, now_ns);
