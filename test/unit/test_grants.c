@@ -207,6 +207,80 @@ TEST(rawe_grants_arrived__after_some_time_of_short_waits_less_is_in_flight_again
     }
 }
 
+/** Processes of a host, each with that many peers. */
+#define RANKS 16u
+#define PEERS 6u
+static struct rawe_inflow_host host;
+static struct rawe_grants rank[RANKS];
+static struct rawe_grants_member peer[RANKS][PEERS];
+
+/** All frames that a peer has been granted come, or the first ones, over one link. */
+static uint32_t come_to(unsigned r, unsigned p, uint32_t frames)
+{
+    now_ns += frames * 480;
+    rawe_grants_arrived(&rank[r], &peer[r][p], peer[r][p].newest + 1, frames, true, 0, now_ns);
+    return frames;
+}
+
+static void begin_host(unsigned ranks)
+{
+    memset(&host, 0, sizeof(host));
+    for (unsigned r = 0; r < ranks; r++) {
+        rawe_grants_init(&rank[r], 100000, LINK_MBPS, FRAME_BYTES);
+        rawe_inflow_join(&rank[r].inflow, &host, r);
+        for (unsigned p = 0; p < PEERS; p++) {
+            peer[r][p] = (struct rawe_grants_member){0};
+            rawe_grants_reset(&rank[r], &peer[r][p], 0);
+            come_to(r, p, 1);
+        }
+    }
+}
+
+/** Each looks for what it may grant. Returns what all have granted. */
+static uint32_t grant_all(unsigned ranks)
+{
+    uint32_t frames = 0;
+    for (unsigned r = 0; r < ranks; r++) {
+        while (rawe_grants_next(&rank[r], now_ns) != NULL) {
+        }
+        frames += rank[r].frames;
+    }
+    return frames;
+}
+
+TEST(rawe_grants_next__processes_of_a_host_share)
+{
+    static const unsigned table[] = {1, 2, 4, RANKS};
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        uint32_t got[RANKS] = {0};
+        const unsigned ranks = table[i];
+        begin_host(ranks);
+        for (unsigned turn = 0; turn < 200 * ranks; turn++) {
+            const unsigned r = turn % ranks;
+            for (unsigned p = 0; p < PEERS; p++) {
+                assert_in_range(grant_all(ranks), BUDGET / 2, BUDGET + 6);
+                got[r] += come_to(r, p, peer[r][p].frames);
+            }
+        }
+        for (unsigned r = 1; r < ranks; r++) {
+            assert_in_range(got[r], got[0] * 3 / 4, got[0] * 4 / 3);
+        }
+    }
+}
+
+TEST(rawe_grants_next__a_process_that_dies_holds_up_no_other)
+{
+    begin_host(2);
+    grant_all(2);
+    assert_int_equal(rank[1].ranks, 2);
+    now_ns += MS;
+    come_to(1, 0, 1); /* nothing more is heard of the other */
+    while (rawe_grants_next(&rank[1], now_ns) != NULL) {
+    }
+    assert_int_equal(rank[1].ranks, 1);
+    assert_true(rank[1].frames > BUDGET * 3 / 4);
+}
+
 TEST(rawe_grants_next__one_that_sends_nothing_loses_its_turns)
 {
     begin(2);

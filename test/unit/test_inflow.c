@@ -197,6 +197,25 @@ TEST(rawe_inflow_others__a_process_that_dies_is_forgotten)
     assert_int_equal(rawe_inflow_others(&inflow, now_ns + 1).bytes, 0);
 }
 
+TEST(rawe_inflow_await_turn__the_one_that_had_its_turn_before_is_first)
+{
+    join_both();
+    rawe_inflow_asked(&other, 1000, now_ns - 1);
+    rawe_inflow_arrived(&other, 1000, now_ns - 1);
+    rawe_inflow_asked(&inflow, 1000, now_ns);
+    rawe_inflow_await_turn(&other, now_ns);
+    struct rawe_inflow_others others = rawe_inflow_others(&inflow, now_ns);
+    assert_int_equal(others.count, 1);
+    assert_true(others.first);
+    rawe_inflow_arrived(&inflow, 1000, now_ns);
+    rawe_inflow_await_turn(&inflow, now_ns);
+    others = rawe_inflow_others(&other, now_ns);
+    assert_int_equal(others.count, 1);
+    assert_false(others.first);
+    /* Where a process does not look any more, others do not wait for it. */
+    assert_int_equal(rawe_inflow_others(&inflow, now_ns + 2 * ROUND_NS).count, 0);
+}
+
 TEST(rawe_inflow_others__none_where_nothing_is_shared)
 {
     rawe_inflow_asked(&inflow, 30000, now_ns);

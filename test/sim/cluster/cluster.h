@@ -30,7 +30,7 @@ struct cluster {
     struct sim_events events;
     struct cluster_net net;
     struct cluster_rank *ranks;
-    struct rawe_inflow_host *inflows; /**< what the ranks of a host share */
+    struct rawe_inflow_shared *inflows; /**< what the ranks of a host share */
     struct cluster_traffic traffic;
     struct cluster_collective collective;
     /** All messages are read from one place and written to another, by all ranks. */

@@ -470,7 +470,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
     config.inflow_bytes = cluster->plan.inflow_bytes;
     config.congestion = cluster->plan.congestion;
-    config.inflow_host = &cluster->inflows[index / cluster->plan.ranks];
+    config.inflow_shared = &cluster->inflows[index / cluster->plan.ranks];
     config.inflow_index = index % cluster->plan.ranks;
     net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
                      cluster->now_ns);

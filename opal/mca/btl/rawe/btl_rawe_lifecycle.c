@@ -207,7 +207,7 @@ static bool use_batches(mca_btl_rawe_module_t *module)
 }
 
 /** What this host's ranks ask for meets in one switch port. Containers have other MACs. */
-static struct rawe_inflow_host *share_inflow(const mca_btl_rawe_module_t *module)
+static struct rawe_inflow_shared *share_inflow(const mca_btl_rawe_module_t *module)
 {
     const char *directory = mca_btl_rawe_compat_job_directory();
     const uint8_t *mac = module->address.mac;
@@ -220,7 +220,7 @@ static struct rawe_inflow_host *share_inflow(const mca_btl_rawe_module_t *module
                                          mac[5])) {
         return NULL;
     }
-    return rawe_shared_map(path, sizeof(struct rawe_inflow_host)); /* NULL: each has its limit */
+    return rawe_shared_map(path, sizeof(struct rawe_inflow_shared)); /* NULL: each has its limits */
 }
 
 /** rawe_engine_config.arrival_clock_ns */
@@ -258,7 +258,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .inflow_bytes = module->interface.loopback ? 0 : params->inflow_bytes, /* no switch port */
-        .inflow_host = module->inflow,
+        .inflow_shared = module->inflow,
         .inflow_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
         .link_mbps = module->address.speed_mbps,

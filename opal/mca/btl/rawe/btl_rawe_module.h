@@ -64,7 +64,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *group_bulk;        /**< batches of groups; NULL: none */
     struct rawe_responder *responder;
     struct rawe_engine engine;
-    struct rawe_inflow_host *inflow; /**< shared with the ranks of this host; NULL: with none */
+    struct rawe_inflow_shared *inflow; /**< shared with the ranks of this host; NULL: with none */
     /** Open what is not open yet. False: it failed, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
     uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */

@@ -146,11 +146,13 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->operations.last_key = (uint64_t)config->key << 32;
     engine->deferral.limit_bytes = config->deferred_max_bytes;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
-    if (config->inflow_host != NULL) {
-        rawe_inflow_join(&engine->inflow, config->inflow_host, config->inflow_index);
-    }
     rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
                      config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES);
+    if (config->inflow_shared != NULL) {
+        rawe_inflow_join(&engine->inflow, &config->inflow_shared->gets, config->inflow_index);
+        rawe_inflow_join(&engine->grants.inflow, &config->inflow_shared->grants,
+                         config->inflow_index);
+    }
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);

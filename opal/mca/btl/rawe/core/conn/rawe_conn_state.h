@@ -100,10 +100,10 @@ struct rawe_engine_config {
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
     uint64_t inflow_bytes; /**< asked for by GETs of several peers, see rawe_inflow.h */
-    struct rawe_inflow_host *inflow_host;  /**< shared on this host; NULL: with no process */
-    unsigned inflow_index;                 /**< of this process in it */
-    const struct rawe_cc_type *congestion; /**< NULL: the default */
-    uint32_t link_mbps;                    /**< rate of the interface's link; 0: not known */
+    struct rawe_inflow_shared *inflow_shared; /**< on this host; NULL: with no process */
+    unsigned inflow_index;                    /**< of this process in it */
+    const struct rawe_cc_type *congestion;    /**< NULL: the default */
+    uint32_t link_mbps;                       /**< rate of the interface's link; 0: not known */
     /** Memory that peers may access, by any interface: shared by the process's engines. */
     struct rawe_handle_table *handles;
     /** Connections by id, of all engines of the process (rawe_route.h). NULL: an own table. */
@@ -154,11 +154,11 @@ struct rawe_engine {
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */
     struct rawe_credit credit;
-    struct rawe_grants grants; /**< its limit is this process's own */
-    uint64_t now_ns;           /**< newest time given */
-    uint64_t link_free_ns;     /**< when our link will have sent all batches, by its rate */
-    uint64_t arrived_ns;  /**< when what is received arrived, by arrival_clock_ns; 0: not known */
-    uint64_t incarnation; /**< of the connection opened last */
+    struct rawe_grants grants;
+    uint64_t now_ns;       /**< newest time given */
+    uint64_t link_free_ns; /**< when our link will have sent all batches, by its rate */
+    uint64_t arrived_ns;   /**< when what is received arrived, by arrival_clock_ns; 0: not known */
+    uint64_t incarnation;  /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
     /** The rest of the list that rawe_engine_flush works on. */

@@ -20,9 +20,36 @@
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
                       uint32_t frame_bytes)
 {
-    *grants = (struct rawe_grants){.frame_bytes = frame_bytes};
+    *grants = (struct rawe_grants){.frame_bytes = frame_bytes, .ranks = 1};
     rawe_inflow_init(&grants->inflow, port_bytes, link_mbps);
     rawe_list_init(&grants->peers);
+}
+
+/** As much as comes while frames wait here, as where the program computes, or has no processor. */
+static uint32_t waiting_frames(const struct rawe_grants *grants)
+{
+    const uint64_t *waited_ns = grants->waited_ns;
+    const uint64_t longest_ns = waited_ns[0] > waited_ns[1] ? waited_ns[0] : waited_ns[1];
+    const uint64_t bytes = longest_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
+    return (uint32_t)(bytes / grants->frame_bytes / grants->ranks);
+}
+
+/** Granted, and on its way or in the port: the rest waits here. */
+static uint32_t frames_under_way(const struct rawe_grants *grants)
+{
+    const uint32_t waiting = waiting_frames(grants);
+    return grants->frames > waiting ? grants->frames - waiting : 0;
+}
+
+/** What a member is granted is so much more, or, modulo 2^32, less. */
+static void add(struct rawe_grants *grants, struct rawe_grants_member *member, uint32_t frames)
+{
+    member->frames += frames;
+    grants->frames += frames;
+    if (grants->inflow.share != NULL) {
+        rawe_inflow_publish(&grants->inflow,
+                            (uint64_t)frames_under_way(grants) * grants->frame_bytes);
+    }
 }
 
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member)
@@ -30,7 +57,7 @@ void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *m
     if (rawe_list_has(&member->link)) {
         rawe_list_remove(&member->link);
         grants->senders--;
-        grants->frames -= member->frames;
+        add(grants, member, 0 - member->frames);
         grants->waits = grants->senders != 0; /* others have more */
     }
     member->frames = 0;
@@ -87,12 +114,11 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
         member->newest = rawe_sequence_before(newest, member->newest) ? member->newest : newest;
         return;
     }
-    member->frames -= used;
-    grants->frames -= used; /* of a member without more, none are counted */
     member->heard_ns = now_ns;
     note_wait(grants, waited_ns, now_ns);
     /* A tenth of headers is added there. */
     rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
+    add(grants, member, 0 - used); /* of a member without more, none are counted */
     if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
         member->newest = newest;
         if (more) {
@@ -102,15 +128,6 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
         }
     }
     grants->waits = grants->waits || shares(grants);
-}
-
-/** As much as comes while frames wait here, as where the program computes, or has no processor. */
-static uint32_t waiting_frames(const struct rawe_grants *grants)
-{
-    const uint64_t *waited_ns = grants->waited_ns;
-    const uint64_t longest_ns = waited_ns[0] > waited_ns[1] ? waited_ns[0] : waited_ns[1];
-    const uint64_t bytes = longest_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
-    return (uint32_t)(bytes / grants->frame_bytes);
 }
 
 /** What fills port and path. */
@@ -123,7 +140,7 @@ static uint32_t path_frames(const struct rawe_grants *grants)
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t senders = grants->senders != 0 ? grants->senders : 1;
-    const uint32_t path = path_frames(grants) / senders;
+    const uint32_t path = path_frames(grants) / senders / grants->ranks;
     const uint32_t frames =
         (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / senders;
     return frames > LEAST_FRAMES ? frames : LEAST_FRAMES;
@@ -147,32 +164,53 @@ static struct rawe_grants_member *released(struct rawe_grants *grants)
     return member;
 }
 
-/** May `frames` more be granted? If the link idles, the limit grows by them. */
-static bool may_grant(struct rawe_grants *grants, uint32_t frames, uint64_t now_ns)
+/**
+ * Is there room for more, beside what other processes of the host grant? Each has its part of it, and
+ * where that is less than a share, one that has nothing granted has the next turn.
+ */
+static bool has_room(const struct rawe_grants *grants, const struct rawe_inflow_others *others)
 {
-    return grants->frames < path_frames(grants) + waiting_frames(grants) ||
-           rawe_inflow_idles(&grants->inflow, (uint64_t)frames * grants->frame_bytes, now_ns);
+    const uint64_t most = path_frames(grants);
+    const uint64_t under_way = frames_under_way(grants);
+    return under_way + others->bytes / grants->frame_bytes < most &&
+           under_way * grants->ranks < most && !others->first;
+}
+
+/** Grant a peer its share. If the link idles, the limit grows by that. False: not now. */
+static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *others,
+                 struct rawe_grants_member *member, uint64_t now_ns)
+{
+    const uint32_t share = share_frames(grants);
+    if (!has_room(grants, others) &&
+        !rawe_inflow_idles(&grants->inflow, (uint64_t)share * grants->frame_bytes, now_ns)) {
+        if (grants->frames == 0) {
+            rawe_inflow_await_turn(&grants->inflow, now_ns);
+        }
+        return false;
+    }
+    rawe_inflow_asked(&grants->inflow, 0, now_ns);
+    add(grants, member, share - member->frames);
+    member->heard_ns = now_ns;
+    return true;
 }
 
 struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
 {
+    const struct rawe_inflow_others others = rawe_inflow_others(&grants->inflow, now_ns);
+    grants->ranks = 1 + others.count;
     for (uint32_t turns = grants->senders; turns != 0 && shares(grants); turns--) {
         struct rawe_grants_member *member = first(grants);
-        const uint32_t share = share_frames(grants);
         if (member->frames != 0 && now_ns > member->heard_ns + UNUSED_NS) {
             rawe_grants_forget(grants, member);
             continue;
         }
-        const bool needs = member->frames <= share / 2;
-        if (needs && !may_grant(grants, share, now_ns)) {
+        const bool needs = member->frames <= share_frames(grants) / 2;
+        if (needs && !give(grants, &others, member, now_ns)) {
             return NULL; /* waits */
         }
         rawe_list_remove(&member->link);
         rawe_list_append(&grants->peers, &member->link);
         if (needs) {
-            grants->frames += share - member->frames;
-            member->frames = share;
-            member->heard_ns = now_ns;
             return member;
         }
     }

@@ -5,7 +5,8 @@
  * whether their sender has more to send (RAWE_FLAG_MORE). What several such senders have in flight
  * meets in the switch port of this host. So together they are granted what the port takes and what
  * keeps the link busy (rawe_inflow.h), each the same, by turns. One sender alone is not limited, nor
- * is more granted than the receive ring has for a peer (rawe_credit.h). No clock, no socket.
+ * is more granted than the receive ring has for a peer (rawe_credit.h). Processes of a host grant
+ * together what the port takes, each as much as another. No clock, no socket.
  *
  * A grant is used up by the frames that come, in whatever order: it is what a sender may have in
  * flight. As senders that have nothing more are not counted, it goes to those that can use it.
@@ -34,6 +35,7 @@ struct rawe_grants {
     uint32_t senders;          /**< how many these are */
     uint32_t frames;           /**< granted to them, and not come */
     uint32_t frame_bytes;      /**< what a frame takes of the port */
+    uint32_t ranks;            /**< processes of this host that grant, this one included */
     uint64_t waited_ns[2]; /**< longest wait of frames in this host: in this period, in the last */
     uint64_t period_ns;    /**< when this period began */
     bool waits;            /**< rawe_grants_next may have something to grant */

@@ -70,6 +70,9 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
     inflow->host = host;
     inflow->limit = &host->limit;
     inflow->share = &host->shares[index];
+    uint64_t used = get(&host->used);
+    while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
+    } /* others join meanwhile */
     begin(inflow, get(&inflow->own.link_mbps));
     rawe_inflow_publish(inflow, 0);
 }
@@ -142,16 +145,30 @@ void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_
     change(inflow, bytes, 0, now_ns);
 }
 
+void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns)
+{
+    if (inflow->share != NULL) {
+        set(&inflow->share->waits_ns, now_ns);
+    }
+}
+
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns)
 {
     struct rawe_inflow_others others = {0};
-    for (unsigned i = 0; inflow->share != NULL && i < RAWE_INFLOW_SHARES; i++) {
+    const uint64_t used = inflow->share != NULL ? get(&inflow->host->used) : 0;
+    for (uint64_t i = 0; i < used; i++) {
         const struct rawe_inflow_share *share = &inflow->host->shares[i];
         const uint64_t bytes = get(&share->asked_bytes);
-        if (share != inflow->share && bytes != 0 &&
-            now_ns < get(&share->progress_ns) + rawe_inflow_patience_ns(inflow)) {
+        const uint64_t progress_ns = get(&share->progress_ns);
+        if (share == inflow->share) {
+            continue;
+        }
+        if (bytes != 0 && now_ns < progress_ns + rawe_inflow_patience_ns(inflow)) {
             others.bytes += bytes;
             others.count++;
+        } else if (bytes == 0 && now_ns < get(&share->waits_ns) + idle_ns(inflow)) {
+            others.count++;
+            others.first = others.first || progress_ns < get(&inflow->share->progress_ns);
         }
     }
     return others;

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * How much of long messages the processes of a host may have asked for through one interface, over
- * all peers that send them some. What has been asked for and has not come meets in the switch port
- * of this host, which drops what it cannot buffer. So there is a limit, as long as the link is busy.
+ * all peers that send them some; or, with a limit of its own, what they have granted (rawe_grants.h).
+ * What has been asked for and has not come meets in the switch port of this host, which drops what it
+ * cannot buffer. So there is a limit, as long as the link is busy.
  * Peers that are busy with others send late what they were asked for. Then the link idles, which its
  * rate tells, and the limit grows by what would have come; what comes makes it smaller again.
  *
@@ -28,6 +29,7 @@
 struct rawe_inflow_share {
     _Alignas(64) _Atomic uint64_t asked_bytes;
     _Atomic uint64_t progress_ns; /**< something was asked for, or came, last */
+    _Atomic uint64_t waits_ns;    /**< it had asked for nothing, and could not, last */
 };
 
 /** The limit. In all zeroes nothing is known yet. */
@@ -41,12 +43,19 @@ struct rawe_inflow_limit {
 /** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
 struct rawe_inflow_host {
     struct rawe_inflow_limit limit;
+    _Atomic uint64_t used; /**< shares up to the last one that a process has */
     struct rawe_inflow_share shares[RAWE_INFLOW_SHARES];
+};
+
+/** The same for each of the two limits. */
+struct rawe_inflow_shared {
+    struct rawe_inflow_host gets, grants;
 };
 
 struct rawe_inflow_others {
     uint64_t bytes;
-    unsigned count;
+    unsigned count; /**< those that wait included */
+    bool first;     /**< one waits with nothing, and had its turn before this process */
 };
 
 struct rawe_inflow {
@@ -70,6 +79,8 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
 void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes);
 /** Something has begun to wait for its turn, nothing else does. */
 void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
+/** Nothing has been asked for, as it is another process's turn; the next one is this one's. */
+void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns);
 /** So much is asked for now. */
 void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** What other processes have asked for and may come, and how many of them there are. */
