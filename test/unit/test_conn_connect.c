@@ -76,6 +76,32 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
+TEST(rawe_conn_connect__one_that_connects_has_something_to_send)
+{
+    static uint8_t data[20000];
+    static struct rawe_grants_member others[20];
+    struct rawe_grants *grants = &net.node[1].engine.grants;
+    struct unit_send send = {0};
+    rawe_grants_init(&net.node[0].engine.grants, 100000, 25000, 1500);
+    rawe_grants_init(grants, 100000, 25000, 1500);
+    for (unsigned i = 0; i < 20; i++) {
+        rawe_grants_expect(grants, &others[i], net.now_ns);
+    }
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    unit_send_message(net.node[0].conn[RAWE_LANE_BULK], &send, 1, data, sizeof(data));
+    unit_settle(&net);
+    assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(net.node[0].engine.grants.senders, 0);
+    assert_int_equal(grants->senders, 21);
+    assert_int_equal(counters(0)->frames_sent, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        rawe_grants_forget(grants, &others[i]);
+    }
+    finish();
+    assert_int_equal(counters(0)->probes_sent, 0); /* it has been told */
+    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
+}
+
 static struct rawe_connect sample_connect(unsigned from)
 {
     return (struct rawe_connect){

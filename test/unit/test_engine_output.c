@@ -399,8 +399,8 @@ TEST_WITH(with_senders, rawe_conn_output__waiting_for_a_turn_probes_less_and_les
     send_from_all();
     star_run(&star, 100 * UNIT_MS, 50 * UNIT_US);
     for (unsigned i = 0; i < SENDERS; i++) {
-        /* After six quick questions two in each epoch of 10 ms: enough to be counted as a sender. */
-        assert_in_range(star.node[i].engine.counters.probes_sent, 1, 6 + 2 * 10);
+        /* Few: they have told that there is more, and are told in time. */
+        assert_in_range(star.node[i].engine.counters.probes_sent, 0, 10);
     }
     star_run(&star, 30000 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(star_hub(&star)->messages, SENDERS);

@@ -89,7 +89,7 @@ TEST(rawe_grants_next__several_share)
 {
     static const struct {
         unsigned peers, share, granted;
-    } table[] = {{2, 33, 2}, {4, 16, 4}, {10, 6, 10}, {50, 6, 11}, {100, 6, 11}};
+    } table[] = {{2, 33, 2}, {4, 16, 4}, {10, 2, 10}, {50, 2, 33}, {100, 2, 33}};
     for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         set_up();
         begin(table[i].peers);
@@ -102,15 +102,33 @@ TEST(rawe_grants_next__several_share)
     }
 }
 
+TEST(rawe_grants_expect__those_that_connect_share)
+{
+    for (unsigned i = 0; i < 50; i++) {
+        rawe_grants_expect(&grants, &members[i], now_ns);
+    }
+    assert_int_equal(credit(0), 0); /* nothing is granted while it is alone */
+    assert_int_equal(credit(1), 33);
+    assert_true(credit(2) >= 6);
+    assert_int_equal(credit(49), 0);
+    assert_in_range(grants.frames, BUDGET - 6, BUDGET + 6);
+    for (unsigned i = 1; i < 3; i++) { /* they had little */
+        come(i, 1, false);
+    }
+    assert_true(grant() > 0);
+    assert_int_equal(credit(0), 2);
+}
+
 TEST(rawe_grants_next__by_turns)
 {
     begin(50);
     grant();
-    unsigned got[50] = {0};
+    unsigned got[50] = {0}, most = 0;
     for (unsigned round = 0; round < 200; round++) {
         for (unsigned i = 0; i < 50; i++) {
             const uint32_t frames = members[i].frames;
             got[i] += frames;
+            most = frames > most ? frames : most;
             if (frames != 0) {
                 now_ns += frames * 500;
                 come(i, frames, true);
@@ -121,6 +139,7 @@ TEST(rawe_grants_next__by_turns)
     for (unsigned i = 1; i < 50; i++) {
         assert_in_range(got[i], got[0] - 6, got[0] + 6);
     }
+    assert_int_equal(most, 6); /* but first 2 */
 }
 
 TEST(rawe_grants_arrived__uses_up_what_was_granted)
@@ -307,7 +326,7 @@ TEST(rawe_grants_next__more_while_the_link_idles)
     assert_int_equal(grant(), 0);
     now_ns += 20000;
     assert_int_equal(grant(), 1);
-    assert_int_equal(before, 11);
+    assert_int_equal(before, 33);
 }
 
 TEST(rawe_grants_forget__one_that_is_gone)

@@ -317,20 +317,24 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
+/** Where the peer tells: what a thousand that wait for their turn ask fills its link. */
+#define CREDIT_DOUBLINGS_REPORTED 4u
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t interval_ns = probe_interval_ns(conn);
-    uint64_t longer_ns = interval_ns << conn->credit_refusals;
-    longer_ns = longer_ns < CREDIT_INTERVAL_MOST_NS ? longer_ns : CREDIT_INTERVAL_MOST_NS;
-    interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t from_ns = conn->liveness.asked_ns;
+    uint32_t doublings = conn->credit_refusals;
     if (!conn->wants_credit) {
         conn->credit_wanted_ns = now_ns;
     }
-    if (conn->reported_more && conn->credit_wanted_ns > from_ns) {
-        from_ns = conn->credit_wanted_ns; /* the peer knows, and tells */
+    if (conn->reported_more) { /* the peer knows, and tells */
+        from_ns = conn->credit_wanted_ns > from_ns ? conn->credit_wanted_ns : from_ns;
+        doublings += CREDIT_DOUBLINGS_REPORTED;
     }
+    uint64_t interval_ns = probe_interval_ns(conn);
+    uint64_t longer_ns = interval_ns << doublings;
+    longer_ns = longer_ns < CREDIT_INTERVAL_MOST_NS ? longer_ns : CREDIT_INTERVAL_MOST_NS;
+    interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t deadline_ns = from_ns + interval_ns;
     conn->wants_credit = true;
     rawe_liveness_ask_at(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns);

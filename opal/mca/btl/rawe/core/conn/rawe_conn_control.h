@@ -62,7 +62,12 @@ static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
     return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&into->grants, &conn->grant, frames)
                                         : frames;
 }
-/** The header of a frame's segments from `index` on, as of now; `count` frames of the window leave with them. */
+/** Does the peer know that there is more to send? */
+static inline void rawe_conn_report_more(struct rawe_conn *conn, bool more)
+{
+    conn->reported_more = more;
+}
+/** The header of a frame's segments from `index` on, as of now; `count` frames leave together. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
                                                   uint32_t count, size_t payload_bytes)
@@ -70,7 +75,7 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
     bool again = (frame->sent >> index & 1) != 0;
     bool bulk = conn->lane == RAWE_LANE_BULK;
     bool more = bulk && (conn->queue.first != NULL || conn->sendwin.to_transmit > count);
-    conn->reported_more = more;
+    rawe_conn_report_more(conn, more);
     return (struct rawe_header){
         .type = bulk ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
         .flags =

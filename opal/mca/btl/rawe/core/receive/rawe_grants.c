@@ -8,6 +8,8 @@
 /** Granted for the path: fewer would be many small batches, more than a batch gains nothing. */
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
+/** Granted first, where many wait: most of them may need no more. */
+#define FIRST_FRAMES 2u
 
 /** A peer that does not use its grant for that time has no turns until it sends again. */
 #define UNUSED_NS 20000000u
@@ -81,6 +83,7 @@ static void enter(struct rawe_grants *grants, struct rawe_grants_member *member,
 {
     if (!rawe_list_has(&member->link)) {
         rawe_list_append(&grants->peers, &member->link);
+        member->begins = true;
         if (++grants->senders == 2) {
             rawe_inflow_wait(&grants->inflow, now_ns);
         }
@@ -122,6 +125,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
         member->newest = newest;
         if (more) {
+            member->begins = member->begins && used == 0;
             enter(grants, member, now_ns);
         } else {
             rawe_grants_forget(grants, member);
@@ -176,11 +180,19 @@ static bool has_room(const struct rawe_grants *grants, const struct rawe_inflow_
            under_way * grants->ranks < most && !others->first;
 }
 
+/** What a peer is granted when it is its turn. */
+static uint32_t wanted_frames(const struct rawe_grants *grants,
+                              const struct rawe_grants_member *member)
+{
+    const uint32_t share = share_frames(grants);
+    return member->begins && share == LEAST_FRAMES ? FIRST_FRAMES : share;
+}
+
 /** Grant a peer its share. If the link idles, the limit grows by that. False: not now. */
 static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *others,
                  struct rawe_grants_member *member, uint64_t now_ns)
 {
-    const uint32_t share = share_frames(grants);
+    const uint32_t share = wanted_frames(grants, member);
     if (!has_room(grants, others) &&
         !rawe_inflow_idles(&grants->inflow, (uint64_t)share * grants->frame_bytes, now_ns)) {
         if (grants->frames == 0) {
@@ -194,17 +206,39 @@ static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *ot
     return true;
 }
 
-struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
+/** What other processes of the host grant. */
+static struct rawe_inflow_others poll_others(struct rawe_grants *grants, uint64_t now_ns)
 {
     const struct rawe_inflow_others others = rawe_inflow_others(&grants->inflow, now_ns);
     grants->ranks = 1 + others.count;
+    return others;
+}
+
+void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *member,
+                        uint64_t now_ns)
+{
+    if (grants->inflow.port_bytes == 0) {
+        return;
+    }
+    member->heard_ns = now_ns;
+    enter(grants, member, now_ns);
+    if (shares(grants)) {
+        const struct rawe_inflow_others others = poll_others(grants, now_ns);
+        (void)give(grants, &others, member, now_ns);
+        grants->waits = true;
+    }
+}
+
+struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
+{
+    const struct rawe_inflow_others others = poll_others(grants, now_ns);
     for (uint32_t turns = grants->senders; turns != 0 && shares(grants); turns--) {
         struct rawe_grants_member *member = first(grants);
         if (member->frames != 0 && now_ns > member->heard_ns + UNUSED_NS) {
             rawe_grants_forget(grants, member);
             continue;
         }
-        const bool needs = member->frames <= share_frames(grants) / 2;
+        const bool needs = member->frames <= wanted_frames(grants, member) / 2;
         if (needs && !give(grants, &others, member, now_ns)) {
             return NULL; /* waits */
         }

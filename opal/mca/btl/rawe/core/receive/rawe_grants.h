@@ -2,11 +2,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Grants: how many frames of the bulk lane each of several peers may have in flight to us. Frames say
- * whether their sender has more to send (RAWE_FLAG_MORE). What several such senders have in flight
- * meets in the switch port of this host. So together they are granted what the port takes and what
- * keeps the link busy (rawe_inflow.h), each the same, by turns. One sender alone is not limited, nor
- * is more granted than the receive ring has for a peer (rawe_credit.h). Processes of a host grant
- * together what the port takes, each as much as another. No clock, no socket.
+ * whether their sender has more to send (RAWE_FLAG_MORE); one that connects has, too. What several
+ * such senders have in flight meets in the switch port of this host. So together they are granted
+ * what the port takes and what keeps the link busy (rawe_inflow.h), each the same, by turns. One
+ * sender alone is not limited, nor is more granted than the receive ring has for a peer
+ * (rawe_credit.h). Processes of a host grant together what the port takes, each as much as another.
+ * No clock, no socket.
  *
  * A grant is used up by the frames that come, in whatever order: it is what a sender may have in
  * flight. As senders that have nothing more are not counted, it goes to those that can use it.
@@ -26,6 +27,7 @@ struct rawe_grants_member {
     uint64_t heard_ns;     /**< frames came, or were granted, last */
     uint32_t newest;       /**< sequence number of the newest frame that has come */
     uint32_t frames;       /**< granted, and not come */
+    bool begins;           /**< nothing has come of what it was granted first */
     bool limited;          /**< it was told of less than the ring has for it */
 };
 
@@ -49,6 +51,9 @@ void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *me
                        uint32_t first_sequence);
 /** Nothing more is expected of the peer here. */
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member);
+/** The peer connects, as it has something to send: it is granted some now, or when it is its turn. */
+void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *member,
+                        uint64_t now_ns);
 /** New frames have come after a time in this host, the first with that number; `more` with it. */
 void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *member,
                          uint32_t sequence, uint32_t frames, bool more, uint64_t waited_ns,
