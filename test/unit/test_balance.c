@@ -146,16 +146,6 @@ static uint64_t brought_frames(unsigned rail)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_balance_operate__by_routes_alike_in_equal_shares)
-{
-    start(0, 1000, 1000, 1000);
-    struct access *access = put(1, 0, 30 * GRAIN_BYTES);
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_in_range(load_bytes(rail), 9 * GRAIN_BYTES, 11 * GRAIN_BYTES);
-    }
-    assert_arrives(access, 0, 30 * GRAIN_BYTES);
-}
-
 TEST(rawe_balance_operate__by_nominal_speed_until_measured)
 {
     start(0, 1000, 4000, 0);
@@ -304,25 +294,6 @@ TEST(rawe_balance_operate__reports_nothing_while_the_process_finalizes)
     assert_int_equal(access->done, 0);
 }
 
-/** A share was too large: the route that is done takes over from the other. */
-TEST(refill__takes_over_from_a_route_that_is_stuck)
-{
-    start(0, 1000, 1000, 0);
-    has_rate(0, 900); /* it was so, once */
-    has_rate(1, 100);
-    rails.host[0].nic[0].room = 0;
-    struct access *access = put(0, 0, 40 * GRAIN_BYTES);
-    assert_true(load_bytes(0) >= 30 * GRAIN_BYTES);
-    has_rate(0, 100); /* and is no more */
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
-    /* All but a window and a grain, which is not worth taking over. */
-    assert_in_range(load_bytes(0), 1, 4 * GRAIN_BYTES);
-    assert_int_equal(load_bytes(1), 0);
-    assert_int_equal(access->done, 0);
-    rails.host[0].nic[0].room = UINT32_MAX;
-    assert_arrives(access, 0, 40 * GRAIN_BYTES);
-}
-
 /** Sends that cannot move stay: PUTs that must not be split, messages. */
 TEST(refill__leaves_alone_what_is_not_spread)
 {
@@ -352,18 +323,6 @@ static struct access *get_queued(size_t len_bytes, unsigned room)
     struct access *access = get(0, 0, len_bytes);
     rails_run(100 * UNIT_US, 10 * UNIT_US);
     return access;
-}
-
-TEST(rawe_balance_reply__by_routes_alike_in_equal_shares)
-{
-    start(0, 1000, 1000, 1000);
-    struct access *access = get_queued(30 * GRAIN_BYTES, 0);
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_in_range(load_bytes(rail), 6 * GRAIN_BYTES, 14 * GRAIN_BYTES);
-    }
-    give_room(UINT32_MAX);
-    assert_arrives(access, 0, 30 * GRAIN_BYTES);
-    assert_int_equal(rails.host[0].nic[0].engine.counters.operations_served, 2);
 }
 
 /** The interfaces of a process are closed one after the other; tear_down does that. */

@@ -38,16 +38,6 @@ TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
     rawe_conn_close(conn, net.now_ns);
 }
 
-TEST(rawe_conn_close__before_it_is_open_says_nothing)
-{
-    net.filter = drop_all;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 0);
-    assert_int_equal(net.node[0].engine.timers.armed, 0);
-}
-
 TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
 {
     static uint8_t data[1400];
@@ -122,18 +112,6 @@ TEST(rawe_conn_flush__acknowledgement_before_data)
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
-TEST(rawe_conn_make_pending__twice_is_once)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_make_pending(end(0));
-    rawe_conn_make_pending(end(0));
-    assert_ptr_equal(rawe_list_take(&net.node[0].engine.pending), &end(0)->pending);
-    assert_true(rawe_list_empty(&net.node[0].engine.pending));
-    rawe_conn_make_pending(end(0));
-    unit_settle(&net);
-    assert_false(rawe_list_has(&end(0)->pending));
-}
-
 TEST(rawe_conn_arm__takes_the_earliest_deadline)
 {
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
@@ -173,25 +151,6 @@ TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
     assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
 }
 
-TEST(rawe_conn_owe_ack__waits_for_the_delay)
-{
-    connect_nodes();
-    receive_message(0, 0, 1);
-    receive_message(0, 0, 2);
-    unit_settle(&net);
-    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    net.node[0].paused = true;
-    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr.next);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
 /** Of two connections, the one that has owed first gets rid of it, and owes another one last. */
 TEST(rawe_conn_owe_ack__each_after_its_own_delay)
 {
@@ -225,21 +184,6 @@ TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
         assert_int_equal(counters(1)->acks_sent, i / 4);
     }
     unit_wire_clear(&net);
-}
-
-TEST(rawe_conn_owe_ack__rides_on_a_reply)
-{
-    connect_nodes();
-    unit_send_copy(end(0), 1, 10);
-    unit_step(&net);
-    unit_send_copy(end(1), 2, 10);
-    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
-    unit_step(&net);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(counters(1)->acks_sent, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    assert_int_equal(counters(0)->acks_sent, 1);
 }
 
 TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
@@ -361,18 +305,6 @@ static void disown(void)
 }
 
 static const struct unit_fixture connected = {set_up_connected, unit_tear_down};
-
-TEST_WITH(connected, rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed)
-{
-    send_messages(3); /* four frames each */
-    receive_close(6, 0);
-    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
-    assert_int_equal(sends[1].done, 0); /* the peer may just be ahead in MPI_Finalize */
-    assert_int_equal(net.node[0].lost_calls, 0);
-    believe();
-    unit_assert_sent(&sends[1], 2, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
-}
 
 TEST_WITH(connected, rawe_conn_receive__a_close_that_does_not_acknowledge_the_whole_send)
 {
@@ -562,32 +494,6 @@ static void send_beyond_credit(void)
     assert_int_equal(end(0)->queue.count, SENDS - 1);
 }
 
-TEST(rawe_conn_complete__not_while_deferring)
-{
-    send_beyond_credit();
-    rawe_engine_defer_begin(engine(0));
-    rawe_conn_complete(engine(0), NULL, RAWE_STATUS_DONE);
-    assert_false(rawe_engine_has_deferred(engine(0)));
-    rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), true), RAWE_STATUS_FAILED);
-    assert_int_equal(done_count, 0);
-    rawe_engine_defer_end(engine(0));
-    rawe_engine_deliver_deferred(engine(0));
-    assert_done(0, SENDS, RAWE_STATUS_FAILED);
-}
-
-TEST(rawe_conn_abandon__what_is_queued_stays)
-{
-    send_beyond_credit();
-    rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), false), RAWE_STATUS_FAILED);
-    assert_done(0, 2, RAWE_STATUS_FAILED); /* half of the second may have arrived */
-    assert_true(rawe_sendwin_empty(&end(0)->sendwin));
-    assert_null(rawe_conn_abandon(end(0), false)); /* nothing of the third was in a frame */
-    assert_int_equal(end(0)->queue.count, SENDS - 2);
-    assert_int_equal(end(0)->queue.bytes, (SENDS - 2) * sizeof(under_way_data));
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    assert_done(0, SENDS, RAWE_STATUS_FAILED);
-}
-
 TEST(rawe_conn_abandon__the_queue_too)
 {
     send_beyond_credit();
@@ -653,15 +559,4 @@ TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says)
         unit_settle(&net);
         unit_open(&net, 1, RAWE_LANE_EXPRESS);
     }
-}
-
-TEST(rawe_conn_renew__a_new_id_and_incarnation)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    const struct rawe_handshake before = end(0)->handshake;
-    rawe_conn_renew(end(0));
-    assert_null(rawe_conn_table_find(engine(0)->table, before.local_id));
-    assert_ptr_equal(rawe_conn_table_find(engine(0)->table, end(0)->handshake.local_id), end(0));
-    assert_true(end(0)->handshake.local_incarnation > before.local_incarnation);
-    assert_int_equal(end(0)->handshake.peer_id, 0);
 }

@@ -90,19 +90,6 @@ static void assert_all_arrived(unsigned count)
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-TEST(acknowledged__releases_up_to_it)
-{
-    in_flight(10);
-    uint32_t una = end(0)->sendwin.una;
-    acknowledge(4, NULL, 0);
-    assert_int_equal(end(0)->sendwin.una, una + 4);
-    assert_int_equal(end(0)->sendwin.in_flight, 6);
-    acknowledge(6, NULL, 0);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight, 0);
-    assert_true(end(0)->liveness.waits_since_ns == 0);
-}
-
 TEST(acknowledged__an_older_one_changes_nothing)
 {
     in_flight(10);
@@ -117,38 +104,6 @@ TEST(acknowledged__an_older_one_changes_nothing)
     assert_int_equal(end(0)->peer_credit, credit);
     assert_int_equal(end(0)->sendwin.sacked, 0);
     assert_int_equal(counters(0)->dropped_ack, 0);
-}
-
-/** No honest peer acknowledges in that order: it has both frames when it says so the second time. */
-TEST(acknowledged__nothing_is_owed_once_all_is_acknowledged)
-{
-    static const uint8_t second[] = {0x01};
-    in_flight(2);
-    acknowledge(0, second, sizeof(second));
-    acknowledge(1, NULL, 0);
-    assert_true(end(0)->liveness.waits_since_ns != 0);
-    acknowledge(1, NULL, 0);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_true(end(0)->liveness.waits_since_ns == 0);
-}
-
-TEST(acknowledged__completes_sends_in_order)
-{
-    static uint8_t data[1400];
-    struct unit_send sends[6] = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 10;
-    net.filter = drop_all;
-    unit_send_messages(end(0), sends, 6, data, sizeof(data));
-    acknowledge(3, NULL, 0);
-    for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(sends[i].done, i < 3);
-    }
-    static const uint8_t sack[] = {0x03}; /* the two behind the missing one: not complete yet */
-    acknowledge(0, sack, sizeof(sack));
-    assert_int_equal(sends[4].done + sends[5].done, 0);
-    acknowledge(3, NULL, 0);
-    assert_int_equal(sends[3].done + sends[4].done + sends[5].done, 3);
 }
 
 TEST(acknowledged__more_credit_sends_more)
@@ -208,54 +163,6 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_int_equal(counters(0)->probes_answered, 1);
     assert_true(end(0)->rtt.smoothed_ns == 0);
     assert_all_arrived(1);
-}
-
-TEST(rawe_conn_detect_losses__one_frame_of_many)
-{
-    in_flight(0);
-    send_numbered(20, 1u << 4);
-    unit_run(&net, 60 * UNIT_US, 20 * UNIT_US);
-    assert_int_equal(counters(0)->frames_resent, 0); /* it may still come */
-    finish();
-    assert_all_arrived(20);
-    assert_int_equal(counters(0)->frames_resent, 1);
-    assert_int_equal(counters(0)->frames_sent, 20);
-    assert_int_equal(counters(1)->duplicates, 0);
-    assert_int_equal(counters(0)->probes_sent, 0); /* SACK was the evidence */
-    assert_int_equal(counters(0)->losses_overtaken, 1);
-    assert_int_equal(counters(0)->losses_probed, 0);
-    assert_int_equal(counters(0)->frames_acknowledged, 20);
-    assert_int_equal(counters(0)->congestion_events, 1);
-}
-
-/** Of ten frames those whose bit is set are lost: each of them, and no other, is sent again once. */
-static void lose_of_ten(unsigned lost)
-{
-    in_flight(0);
-    unsigned before = net.node[1].message_count;
-    uint64_t resent = counters(0)->frames_resent;
-    send_numbered(10, lost);
-    finish();
-    assert_int_equal(net.node[1].message_count, before + 10);
-    assert_int_equal(counters(0)->frames_resent - resent, __builtin_popcount(lost));
-    assert_int_equal(counters(1)->duplicates, 0);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    net.filter = NULL;
-}
-
-TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe)
-{
-    unsigned lost = 0;
-    for (unsigned tail = 1; tail <= 10; tail++) {
-        lose_of_ten(0x3FFu << (10 - tail) & 0x3FF);
-        lost += tail;
-        assert_int_equal(counters(0)->probes_sent, tail);
-        assert_int_equal(counters(0)->probes_answered, tail);
-        assert_int_equal(counters(0)->losses_overtaken, 0);
-        assert_int_equal(counters(0)->losses_probed, lost);
-    }
 }
 
 TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)

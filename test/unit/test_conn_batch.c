@@ -58,22 +58,6 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-TEST(rawe_conn_batch_transmit__puts_of_every_length)
-{
-    batch_connect(16);
-    batch_put(VALIDATING_BYTES, 1);
-    size_t frame = rawe_conn_segment_bytes(end(0)), all = sizeof(batch_data);
-    const size_t lengths[] = {
-        1,          8,          frame - 1,      frame,      frame + 1,  2 * frame,
-        15 * frame, 16 * frame, 16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5,
-        200000,     all};
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        batch_put(lengths[i], i);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(net.batches_placed > 10);
-}
-
 TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
 {
     struct unit_send send = {0};
@@ -92,22 +76,6 @@ TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
     }
     unit_settle(&net);
     assert_int_equal(send.done, 1);
-}
-
-TEST(rawe_conn_batch_transmit__link_full_at_every_place)
-{
-    batch_connect(8);
-    batch_put(VALIDATING_BYTES, 1);
-    for (unsigned room = 0; room < 45; room++) {
-        struct unit_send send = {0};
-        unit_fill(batch_data, 60000, room);
-        net.node[0].link_room = room;
-        batch_begin_put(&send, 60000);
-        net.node[0].link_room = UINT32_MAX;
-        batch_end_put(&send, 60000);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(1)->duplicates, 0);
 }
 
 /** The system call that sends a batch takes 20 us a frame. */

@@ -113,42 +113,7 @@ static void assert_holds(const struct rawe_send *made, unsigned first, unsigned 
     assert_ptr_equal(cursor, end);
 }
 
-/** The last call has completed `count` messages, from this one on, in order. */
-static void assert_completed(unsigned first, unsigned count, enum rawe_status status)
-{
-    for (unsigned i = 0; i < MESSAGES; i++) {
-        bool concerned = i >= first && i < first + count;
-        assert_int_equal(messages[i].done, concerned || i < first ? 1 : 0);
-        if (concerned) {
-            assert_int_equal(messages[i].status, status);
-            assert_int_equal(messages[i].turn, i);
-        }
-    }
-}
-
 FIXTURE(set_up, tear_down);
-
-TEST(rawe_conn_bundle__takes_what_waits_in_its_order)
-{
-    size_t total_bytes = 0;
-    for (unsigned i = 0; i < 9; i++) {
-        size_t len_bytes = 1 + 97 * i;
-        (void)queue(len_bytes);
-        total_bytes = rawe_fragment_pad(total_bytes) + RAWE_FRAGMENT_MESSAGE_BYTES + len_bytes;
-    }
-    rawe_conn_bundle(&conn, RAWE_BATCH_BYTES_MAX);
-    struct rawe_send *made = conn.queue.first;
-    assert_int_equal(made->kind, RAWE_FRAGMENT_BUNDLE);
-    assert_true(made->ordered);
-    assert_int_equal(made->total_bytes, total_bytes);
-    assert_int_equal(conn.queue.count, 1);
-    assert_true(conn.queue.bytes == total_bytes);
-    assert_int_equal(engine.counters.messages_coalesced, 9);
-    assert_holds(rawe_sendqueue_pop(&conn.queue), 0, 9);
-    assert_int_equal(done_count, 0);
-    made->done(made, RAWE_STATUS_DONE);
-    assert_completed(0, 9, RAWE_STATUS_DONE);
-}
 
 TEST(rawe_conn_bundle__not_of_a_single_message)
 {
@@ -235,16 +200,6 @@ TEST(rawe_conn_bundle__a_whole_batch)
     assert_holds(made, 0, 32);
     assert_int_equal(made->total_bytes, RAWE_BATCH_BYTES_MAX);
     made->done(made, RAWE_STATUS_DONE);
-}
-
-TEST(rawe_conn_bundle__fails_with_its_messages)
-{
-    (void)queue(10);
-    (void)queue(20);
-    (void)queue(30);
-    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
-    made->done(made, RAWE_STATUS_FAILED);
-    assert_completed(0, 3, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_bundle__while_there_are_buffers)

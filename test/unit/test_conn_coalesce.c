@@ -230,36 +230,6 @@ TEST(rawe_conn_coalesce__nothing_held_back)
     assert_int_equal(net.node[1].messages[COALESCE_FROM + 3].len_bytes, 0);
 }
 
-TEST_WITH(unconnected, rawe_conn_coalesce__messages_of_every_length)
-{
-    uint8_t ones[1024];
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    /* What frames are made from is not clean. */
-    memset(ones, 0xFF, sizeof(ones));
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(rawe_conn_send_copy(end(0), 9, ones, sizeof(ones), NULL, 0, net.now_ns),
-                         RAWE_STATUS_DONE);
-    }
-    finish();
-    const unsigned begin = net.node[1].message_count;
-    for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
-        copy((uint8_t)length, length);
-        if (length % 60 == 59) {
-            for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-                (void)messages_in(frame);
-            }
-            finish();
-        }
-    }
-    finish();
-    assert_int_equal(net.node[1].message_count, begin + LIMIT_BYTES / 2);
-    for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
-        unit_assert_message(&net.node[1], begin + length, (uint8_t)length, length, (uint8_t)length);
-    }
-    assert_int_equal(counters(1)->dropped_length, 0);
-    assert_true(counters(0)->messages_coalesced > 300);
-}
-
 TEST(rawe_conn_coalesce__counts_each_message)
 {
     for (uint8_t tag = 0; tag < 5; tag++) {
@@ -296,45 +266,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
     unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
 }
 
-TEST_WITH(unconnected, rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.copy_max_bytes = net.config.payload_max_bytes;
-    unit_start(&net);
-    unit_use_batches(&net, 10);
-    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    static struct unit_send sends[200];
-    uint8_t data[8];
-    unit_fill(data, sizeof(data), 3);
-    for (unsigned i = 0; i < 200; i++) { /* queued behind the validation */
-        unit_send_message(bulk, &sends[i], (uint8_t)i, data, sizeof(data));
-    }
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(bulk->batch, RAWE_BATCH_VALID);
-    assert_true(rawe_conn_drained(bulk)); /* the harness checks the lengths */
-    assert_int_equal(net.node[1].message_count, 200);
-    assert_true(counters(0)->messages_coalesced > 0);
-}
-
-TEST(send_coalesced__something_else_is_sent)
-{
-    static uint8_t data[3000];
-    struct unit_send send = {0};
-    copy(1, 10);
-    copy(2, 10);
-    unit_fill(data, sizeof(data), 3);
-    unit_send_message(end(0), &send, 3, data, sizeof(data));
-    assert_null(end(0)->sendwin.held);
-    const struct net_frame *third = net.wire->next->next;
-    assert_int_equal(messages_in(third), 2); /* what was there before goes before */
-    assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_PART);
-    finish();
-    assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
-}
-
 TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
 {
     unit_start_with(
@@ -363,19 +294,6 @@ TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
     finish();
     assert_int_equal(net.node[1].message_count, count + 20);
     assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
-{
-    copy(1, 10);
-    assert_true(rawe_engine_pending(&net.node[0].engine));
-    assert_false(rawe_engine_idle(&net.node[0].engine));
-    flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
-    assert_false(rawe_engine_pending(&net.node[0].engine));
-    flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
-    finish();
 }
 
 TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)

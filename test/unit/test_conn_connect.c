@@ -13,34 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-TEST(rawe_conn_connect__brings_up_both_ends)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(end(0)->handshake.peer_id, end(1)->handshake.local_id);
-    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
-    assert_int_equal(counters(0)->connects_sent, 2); /* its request, its reply to the other's */
-    assert_int_equal(counters(1)->connects_sent, 2);
-    assert_works_both_ways();
-    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-}
-
-TEST(rawe_conn_connect__sends_wait_for_the_reply)
-{
-    static uint8_t data[5000];
-    struct unit_send send = {0};
-    unit_fill(data, sizeof(data), 8);
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    unit_send_message(end(0), &send, 7, data, sizeof(data));
-    assert_false(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_CONNECT], 1);
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA], 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    unit_assert_message(&net.node[1], 0, 7, sizeof(data), 8);
-}
-
 /** It is what the first loss is found by; not when it may be that of an earlier CONNECT. */
 TEST(rawe_conn_connect__tells_the_round_trip)
 {
@@ -140,27 +112,6 @@ static bool keep_connects(struct unit_net *unused, const struct net_frame *frame
     return true;
 }
 
-TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation)
-{
-    net.filter = drop_all;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    struct rawe_connect connect = sample_connect(1);
-    connect.incarnation = 20;
-    receive_connect(1, &connect, false, 0);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    connect.incarnation = 19;
-    connect.connection_id = 0x00200000;
-    receive_connect(1, &connect, true, end(0)->handshake.local_id);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(counters(0)->dropped_connection, 1);
-    connect.incarnation = 20;
-    connect.connection_id = 0x00300000;
-    receive_connect(1, &connect, true, end(0)->handshake.local_id);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(end(0)->handshake.peer_id, 0x00300000);
-}
-
 TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
 {
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
@@ -227,35 +178,6 @@ static void restart_peer(void)
     unit_restart(&net, 1);
 }
 
-TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
-{
-    static uint8_t data[9000];
-    struct unit_send in_flight = {0}, half = {0}, queued = {0};
-    unit_fill(data, sizeof(data), 6);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_works_both_ways();
-    net.filter = drop_all;
-    end(0)->peer_credit = 4;
-    unit_send_message(end(0), &in_flight, 1, data, 1000 + RAWE_TXFRAME_SMALL_BYTES);
-    unit_send_message(end(0), &half, 2, data, sizeof(data));
-    unit_send_message(end(0), &queued, 3, data, sizeof(data));
-    net.filter = NULL;
-    uint32_t old_id = end(0)->handshake.local_id;
-    restart_peer();
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_not_equal(end(0)->handshake.local_id, old_id);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    /* What had begun belonged to the old incarnation, what had not goes to the new one. */
-    unit_assert_sent(&in_flight, 1, RAWE_STATUS_FAILED);
-    unit_assert_sent(&half, 1, RAWE_STATUS_FAILED);
-    assert_int_equal(net.node[0].lost_calls, 1);
-    unit_assert_sent(&queued, 1, RAWE_STATUS_DONE);
-    unit_assert_message(&net.node[1], net.node[1].message_count - 1, 3, sizeof(data), 6);
-    assert_works_both_ways();
-}
-
 TEST(rawe_conn_receive_connect__a_done_that_sends_again)
 {
     static uint8_t data[1400];
@@ -315,23 +237,4 @@ TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
     }
     assert_int_equal(end(0)->handshake.local_id, id);
     assert_works_both_ways();
-}
-
-TEST(rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing)
-{
-    deferred_count = 0;
-    net.filter = keep_connects;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = NULL;
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    for (unsigned i = 0; i < deferred_count; i++) {
-        if (deferred[i]->to == 1) {
-            unit_receive(&net, deferred[i]);
-        }
-        net_frame_free(deferred[i]);
-    }
-    deferred_count = 0;
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(unit_wire_count(&net), 0);
 }

@@ -37,11 +37,6 @@ static bool lose_data(struct unit_net *of, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_DATA;
 }
 
-static bool lose_closes(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_CLOSE;
-}
-
 static bool lose_to(struct unit_net *of, const struct net_frame *frame)
 {
     return memcmp(frame->bytes, lost_destination, RAWE_MAC_BYTES) != 0;
@@ -80,31 +75,6 @@ static void depart(void)
 }
 
 FIXTURE(set_up, unit_tear_down);
-
-static void set_up_rails(void)
-{
-    needs = RAWE_NEEDS_ALL;
-    rails_set_up();
-}
-
-static const struct unit_fixture with_rails = {set_up_rails, rails_tear_down};
-
-TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered)
-{
-    unit_run(&net, UNIT_S, UNIT_MS); /* no timer is armed any more */
-    net.filter = drop_all;
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    assert_in_range(net.node[1].sent[RAWE_FRAME_PROBE], 4, 8); /* at growing intervals */
-    assert_false(end(0)->finalize.peer);
-    net.filter = NULL;
-    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    assert_true(end(0)->finalize.peer);
-    assert_true(end(1)->finalize.announced);
-    unsigned probes = net.node[1].sent[RAWE_FRAME_PROBE];
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_int_equal(net.node[1].sent[RAWE_FRAME_PROBE], probes);
-}
 
 TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
 {
@@ -200,17 +170,6 @@ static void hear_finalizing(struct rawe_conn *conn)
     rawe_conn_note_finalizing(conn, &header);
 }
 
-TEST(rawe_conn_peer_finalizing__on_every_lane)
-{
-    const struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
-    join_lanes(0);
-    assert_false(rawe_conn_peer_finalizing(bulk));
-    hear_finalizing(end(0));
-    assert_true(rawe_conn_peer_finalizing(bulk));
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    assert_false(rawe_conn_peer_finalizing(bulk));
-}
-
 /** With thousands of peers MPI_Finalize must not look at all connections for each silent one. */
 TEST(rawe_conn_peer_finalizing__looks_at_no_other_process)
 {
@@ -220,17 +179,6 @@ TEST(rawe_conn_peer_finalizing__looks_at_no_other_process)
     uint32_t id = rawe_conn_table_add(engine(0)->table, nowhere);
     assert_false(rawe_conn_peer_finalizing(end(0)));
     rawe_conn_table_remove(engine(0)->table, id);
-}
-
-TEST_WITH(with_rails, rawe_conn_peer_finalizing__by_every_route)
-{
-    const struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    assert_false(rawe_conn_peer_finalizing(conn));
-    hear_finalizing(rails_conn(0, 2, RAWE_LANE_EXPRESS));
-    assert_true(rawe_conn_peer_finalizing(conn));
-    rawe_route_remove(&rails_peer(0, 2)->route); /* another process */
-    assert_false(rawe_conn_peer_finalizing(conn));
-    rawe_peer_join(rails_peer(0, 2), rails_peer(0, 0));
 }
 
 TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
@@ -277,20 +225,6 @@ TEST(rawe_conn_finalized__not_before_the_peer_knows)
     assert_true(end(0)->finalize.peer);
 }
 
-TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
-{
-    net.filter = lose_data;
-    send(0, 1);
-    send(1, 3);
-    rawe_engine_finalizing(engine(0));
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
-    assert_int_equal(linger(0, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
-    unit_close(&net, 1, UNIT_LANE);
-    unit_settle(&net);
-    assert_int_equal(rawe_conn_finalized(end(0), needs, net.now_ns), RAWE_FINALIZED_DONE);
-}
-
 TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
 {
     net.filter = lose_data;
@@ -300,17 +234,6 @@ TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
     depart();
     rawe_engine_finalizing(engine(0));
     assert_int_equal(linger(0, 2 * UNIT_MS), RAWE_FINALIZED_DONE);
-}
-
-TEST(rawe_conn_finalized__the_last_one_has_missed_the_close)
-{
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    net.filter = lose_closes;
-    depart();
-    rawe_engine_finalizing(engine(0));
-    assert_int_equal(linger(0, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(0, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
 TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)

@@ -42,48 +42,6 @@ static void cut_and_move(struct rawe_conn *conn, unsigned rail)
 FIXTURE(set_up, rails_tear_down);
 static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
 
-#define IDLE_NS (500 * UNIT_MS)
-
-static void set_up_idle(void)
-{
-    rails_init();
-    rails.net.config.liveness.idle_ns = IDLE_NS;
-    rails_start(0);
-    for (unsigned i = 0; i < RAILS * RAWE_LANES; i++) {
-        rawe_conn_connect(rails_conn(0, i / RAWE_LANES, (enum rawe_lane)(i % RAWE_LANES)),
-                          rails.now_ns);
-    }
-    rails_run(10 * UNIT_MS, UNIT_MS);
-}
-
-static const struct unit_fixture with_idle_peers = {set_up_idle, rails_tear_down};
-
-static uint64_t probes_sent(unsigned host)
-{
-    uint64_t sum = 0;
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        sum += rails.host[host].nic[rail].engine.counters.probes_sent;
-    }
-    return sum;
-}
-
-TEST_WITH(with_idle_peers, timer_expired__asks_an_idle_process_by_one_connection)
-{
-    uint64_t before = probes_sent(0);
-    rails_run(20 * IDLE_NS, UNIT_MS);
-    assert_in_range(probes_sent(0) - before, 19, 21);
-    assert_int_equal(rails.host[0].silent_calls, 0);
-}
-
-TEST_WITH(with_idle_peers, timer_expired__notices_that_an_idle_process_has_died)
-{
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rails_cut(rail);
-    }
-    rails_run(2 * IDLE_NS, UNIT_MS);
-    assert_true(rails.host[0].silent_calls > 0);
-}
-
 TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
 {
     rails_cut(0);
@@ -98,27 +56,6 @@ TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
     assert_null(rails_peer(1, 1)->conn[RAWE_LANE_EXPRESS]);
     assert_int_equal(rails_migrations(0), 0);
     assert_int_equal(rails_migrations(1), 0);
-}
-
-TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
-{
-    static struct unit_send send;
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
-    unit_send_message(conn, &send, 7, data, sizeof(data));
-    assert_true(conn->sendwin.in_flight > 10);
-    rails_cut(0);
-    rails_run(100 * UNIT_US, 100 * UNIT_US);
-    uint32_t id = conn->handshake.local_id;
-    conn->via->no_carrier = true;
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    assert_int_equal(rails_used(conn), 1);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
-    assert_last_message(1, 1, 7, sizeof(data));
-    assert_int_equal(conn->handshake.local_id, id);
-    assert_int_equal(rails_migrations(0), 1);
-    /* What is lost with a dead route says nothing of the congestion of the next. */
-    assert_int_equal(conn->engine->counters.congestion_events, 0);
 }
 
 /** Else they would look as if they had been sent before the probe, which answers for those. */
@@ -366,46 +303,6 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_int_equal(rails.host[1].nic[rail].engine.credit.open[RAWE_LANE_EXPRESS], 1);
     }
-}
-
-/** A job that was suspended learns that a route is down before it has asked any peer. */
-TEST(rawe_conn_move__does_not_count_our_own_absence)
-{
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    rails_cut(0);
-    unit_send_copy(conn, 3, 100);
-    rails_run(50 * UNIT_MS, UNIT_MS);
-    rails.now_ns += 100 * UNIT_S;
-    rails_cut(1); /* what is asked there first is lost */
-    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_MS, UNIT_MS);
-    assert_int_equal(rails.host[0].failed_calls, 0);
-    rails.cut[1] = false;
-    rails_run(100 * UNIT_MS, UNIT_MS);
-    assert_int_equal(rails.host[1].inbox.message_count, 1);
-}
-
-TEST(rawe_conn_path_asked__answers_go_where_the_question_came_from)
-{
-    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
-    cut_and_move(conn, 1);
-    unit_send_copy(conn, 3, 100);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_last_message(1, 1, 3, 100);
-    assert_true(rawe_conn_drained(conn));
-    /* The other end knows nothing of its route, and need not know. */
-    assert_int_equal(rails_used(far), 0);
-    assert_int_equal(rail_back(far), 1);
-    assert_int_equal(rails_migrations(1), 0);
-    /* Its ring by that rail is the one that the peer has its credit of. */
-    assert_int_equal(rails.host[1].nic[0].engine.credit.open[RAWE_LANE_EXPRESS], 0);
-    assert_int_equal(rails.host[1].nic[1].engine.credit.open[RAWE_LANE_EXPRESS], 1);
-    rails.cut[0] = false;
-    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(rail_back(far), 0);
-    assert_ptr_equal(far->predicted, far->engine);
 }
 
 TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)

@@ -21,24 +21,6 @@ static void set_up_connected(void)
 FIXTURE(set_up_connected, unit_tear_down);
 static const struct unit_fixture unconnected = {unit_set_up, unit_tear_down};
 
-TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered)
-{
-    receive_message(0, 0, 1);
-    receive_message(2, 0, 2);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    uint64_t acks = counters(1)->acks_sent;
-    receive_message(0u - 1, 0, 1); /* behind the acknowledgement */
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, acks + 1);
-    receive_message(2, 0, 2); /* beyond the hole */
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, acks + 2);
-    assert_int_equal(counters(1)->duplicates, 2);
-    assert_int_equal(counters(1)->frames_received, 2);
-    assert_int_equal(net.node[1].message_count, 2);
-    unit_wire_clear(&net);
-}
-
 TEST(receive_data__outside_the_window)
 {
     receive_message(RAWE_WINDOW_FRAMES_MAX, RAWE_FLAG_ACK_NOW, 1);
@@ -65,27 +47,6 @@ TEST(receive_data__beyond_a_gap_without_memory)
     assert_int_equal(net.node[1].message_count, 2);
     assert_null(end(1)->recvwin.acktr.taken);
     unit_wire_clear(&net);
-}
-
-TEST(rawe_conn_deliver_messages__several_in_a_frame)
-{
-    uint8_t payload[256];
-    size_t at = 0;
-    static const uint16_t lengths[] = {5, 0, 8, 31, 1};
-    for (uint8_t i = 0; i < 5; i++) {
-        at += put_fragment(payload + at,
-                           (struct rawe_fragment){
-                               .kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]},
-                           i);
-    }
-    receive_data(0, 0, payload, at - 7); /* without the padding of the last */
-    assert_int_equal(net.node[1].message_count, 5);
-    for (uint8_t i = 0; i < 5; i++) {
-        unit_assert_message(&net.node[1], i, i, lengths[i], i);
-    }
-    assert_int_equal(counters(1)->frames_received, 1);
-    assert_int_equal(counters(1)->messages_received, 5);
-    assert_int_equal(counters(1)->bytes_received, 45);
 }
 
 TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
@@ -278,26 +239,6 @@ TEST_WITH(unconnected, rawe_conn_receive__data_while_still_asking)
     assert_true(rawe_conn_drained(end(1)));
     assert_int_equal(counters(1)->frames_resent, 0);
     assert_int_equal(net.node[0].message_count, 1);
-}
-
-TEST(rawe_conn_receive__close_with_sends_queued)
-{
-    static uint8_t data[30000];
-    struct unit_send sends[3] = {0};
-    unit_fill(data, sizeof(data), 2);
-    end(1)->peer_credit = 4;
-    unit_send_messages(end(1), sends, 3, data, sizeof(data));
-    unit_wire_clear(&net);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
-    /* The first was under way; the two others go to the connection that node 0 opens for them. */
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, i == 0 ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
-    }
-    assert_int_equal(net.node[0].message_count, 2);
-    unit_assert_message(&net.node[0], 0, 1, sizeof(data), 2);
-    unit_assert_message(&net.node[0], 1, 2, sizeof(data), 2);
 }
 
 static struct unit_send after_close;

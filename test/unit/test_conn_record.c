@@ -259,15 +259,6 @@ TEST(operate__at_the_limit)
     assert_int_equal(many[RAWE_OPERATIONS_MAX].done, 0);
 }
 
-TEST(get__many_more_than_fit_the_window)
-{
-    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
-        (void)record_get(600 * i, 600);
-    }
-    record_run();
-    record_assert_all_got(RECORD_ACCESSES, 600, 600);
-}
-
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
@@ -396,17 +387,6 @@ TEST(get__long_ones_come_as_batches)
     assert_true(counters(1)->batches_sent != 0);
 }
 
-TEST(get__long_ones_come_as_frames_where_batches_do_not_pass)
-{
-    unit_peer_tear_down();
-    record_start(false);
-    struct access *one = record_get(7, 100000), *other = record_get(120000, 3000);
-    record_run();
-    record_assert_got(one, 7, 100000);
-    record_assert_got(other, 120000, 3000);
-    assert_int_equal(counters(1)->batches_sent, 0);
-}
-
 TEST(get__on_the_same_connection_where_there_is_no_other)
 {
     engine(1)->callbacks.long_reply = NULL;
@@ -425,17 +405,6 @@ TEST(get__is_served_while_the_target_computes)
     record_assert_got(other, 100, 20000);
     assert_false(rawe_engine_has_deferred(engine(1)));
     rawe_engine_defer_end(engine(1));
-}
-
-TEST(get__is_complete_when_the_initiator_is_back)
-{
-    struct access *one = record_get(0, 8);
-    rawe_engine_defer_begin(engine(0));
-    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(one->done, 0);
-    rawe_engine_defer_end(engine(0));
-    rawe_engine_deliver_deferred(engine(0));
-    record_assert_got(one, 0, 8);
 }
 
 TEST(get__short_replies_never_take_the_other_lane)
@@ -545,28 +514,6 @@ TEST(put__gather_behind_the_first)
     record_assert_puts_ended(10, RAWE_STATUS_DONE);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
-}
-
-TEST(put__is_complete_when_acknowledged)
-{
-    uint64_t words[64];
-    for (unsigned i = 0; i < 64; i++) {
-        words[i] = i * 0x0101010101010101;
-        assert_true(record_put(i, &words[i], 8, 8 * i));
-        assert_int_equal(record_puts[i].done, 0);
-        words[i] ^= UINT64_MAX; /* it has been copied */
-    }
-    unsigned frames = net.node[0].sent[RAWE_FRAME_DATA];
-    record_run();
-    for (unsigned i = 0; i < 64; i++) {
-        uint64_t word;
-        memcpy(&word, record_memory + 8 * i, sizeof(word));
-        assert_true(word == i * 0x0101010101010101);
-    }
-    record_assert_puts_ended(64, RAWE_STATUS_DONE);
-    assert_true(net.node[0].sent[RAWE_FRAME_DATA] - frames < 8);
-    assert_int_equal(counters(0)->puts_sent, 64);
-    assert_null(net.node[0].conn[RAWE_LANE_BULK]);
 }
 
 /** Those that have waited for the link. */
@@ -741,18 +688,6 @@ static struct access *get_held(uint64_t offset, uint64_t len_bytes)
     return access;
 }
 
-/** The memory goes, and is used for something else. Replies on the wire arrive, or are `lost`. */
-static void revoke_and_go_on(bool lost)
-{
-    record_revoke();
-    memset(record_memory, 0x11, sizeof(record_memory));
-    if (lost) {
-        unit_wire_clear(&net);
-    }
-    net.node[0].paused = false;
-    record_run();
-}
-
 static void assert_refused(const struct access *access)
 {
     record_assert_ended(access, RAWE_STATUS_FAILED);
@@ -767,6 +702,11 @@ static void assert_nothing_read(uint8_t value)
     }
 }
 
+static bool drop_acknowledgements(struct unit_net *unused, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_ACK;
+}
+
 TEST(get__memory_deregistered_before_the_reply_is_sent)
 {
     const struct access *access = record_get(0, 60000);
@@ -778,31 +718,6 @@ TEST(get__memory_deregistered_before_the_reply_is_sent)
     record_run();
     assert_refused(access);
     assert_nothing_read(0xEE);
-}
-
-/** The memory goes while the initiator has some of what is in flight to it, or none: `lost`. */
-TEST(get__memory_deregistered_while_the_reply_is_in_flight)
-{
-    static uint8_t expected[20000]; /* within the first window */
-    for (int lost = 0; lost < 2; lost++) {
-        hold_replies();
-        memcpy(expected, record_memory, sizeof(expected));
-        const struct access *access = get_held(0, sizeof(expected));
-        revoke_and_go_on(lost != 0);
-        assert_true(rawe_list_empty(&engine(1)->serving.used));
-        if (lost) {
-            assert_refused(access);
-            assert_nothing_read(0xEE);
-        } else {
-            record_assert_ended(access, RAWE_STATUS_DONE);
-            assert_memory_equal(record_result, expected, sizeof(expected));
-        }
-    }
-}
-
-static bool drop_acknowledgements(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_ACK;
 }
 
 TEST(get__memory_deregistered_while_an_acknowledgement_is_missing)

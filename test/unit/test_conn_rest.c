@@ -255,43 +255,6 @@ TEST(rawe_conn_wake__by_a_send_and_by_a_frame)
     }
 }
 
-TEST_WITH(awake, rawe_conn_wake__goes_on_as_it_was)
-{
-    struct rawe_conn *conn = rails_conn(0, 0, BULK);
-    conn->batch = RAWE_BATCH_INVALID;
-    conn->batch_failures = 3;
-    conn->batch_verdict_ns = rails.now_ns;
-    conn->liveness.probe_number = 77;
-    conn->cc.rate_mbps = 4711;
-    conn->payload_max_bytes = conn->preferred_payload_max_bytes = 1000;
-    pass_idle();
-    assert_true(rests(0, BULK));
-    const struct rawe_rest rest = *rest_of(0, BULK);
-    conn = rails_conn(0, 0, BULK);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-    assert_memory_equal(&conn->handshake, &rest.handshake, sizeof(rest.handshake));
-    assert_memory_equal(&conn->rtt, &rest.rtt, sizeof(rest.rtt));
-    assert_memory_equal(&conn->credit, &rest.credit, sizeof(rest.credit));
-    assert_ptr_equal(conn->owner, &rails.host[0].inbox);
-    assert_int_equal(conn->sendwin.next, rest.next_sequence);
-    assert_true(rawe_sendwin_empty(&conn->sendwin));
-    assert_int_equal(conn->ack_requested, rest.next_sequence);
-    assert_int_equal(conn->queue.message_number, rest.next_message);
-    assert_int_equal(rawe_recvwin_next(&conn->recvwin), rest.expected);
-    assert_int_equal(conn->reassembly.next, rest.expected_message);
-    assert_true(rest.next_message != 0 && rest.expected_message != 0);
-    assert_true(rest.rtt.smoothed_ns != 0 && rest.peer_credit != 0);
-    assert_int_equal(conn->peer_credit, rest.peer_credit);
-    assert_int_equal(conn->payload_max_bytes, 1000);
-    assert_int_equal(conn->preferred_payload_max_bytes, 1000);
-    assert_int_equal(conn->liveness.probe_number, 77);
-    assert_int_equal(conn->cc.rate_mbps, 4711);
-    assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(conn->batch_failures, 3);
-    assert_int_equal(conn->batch_verdict_ns, rest.batch_verdict_ns);
-    assert_ptr_equal(rawe_conn_table_find(conn->engine->table, conn->handshake.local_id), conn);
-}
-
 TEST(rawe_conn_wake__the_path_may_carry_less_now)
 {
     rawe_peer_set_payload_max(rails_peer(0, 0), 600);

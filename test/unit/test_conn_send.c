@@ -130,32 +130,6 @@ TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-TEST(rawe_conn_send__every_kind_of_length)
-{
-    static uint8_t data[65536];
-    unit_fill(data, sizeof(data), 2);
-    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    size_t frame = rawe_conn_frame_message_bytes(end(0));
-    size_t segment = net.config.payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
-    size_t copy = net.config.copy_max_bytes;
-    const size_t lengths[] = {1,           8,       9,           copy - 1,       copy,
-                              copy + 1,    segment, segment + 1, frame,          frame + 1,
-                              2 * segment, 65536,   frame - 1,   2 * segment + 1};
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct unit_send send = {0};
-        unit_send_message(end(0), &send, (uint8_t)i, data, lengths[i]);
-        /* What was copied is complete at once, what is referred to when the peer has it. */
-        assert_int_equal(send.done, lengths[i] <= copy);
-        finish();
-        unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
-        unit_assert_message(&net.node[1], i, (uint8_t)i, lengths[i], 2);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(0)->messages_sent, sizeof(lengths) / sizeof(lengths[0]));
-    assert_int_equal(counters(1)->bytes_received, counters(0)->bytes_sent);
-}
-
 TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement)
 {
     static uint8_t data[1400];
@@ -226,31 +200,6 @@ TEST(rawe_conn_send_copy__time_does_not_go_back)
     assert_int_equal(rawe_conn_send_copy(conn, 1, "b", 1, NULL, 0, begin_ns), RAWE_STATUS_DONE);
     const struct rawe_txframe *newest = conn->sendwin.newest;
     assert_true(newest->first.oldest_ns >= newest->previous->first.oldest_ns);
-}
-
-TEST(rawe_conn_output__link_full_at_every_place)
-{
-    static uint8_t data[30000];
-    unit_fill(data, sizeof(data), 7);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 64;
-    unit_fix_window(end(0), 64);
-    for (unsigned room = 0; room < 25; room++) {
-        struct unit_send send = {0};
-        uint64_t frames_before = counters(0)->frames_sent;
-        net.node[0].link_room = room;
-        unit_send_message(end(0), &send, 1, data, sizeof(data));
-        assert_int_equal(counters(0)->frames_sent - frames_before, room < 21 ? room : 21);
-        for (unsigned i = 0; i < 60 && send.done == 0; i++) {
-            net.node[0].link_room = 1 + room % 3; /* a little more at a time */
-            unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
-        }
-        assert_int_equal(send.done, 1);
-        unit_assert_message(&net.node[1], room, 1, sizeof(data), 7);
-    }
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(1)->duplicates, 0);
-    assert_true(counters(0)->link_stalls > 20);
 }
 
 /** Another connection has taken what was queued: nothing is awaited, or the timer never rests. */

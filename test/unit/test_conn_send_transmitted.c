@@ -91,49 +91,6 @@ static void assert_delivered(unsigned count, size_t len_bytes)
 
 FIXTURE(set_up, unit_tear_down);
 
-TEST(report_transmitted__once_and_before_done)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fix_window(end(0), 64);
-    for (unsigned i = 0; i < SENDS; i++) {
-        send_one(i, 3000);
-        assert_int_equal(transmitted_calls[i], 1);
-        assert_int_equal(sends[i].done, 0);
-    }
-    finish();
-    assert_delivered(SENDS, 3000);
-    for (unsigned i = 0; i < SENDS; i++) {
-        assert_int_equal(transmitted_calls[i], 1);
-    }
-}
-
-TEST(report_transmitted__not_before_the_last_frame)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fix_window(end(0), 3);
-    send_one(0, SEND_BYTES);
-    assert_int_equal(unit_wire_count(&net), 3);
-    assert_int_equal(transmitted_calls[0], 0);
-    finish();
-    assert_int_equal(transmitted_calls[0], 1);
-    assert_delivered(1, SEND_BYTES);
-}
-
-TEST(report_transmitted__link_full_at_every_place)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    for (unsigned room = 0; room < 9; room++) {
-        net.node[0].link_room = room;
-        send_one(room, SEND_BYTES);
-        unsigned frames = unit_wire_count(&net);
-        assert_int_equal(transmitted_calls[room], frames == 7); /* 9000 bytes in frames of 1446 */
-        net.node[0].link_room = UINT32_MAX;
-        finish();
-        assert_int_equal(transmitted_calls[room], 1);
-    }
-    assert_delivered(9, SEND_BYTES);
-}
-
 TEST(report_transmitted__a_copied_message_is_done_at_once)
 {
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
@@ -143,23 +100,6 @@ TEST(report_transmitted__a_copied_message_is_done_at_once)
     assert_int_equal(transmitted_calls[0], 0);
     finish();
     assert_delivered(1, 100);
-}
-
-static bool drop_first(struct unit_net *of, const struct net_frame *frame)
-{
-    return !(frame->header.type == RAWE_FRAME_BULK && of->filter_count++ < 7);
-}
-
-TEST(report_transmitted__not_again_when_sent_again)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    net.filter = drop_first;
-    send_one(0, SEND_BYTES);
-    assert_int_equal(transmitted_calls[0], 1);
-    finish();
-    assert_true(net.node[0].engine.counters.frames_resent >= 7);
-    assert_int_equal(transmitted_calls[0], 1);
-    assert_delivered(1, SEND_BYTES);
 }
 
 TEST(report_transmitted__not_while_deferring)

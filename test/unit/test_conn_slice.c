@@ -61,15 +61,6 @@ static void assert_arrived(unsigned count, size_t len_bytes)
 
 FIXTURE(set_up, unit_tear_down);
 
-TEST(rawe_conn_transmit_slices__what_was_in_the_window_arrives)
-{
-    stall(RAWE_LANE_EXPRESS, 3, 1200);
-    lower(RAWE_LANE_EXPRESS);
-    assert_arrived(3, 1200);
-    assert_true(counters(0)->slices_sent >= 9);
-    assert_int_equal(counters(1)->dropped_slice, 0);
-}
-
 TEST(rawe_conn_transmit_slices__with_checksums)
 {
     unit_start_with((struct unit_options){.checksum = true});
@@ -77,20 +68,6 @@ TEST(rawe_conn_transmit_slices__with_checksums)
     lower(RAWE_LANE_EXPRESS);
     assert_arrived(2, 1200);
     assert_int_equal(counters(1)->dropped_checksum, 0);
-}
-
-TEST(rawe_conn_transmit_slices__link_full)
-{
-    stall(RAWE_LANE_EXPRESS, 2, 1200);
-    rawe_conn_set_payload_max(end(0), LOWERED_BYTES);
-    for (unsigned i = 0; i < 200; i++) {
-        net.node[0].link_room = 1;
-        unit_run(&net, UNIT_MS, 100 * UNIT_US);
-    }
-    assert_int_equal(net.node[1].message_count, 0); /* never more than the first slice of a frame */
-    net.node[0].link_room = UINT32_MAX;
-    unit_run(&net, 300 * UNIT_MS, 100 * UNIT_US);
-    assert_arrived(2, 1200);
 }
 
 TEST(rawe_conn_transmit_slices__what_comes_after_is_short)

@@ -36,23 +36,6 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_conn_table_add__keeps_generations_when_it_grows)
-{
-    uint32_t ids[17];
-    for (unsigned i = 0; i < 16; i++) {
-        ids[i] = rawe_conn_table_renew(&table, rawe_conn_table_add(&table, &conns[i]));
-    }
-    rawe_conn_table_remove(&table, ids[3]);
-    ids[3] = rawe_conn_table_add(&table, &conns[3]);
-    assert_int_equal(table.size, 16);
-    ids[16] = rawe_conn_table_add(&table, &conns[16]);
-    assert_true(table.size > 16);
-    for (unsigned i = 0; i < 17; i++) {
-        assert_ptr_equal(rawe_conn_table_find(&table, ids[i]), &conns[i]);
-        assert_int_equal(ids[i], i | (i == 3 ? 3u : i == 16 ? 1u : 2u) << GENERATION_SHIFT);
-    }
-}
-
 TEST(rawe_conn_table_add__full_at_2_20)
 {
     for (uint32_t i = 0; i < FULL; i++) {
@@ -86,18 +69,6 @@ TEST(rawe_conn_table_add__without_memory)
     }
     unit_allocations_left = -1;
     assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 16 | 1u << GENERATION_SHIFT);
-}
-
-TEST(rawe_conn_table_renew__the_old_id_finds_nothing)
-{
-    (void)rawe_conn_table_add(&table, &conns[0]);
-    uint32_t old = rawe_conn_table_add(&table, &conns[1]);
-    uint32_t id = rawe_conn_table_renew(&table, old);
-    assert_int_equal(id & INDEX_MASK, 1);
-    assert_int_equal(id >> GENERATION_SHIFT, 2);
-    assert_null(rawe_conn_table_find(&table, old));
-    assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[1]);
-    assert_int_equal(table.used, 2);
 }
 
 TEST(rawe_conn_table_renew__generations_wrap_past_0)

@@ -292,31 +292,6 @@ TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
     assert_one_drop(&counters(1)->dropped_source);
 }
 
-static bool drop_closes(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_CLOSE;
-}
-
-TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
-{
-    static uint8_t data[3000];
-    struct unit_send send = {0};
-    /* More has come from the other end than has gone to it. */
-    for (unsigned i = 0; i < 10; i++) {
-        unit_send_copy(end(1), 1, 10);
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    net.filter = drop_closes;
-    unit_close(&net, 1, RAWE_LANE_EXPRESS); /* its CLOSE is lost */
-    net.filter = NULL;
-    net.node[1].refuses = true;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[0].failed_calls, 0);
-}
-
 TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
 {
     uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
@@ -408,32 +383,6 @@ TEST_WITH(with_checksums, checksum__on_every_frame)
     assert_int_equal(net.filter_count, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(counters(0)->dropped_checksum + counters(1)->dropped_checksum, 0);
-}
-
-TEST_WITH(with_checksums, checksum__every_changed_bit_and_missing_byte_is_found)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_send_copy(end(0), 1, 100);
-    struct net_frame *frame = unit_wire_take(&net);
-    assert_non_null(frame);
-    for (size_t bit = 0; bit < 8 * (frame->len_bytes - RAWE_ETH_HEADER_BYTES); bit++) {
-        struct net_frame *bad = net_frame_copy(frame);
-        bad->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
-        unit_hand_over(&net, bad);
-        assert_int_equal(net.node[1].message_count, 0);
-        assert_int_equal(end(1)->recvwin.acktr.next, 0);
-    }
-    uint64_t dropped = counters(1)->dropped_checksum;
-    assert_true(dropped > 100 * 8);
-    for (size_t missing = 1; missing <= RAWE_CHECKSUM_BYTES; missing++) {
-        struct net_frame *bad = net_frame_copy(frame);
-        bad->len_bytes -= missing;
-        unit_hand_over(&net, bad);
-        assert_int_equal(counters(1)->dropped_checksum, dropped + missing);
-        assert_int_equal(net.node[1].message_count, 0);
-    }
-    unit_hand_over(&net, frame);
-    assert_int_equal(net.node[1].message_count, 1);
 }
 
 TEST_WITH(with_checksums, checksum__missing_where_it_is_demanded)

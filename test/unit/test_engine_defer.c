@@ -16,42 +16,6 @@ FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_engine_defer_begin */
 
-TEST(rawe_engine_defer_begin__messages_are_acknowledged_and_kept)
-{
-    struct unit_send sends[20];
-    connect_and_defer();
-    send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
-    run(2 * UNIT_MS);
-    unit_assert_sent(sends, 20, RAWE_STATUS_DONE);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(engine(1)->counters.messages_received, 0);
-    assert_true(rawe_engine_has_deferred(engine(1)));
-    assert_true(engine(1)->deferral.bytes >= 20 * 1200);
-    resume(1);
-    assert_delivered_in_order(20, 1200);
-    rawe_engine_deliver_deferred(engine(1));
-    assert_delivered_in_order(20, 1200); /* once */
-    assert_int_equal(engine(0)->counters.frames_resent, 0);
-}
-
-TEST(rawe_engine_defer_begin__frames_with_several_messages)
-{
-    unit_start_with((struct unit_options){.coalesce_from_frames = 1});
-    connect_and_defer();
-    for (uint8_t tag = 0; tag < 40; tag++) {
-        unit_send_copy(end(0), tag, tag);
-    }
-    run(UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_true(engine(0)->counters.messages_coalesced > 0);
-    resume(1);
-    assert_int_equal(net.node[1].message_count, 40);
-    for (uint8_t tag = 0; tag < 40; tag++) {
-        unit_assert_message(&net.node[1], tag, tag, tag, tag);
-    }
-}
-
 TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
 {
     static struct unit_send sends[200];
@@ -96,60 +60,6 @@ TEST(rawe_engine_defer_begin__begins_and_ends_in_the_middle_of_a_message)
         }
         assert_delivered_in_order(3, 20000);
     }
-}
-
-TEST(rawe_engine_defer_begin__put_data_is_placed)
-{
-    static uint8_t memory[100000];
-    struct unit_send send = {0};
-    connect_and_defer();
-    struct unit_memory known =
-        unit_register_memory(&net, 1, memory, sizeof(memory), RAWE_ACCESS_WRITE);
-    unit_send_put(end(0), &send, data, sizeof(memory), known.index, known.key, 0);
-    run(10 * UNIT_MS);
-    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
-    assert_memory_equal(memory, data, sizeof(memory));
-    assert_false(rawe_engine_has_deferred(engine(1)));
-}
-
-TEST(rawe_engine_defer_begin__batches)
-{
-    static struct unit_send sends[40];
-    unit_start_with(
-        (struct unit_options){.coalesce_from_frames = 2, .window_frames = 256, .batch_frames = 16});
-    connect_and_defer();
-    send_messages(sends, 40, 5000);
-    run(10 * UNIT_MS);
-    assert_int_equal(sends[39].done, 1);
-    assert_true(net.batches_placed > 0);
-    resume(1);
-    assert_delivered_in_order(40, 5000);
-}
-
-TEST(rawe_engine_defer_begin__lost_frames_and_duplicates)
-{
-    static struct unit_send sends[30];
-    connect_and_defer();
-    send_messages(sends, 30, 5000);
-    unsigned count = unit_wire_count(&net);
-    for (unsigned i = 0; i < count; i++) { /* every third is lost, every fifth comes twice */
-        struct net_frame *frame = unit_wire_take(&net);
-        if (i % 3 != 0) {
-            unit_wire_put(&net, frame);
-        }
-        if (i % 5 == 0) {
-            unit_wire_put(&net, net_frame_copy(frame));
-        }
-        if (i % 3 == 0) {
-            net_frame_free(frame);
-        }
-    }
-    run(50 * UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_true(engine(0)->counters.frames_resent > 0);
-    assert_true(engine(1)->counters.duplicates > 0);
-    resume(1);
-    assert_delivered_in_order(30, 5000);
 }
 
 TEST(rawe_engine_defer_begin__completions_are_kept_and_what_is_queued_goes_on)
@@ -199,58 +109,6 @@ TEST(rawe_engine_defer_begin__failed_ones_are_kept_too)
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, i < 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
     }
-}
-
-/** Drop the first data frame of node 1. */
-static bool drop_own(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->from != 1 || frame->header.type != RAWE_FRAME_BULK || of->filter_count++ != 0;
-}
-
-/**
- * More comes than is kept: the rest is sent again until the owner is back. Meanwhile what was lost
- * on the way from here is repaired.
- */
-static void overflow_deferral(unsigned count, size_t len_bytes, bool in_order)
-{
-    struct unit_send *sends = malloc(count * sizeof(*sends));
-    struct unit_send own = {0};
-    assert_non_null(sends);
-    connect_and_defer();
-    send_messages(sends, count, len_bytes);
-    for (unsigned i = 0; i < 2000 && engine(1)->counters.no_buffer == 0; i++) {
-        run(UNIT_MS);
-    }
-    assert_true(engine(1)->counters.no_buffer > 0);
-    net.filter = drop_own;
-    unit_send_message(end(1), &own, 1, data, 1200);
-    run(200 * UNIT_MS);
-    assert_true(rawe_conn_drained(end(1)));
-    assert_false(rawe_conn_drained(end(0)));
-    assert_in_range(engine(1)->deferral.bytes, net.config.deferred_max_bytes,
-                    net.config.deferred_max_bytes + (in_order ? 65536 : 2000) - 1);
-    assert_int_equal(net.node[1].failed_calls + net.node[0].failed_calls, 0);
-    resume(1);
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        run(UNIT_MS);
-    }
-    if (in_order) {
-        assert_delivered_in_order(count, len_bytes);
-    }
-    assert_int_equal(net.node[1].message_count, count);
-    assert_int_equal(own.done, 1);
-    assert_int_equal(net.node[0].message_count, 1);
-    free(sends);
-}
-
-TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept)
-{
-    overflow_deferral(160, 60000, true);
-}
-
-TEST(rawe_engine_defer_begin__more_messages_than_are_kept)
-{
-    overflow_deferral(net.config.deferred_max_bytes / 1200 + 50, 1200, false);
 }
 
 /* rawe_engine_complete_deferred */

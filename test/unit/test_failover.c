@@ -136,17 +136,6 @@ TEST(rawe_failover_init__nothing_is_in_doubt)
     assert_int_equal(said, 0);
 }
 
-TEST(rawe_failover_silent__has_all_routes_asked)
-{
-    silent(1);
-    assert_true(rawe_failover_pending(&failover));
-    assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
-    pass(1);
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_int_equal(asked[rail], 1);
-    }
-}
-
 TEST(rawe_failover_silent__an_answer_ends_the_doubt)
 {
     silent(1);
@@ -196,21 +185,6 @@ TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route)
     assert_int_equal(asked_in_all(), 0);
     assert_false(down(1));
     join(1);
-}
-
-TEST(rawe_failover_silent__reported_in_finalize)
-{
-    rails.host[0].on_silent = heed_silence;
-    answers[1] = false;
-    rails_cut(1);
-    unit_send_copy(rails_conn(0, 1, EXPRESS), 1, 100);
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        rawe_engine_finalizing(rails_peer(0, rail)->engine);
-    }
-    pass(UNIT_S);
-    assert_true(down(1));
-    assert_int_equal(used(1), 2);
-    assert_int_equal(rails.host[1].inbox.message_count, 1);
 }
 
 /** Into a port that is full PROBEs and PINGs are lost, by chance, and what is resent arrives. */
@@ -297,20 +271,6 @@ TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up)
     pass(100 * UNIT_MS);
     assert_false(down(1));
     assert_int_equal(asked[1], 1);
-}
-
-TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others)
-{
-    answers[1] = false;
-    silent(1);
-    pass(30 * UNIT_MS);
-    assert_false(down(1)); /* the responder has time to answer */
-    pass(70 * UNIT_MS);
-    assert_true(down(1));
-    assert_int_equal(used(1), 2);
-    assert_int_equal(said, 1);
-    assert_int_equal(said_rail, 1);
-    assert_int_equal(said_last, RAWE_FAILOVER_UNANSWERED);
 }
 
 /** An answer from before it was down says nothing of now. */

@@ -228,6 +228,14 @@ TEST(rawe_group_send__behind_messages_that_share_a_frame)
     }
 }
 
+static void send_again(struct rawe_group_send *send)
+{
+    if (net.done_count++ != 40) {
+        send->data += send->len_bytes;
+        assert_true(rawe_group_send(&group[0], send, net.now_ns));
+    }
+}
+
 /** A frame is what comes in: it may ask for an answer, and the program has let the group run. */
 TEST(rawe_group_receive__sends_what_is_held_back)
 {
@@ -258,14 +266,6 @@ TEST(rawe_group_send__all_members_at_once)
         assert_int_equal(counted[i].window_stalls, 0);
     }
     assert_int_equal(control_frames(), 0);
-}
-
-static void send_again(struct rawe_group_send *send)
-{
-    if (net.done_count++ != 40) {
-        send->data += send->len_bytes;
-        assert_true(rawe_group_send(&group[0], send, net.now_ns));
-    }
 }
 
 TEST(rawe_group_send__from_done)

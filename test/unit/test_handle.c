@@ -103,26 +103,6 @@ TEST(rawe_handle_deregister__only_the_right_key_and_once)
     assert_null(rawe_handle_resolve(&table, known_index, known_key, 0, 0, RAWE_ACCESS_WRITE));
 }
 
-TEST(rawe_handle_deregister__a_reused_entry_has_a_new_generation)
-{
-    uint32_t first_index, index;
-    uint64_t keys[100];
-    assert_true(
-        rawe_handle_register(&table, memory, 10, &first_index, &keys[0], RAWE_ACCESS_WRITE));
-    for (unsigned i = 1; i < 100; i++) {
-        assert_true(rawe_handle_deregister(&table, first_index, keys[i - 1]));
-        assert_true(rawe_handle_register(&table, memory, 10, &index, &keys[i], RAWE_ACCESS_WRITE));
-        assert_int_equal(index, first_index);
-        assert_true(keys[i] >> 32 == (keys[i - 1] >> 32) + 1);
-        for (unsigned j = 0; j < i; j++) {
-            assert_null(rawe_handle_resolve(&table, index, keys[j], 0, 1, RAWE_ACCESS_WRITE));
-            assert_false(rawe_handle_deregister(&table, index, keys[j]));
-        }
-        assert_ptr_equal(rawe_handle_resolve(&table, index, keys[i], 3, 7, RAWE_ACCESS_WRITE),
-                         memory + 3);
-    }
-}
-
 TEST(rawe_handle_resolve__bounds)
 {
     know(100, RAWE_ACCESS_WRITE);

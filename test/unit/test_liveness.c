@@ -91,20 +91,6 @@ TEST(rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits)
     assert_true(interval_ns() == 7 * MS);
 }
 
-TEST(rawe_liveness_interval_ns__doubles_up_to_the_limit)
-{
-    uint64_t expected_ns = MS;
-    for (liveness.probes_unanswered = 0; liveness.probes_unanswered < 7;
-         liveness.probes_unanswered++) {
-        assert_true(interval_ns() == expected_ns);
-        expected_ns *= 2;
-    }
-    assert_true(interval_ns() == limits.probe_most_ns); /* 128 ms would be more */
-    rtt.smoothed_ns = 600 * S; /* beyond the first probe the limit of 10 ms does not hold */
-    liveness.probes_unanswered = 2;
-    assert_true(interval_ns() == 40 * MS);
-}
-
 TEST(rawe_liveness_interval_ns__does_not_overflow)
 {
     static const uint32_t unanswered[] = {16, 17, 31, 44, 63, 64, 65, 1000, UINT32_MAX};
@@ -148,34 +134,11 @@ TEST(rawe_liveness_ask_by__moves_forward_only)
     assert_true(liveness.probe_deadline_ns == NOW + MS - 1);
 }
 
-TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout)
-{
-    silent_until(NOW + 5 * S);
-    assert_int_equal(expire(NOW + 5 * S - 1, false, 5 * S - 1), RAWE_LIVENESS_ASK);
-    assert_int_equal(expire(NOW + 5 * S, false, 5 * S), RAWE_LIVENESS_GIVE_UP);
-}
-
 TEST(rawe_liveness_expire__without_a_timeout_never)
 {
     limits.peer_timeout_ns = 0;
     silent_until(NOW + 600 * S);
     assert_int_equal(expire(NOW + 600 * S, false, 600 * S), RAWE_LIVENESS_ASK);
-}
-
-TEST(rawe_liveness_expire__time_we_did_not_run_is_not_the_peers)
-{
-    silent_until(NOW + S); /* asked last 100 ms before that */
-    /* Late by as much as an interval is still normal. */
-    assert_int_equal(expire(NOW + 1100 * MS, false, 1100 * MS), RAWE_LIVENESS_ASK);
-    /* One more nanosecond: all but one interval was our own absence. */
-    assert_int_equal(expire(NOW + 1100 * MS + 1, false, 1000 * MS), RAWE_LIVENESS_ASK);
-}
-
-TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_no_peer_up)
-{
-    silent_until(NOW + S);
-    assert_int_equal(expire(NOW + 600 * S, false, S), RAWE_LIVENESS_ASK);
-    assert_true(liveness.silent_since_ns == NOW + 599 * S);
 }
 
 TEST(rawe_liveness_expire__deferring_does_not_count)
@@ -210,15 +173,6 @@ TEST(rawe_liveness_migrate__begins_to_probe_again)
     assert_int_equal(liveness.probes_unanswered, 0);
     (void)asked(NOW + S);
     assert_int_equal(expire(NOW + S + MS, false, S + MS), RAWE_LIVENESS_ASK);
-}
-
-/** As rawe_liveness_expire does when it has just probed. */
-TEST(rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers)
-{
-    silent_until(NOW + S);
-    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + 600 * S);
-    (void)asked(NOW + 600 * S);
-    assert_int_equal(expire(NOW + 600 * S + MS, false, S + MS), RAWE_LIVENESS_ASK);
 }
 
 TEST(rawe_liveness_migrate__deferring_does_not_count)
@@ -318,18 +272,6 @@ TEST(rawe_liveness_probe_answered__probes_never_sent)
     for (uint32_t i = 1; i <= 3; i++) {
         assert_true(rawe_liveness_probe_answered(&liveness, i) == NOW + i);
     }
-}
-
-TEST(rawe_liveness_probe_answered__each_once_and_none_before_it)
-{
-    for (uint32_t i = 1; i <= 5; i++) {
-        rawe_liveness_probe_sent(&liveness, NOW + i);
-    }
-    assert_true(rawe_liveness_probe_answered(&liveness, 3) == NOW + 3);
-    assert_true(rawe_liveness_probe_answered(&liveness, 3) == 0);
-    assert_true(rawe_liveness_probe_answered(&liveness, 2) == 0);
-    assert_true(rawe_liveness_probe_answered(&liveness, 4) == NOW + 4);
-    assert_true(rawe_liveness_probe_answered(&liveness, 5) == NOW + 5);
 }
 
 /** Twenty questions are under way. */

@@ -151,21 +151,6 @@ TEST(rawe_peer_send__lane_by_length)
     unit_peer_assert_delivered(2, framed + 1);
 }
 
-TEST(rawe_peer_send__in_order_on_the_bulk_lane)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        struct sent *one = unit_peer_make(100, 0, true);
-        one->message.send.ordered = true;
-        unit_peer_send_made(one);
-    }
-    unit_peer_finish();
-    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), 0);
-    assert_int_equal(net.node[1].message_count, 8);
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(net.node[1].messages[i].tag, i);
-    }
-}
-
 TEST(rawe_peer_send__copied_is_complete_at_once)
 {
     struct sent *one = unit_peer_send_made(unit_peer_make(30, 70, false));
@@ -197,38 +182,6 @@ static void assert_completes_late(const struct sent *one, bool released)
     assert_int_equal(one->completed, 1);
     assert_int_equal(one->status, RAWE_STATUS_DONE);
     assert_int_equal(one->released, released);
-}
-
-TEST(rawe_peer_send__early_in_one_piece)
-{
-    validate();
-    struct sent *one = unit_peer_send(5000, true);
-    assert_int_equal(one->result, RAWE_PEER_COMPLETE);
-    assert_true(one->message.completed_early);
-    assert_int_equal(one->released, 0);
-    unit_peer_finish();
-    assert_int_equal(one->released, 1);
-    assert_int_equal(one->completed, 0);
-    unit_peer_assert_delivered(1, 5000);
-}
-
-static bool drop_some(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_BULK || ++of->filter_count % 3 != 0;
-}
-
-TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
-{
-    validate();
-    net.filter = drop_some;
-    struct sent *one = unit_peer_send_made(unit_peer_make(60, RAWE_PEER_COPY_BYTES - 60, true));
-    assert_int_equal(one->result, RAWE_PEER_COMPLETE);
-    assert_true(one->message.completed_early);
-    unit_peer_overwrite(one);
-    unit_peer_finish();
-    assert_true(net.node[0].engine.counters.frames_resent > 0);
-    assert_int_equal(one->released, 1);
-    unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES);
 }
 
 TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)

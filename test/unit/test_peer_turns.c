@@ -116,15 +116,6 @@ static struct get *begin_behind_others(void)
     return get;
 }
 
-TEST(rawe_peer_operate__a_get_waits_for_its_turn)
-{
-    struct get *get = begin_behind_others();
-    assert_int_equal(under_way(), 2);
-    unit_run(&net, 250 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(get->done, 0);
-    assert_int_equal(under_way(), 2);
-}
-
 TEST(rawe_peer_operate__may_be_done_before_it_returns)
 {
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
@@ -204,17 +195,6 @@ TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
     assert_memory_equal(target, source, GET_BYTES);
 }
 
-TEST(rawe_peer_operate__several_peers_get_pieces_by_turns)
-{
-    begin(&other, SHORT_BYTES);
-    struct get *one = begin(&peer, GET_BYTES);
-    struct get *two = begin(&peer, GET_BYTES);
-    /* The limit is not reached before the last piece of the first. */
-    assert_int_equal(under_way(), 3);
-    assert_int_equal(one->operation.asked_bytes, GET_BYTES);
-    assert_int_equal(two->operation.asked_bytes, 0);
-}
-
 TEST(rawe_peer_operate__short_ones_take_no_turns)
 {
     begin_behind_others();
@@ -272,19 +252,6 @@ TEST(rawe_peer_begin_waiting__fails_no_get_while_the_engine_defers)
     rawe_engine_defer_end(peer.engine);
     rawe_engine_deliver_deferred(peer.engine);
     assert_int_equal(get->status, RAWE_STATUS_FAILED);
-}
-
-/** Some of it is on its way when its peer object goes. */
-TEST(rawe_peer_close__a_get_in_pieces_fails_once)
-{
-    begin(&peer, SHORT_BYTES);
-    struct get *get = begin(&other, GET_BYTES);
-    struct get *last = begin(&other, GET_BYTES);
-    assert_int_not_equal(get->operation.asked_bytes, 0);
-    rawe_peer_close(&other);
-    assert_int_equal(get->done + last->done, 2);
-    assert_int_equal(get->status, RAWE_STATUS_FAILED);
-    rawe_peer_init(&other, peer.engine, &peer.config);
 }
 
 /** The memory was deregistered: the first refusal ends it. */

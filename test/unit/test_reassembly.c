@@ -101,31 +101,6 @@ TEST(rawe_buffer_take_urgent__beyond_the_limit)
     }
 }
 
-TEST(rawe_reassembly_add__out_of_order_and_interleaved)
-{
-    assert_int_equal(add(0, 900, 100, 1000), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(1, 1, 1, 2), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(1, 0, 1, 2), RAWE_REASSEMBLY_WHOLE);
-    assert_nothing_to_take(); /* 1 waits for 0 */
-    assert_int_equal(add(0, 500, 400, 1000), RAWE_REASSEMBLY_WHOLE);
-    assert_taken(0, 1000);
-    assert_taken(1, 2);
-    assert_nothing_to_take();
-}
-
-TEST(rawe_reassembly_add__all_numbers_of_the_window_backwards)
-{
-    pool.limit = RAWE_REASSEMBLY_MESSAGES;
-    for (uint32_t number = RAWE_REASSEMBLY_MESSAGES; number-- > 0;) {
-        assert_nothing_to_take();
-        assert_int_equal(add(number, 0, 100, 100), RAWE_REASSEMBLY_WHOLE);
-    }
-    for (uint32_t number = 0; number < RAWE_REASSEMBLY_MESSAGES; number++) {
-        assert_taken(number, 100);
-    }
-}
-
 TEST(rawe_reassembly_add__numbers_outside_the_window)
 {
     reassembly.next = 10;
@@ -306,42 +281,7 @@ static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_
     rawe_deferral_drop(&deferral, &pool, entry);
 }
 
-/** A list of `count` sends from sends[first] on. */
-static struct rawe_send *list_of(unsigned first, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        sends[first + i].next = i + 1 < count ? &sends[first + i + 1] : NULL;
-    }
-    return &sends[first];
-}
-
-static void assert_completed(enum rawe_status status, const unsigned *indices, unsigned count)
-{
-    const struct rawe_send *list = rawe_deferral_take_completed(&deferral, status);
-    for (unsigned i = 0; i < count; i++) {
-        assert_ptr_equal(list, &sends[indices[i]]);
-        list = list->next;
-    }
-    assert_null(list);
-    assert_null(rawe_deferral_take_completed(&deferral, status)); /* once */
-}
-
 static const struct unit_fixture deferring = {set_up_deferral, tear_down_deferral};
-
-TEST_WITH(deferring, rawe_deferral_keep__a_copy_in_the_order_of_arrival)
-{
-    assert_false(deferral.pending);
-    for (uint8_t i = 0; i < 10; i++) {
-        assert_true(keep(i % 3, i, 10u + i));
-        assert_true(deferral.pending);
-    }
-    assert_true(deferral.bytes == 145 + ENTRY(0) * 10);
-    for (uint8_t i = 0; i < 10; i++) {
-        assert_oldest(i % 3, i, 10u + i);
-    }
-    assert_true(deferral.bytes == 0);
-    assert_null(rawe_deferral_take(&deferral));
-}
 
 TEST_WITH(deferring, rawe_deferral_keep__nothing_is_a_payload_too)
 {
@@ -446,20 +386,6 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__without_memory_they_stay)
     }
 }
 
-TEST_WITH(deferring, rawe_deferral_keep_completed__each_status_in_order)
-{
-    assert_null(rawe_deferral_take_completed(&deferral, RAWE_STATUS_DONE));
-    rawe_deferral_keep_completed(&deferral, list_of(0, 2), RAWE_STATUS_DONE);
-    assert_true(deferral.pending);
-    rawe_deferral_keep_completed(&deferral, list_of(2, 1), RAWE_STATUS_FAILED);
-    rawe_deferral_keep_completed(&deferral, list_of(3, 1), RAWE_STATUS_DONE);
-    rawe_deferral_keep_completed(&deferral, list_of(4, 2), RAWE_STATUS_FAILED);
-    static const unsigned done[] = {0, 1, 3}, failed[] = {2, 4, 5};
-    assert_completed(RAWE_STATUS_DONE, done, 3);
-    assert_completed(RAWE_STATUS_FAILED, failed, 3);
-    assert_true(deferral.bytes == 0); /* they are the callers' memory */
-}
-
 TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
 {
     assert_true(keep(0, 1, 10));
@@ -481,28 +407,6 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
     rawe_deferral_rescue_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_null(rawe_deferral_take(&deferral));
     assert_non_null(pool.free);
-}
-
-TEST_WITH(deferring, rawe_deferral_forget__any_subset)
-{
-    for (unsigned subset = 0; subset < 32; subset++) {
-        size_t left = 0;
-        for (uint8_t i = 0; i < 5; i++) {
-            bool forgotten = (subset >> i & 1) != 0;
-            assert_true(keep(forgotten, i, 10u + i));
-            left += forgotten ? 0 : ENTRY(10u + i);
-        }
-        rawe_deferral_forget(&deferral, &pool, &conns[1]);
-        assert_true(deferral.bytes == left);
-        assert_true(keep(2, 99, 50)); /* the tail is where the next one belongs */
-        for (uint8_t i = 0; i < 5; i++) {
-            if ((subset >> i & 1) == 0) {
-                assert_oldest(0, i, 10u + i);
-            }
-        }
-        assert_oldest(2, 99, 50);
-        assert_null(rawe_deferral_take(&deferral));
-    }
 }
 
 TEST_WITH(deferring, rawe_deferral_forget__fragmented_messages_too)

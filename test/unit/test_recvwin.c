@@ -73,50 +73,6 @@ TEST(rawe_acktr_reserve__without_memory)
     take(12); /* the same memory */
 }
 
-TEST(rawe_acktr_take__a_whole_window_backwards)
-{
-    for (size_t s = 0; s < STARTS; s++) {
-        start_at(starts[s]);
-        for (uint32_t i = RAWE_WINDOW_FRAMES_MAX; i-- > 0;) {
-            assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_NEW);
-            take(starts[s] + i);
-        }
-        assert_int_equal(acktr.next, starts[s] + RAWE_WINDOW_FRAMES_MAX);
-        assert_int_equal(acktr.beyond, 0);
-        /* Nothing of it must stick in the ring for the next round. */
-        for (uint32_t i = RAWE_WINDOW_FRAMES_MAX; i < 2 * RAWE_WINDOW_FRAMES_MAX; i++) {
-            assert_int_equal(rawe_acktr_check(&acktr, starts[s] + i), RAWE_ACKTR_NEW);
-        }
-    }
-}
-
-TEST(rawe_acktr_sack__nothing_missing)
-{
-    uint8_t out[RAWE_SACK_BYTES_MAX];
-    start_at(5);
-    assert_int_equal(rawe_acktr_sack(&acktr, out), 0);
-    take(5);
-    assert_int_equal(rawe_acktr_sack(&acktr, out), 0);
-}
-
-TEST(rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing)
-{
-    for (size_t s = 0; s < STARTS; s++) {
-        uint8_t out[RAWE_SACK_BYTES_MAX];
-        start_at(starts[s]);
-        take(starts[s] + 1);
-        assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
-        assert_int_equal(out[0], 0x01);
-        take(starts[s] + 8);
-        assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
-        assert_int_equal(out[0], 0x81);
-        take(starts[s] + 9);
-        assert_int_equal(rawe_acktr_sack(&acktr, out), 2);
-        assert_int_equal(out[0], 0x81);
-        assert_int_equal(out[1], 0x01);
-    }
-}
-
 TEST(rawe_acktr_sack__the_largest_block)
 {
     for (size_t s = 0; s < STARTS; s++) {
@@ -205,22 +161,6 @@ TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed)
     assert_nothing_owed();
 }
 
-TEST(rawe_recvwin_take__in_order_and_beyond_a_gap)
-{
-    receive(FIRST);
-    assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
-    assert_int_equal(window.unacked_frames, 1);
-    assert_false(rawe_recvwin_has_gap(&window));
-    receive(0); /* UINT32_MAX is missing */
-    assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
-    assert_int_equal(window.unacked_frames, 2);
-    assert_true(rawe_recvwin_has_gap(&window));
-    receive(UINT32_MAX);
-    assert_int_equal(rawe_recvwin_next(&window), 1);
-    assert_int_equal(window.unacked_frames, 3);
-    assert_false(rawe_recvwin_has_gap(&window));
-}
-
 TEST(rawe_recvwin_take_in_order__many_at_once)
 {
     rawe_recvwin_take_in_order(&window, 30);
@@ -229,17 +169,6 @@ TEST(rawe_recvwin_take_in_order__many_at_once)
     assert_int_equal(window.unacked_frames, 42);
     assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 41), RAWE_ACKTR_DUPLICATE);
     assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
-}
-
-TEST(rawe_recvwin_owe__after_the_delay_of_the_first_frame)
-{
-    rawe_recvwin_take_in_order(&window, 1);
-    assert_false(rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW));
-    assert_true(window.ack_deadline_ns == NOW + DELAY);
-    rawe_recvwin_take_in_order(&window, 1);
-    assert_false(rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW + 20 * US));
-    assert_true(window.ack_deadline_ns == NOW + DELAY); /* later frames do not put it off */
-    assert_false(rawe_recvwin_due(&window));
 }
 
 TEST(rawe_recvwin_owe__at_once_when_asked_for)
@@ -334,17 +263,4 @@ TEST(rawe_recvwin_acknowledged__nothing_is_owed)
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
-}
-
-TEST(rawe_recvwin_expire__at_the_deadline_once)
-{
-    assert_false(rawe_recvwin_expire(&window, NOW)); /* none is owed */
-    rawe_recvwin_take_in_order(&window, 1);
-    (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
-    assert_false(rawe_recvwin_expire(&window, NOW + DELAY - 1));
-    assert_false(rawe_recvwin_due(&window));
-    assert_true(rawe_recvwin_expire(&window, NOW + DELAY));
-    assert_true(rawe_recvwin_due(&window));
-    assert_false(rawe_recvwin_expire(&window, NOW + 2 * DELAY));
-    assert_true(rawe_recvwin_due(&window)); /* still, until it is sent */
 }

@@ -59,17 +59,6 @@ static struct rawe_send *framed_message(unsigned index)
 
 FIXTURE(set_up, NULL);
 
-TEST(rawe_sendqueue_init__empty)
-{
-    memset(&queue, 0xEE, sizeof(queue));
-    rawe_sendqueue_init(&queue, 7);
-    assert_queue(0, 0, 0);
-    assert_int_equal(queue.message_number, 7);
-    assert_int_equal(queue.messages_open, 7);
-    assert_true(queue.messages_done == 0);
-    assert_true(rawe_sendqueue_may_number(&queue));
-}
-
 TEST(rawe_sendqueue_renumber__keeps_what_is_queued)
 {
     struct rawe_send *earlier[3];
@@ -84,68 +73,6 @@ TEST(rawe_sendqueue_renumber__keeps_what_is_queued)
     assert_int_equal(queue.message_number, 100);
     assert_int_equal(queue.messages_open, 100);
     assert_true(queue.messages_done == 0);
-}
-
-TEST(rawe_sendqueue_push__appends_and_counts)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        struct rawe_send *send = push(i, 10, i);
-        assert_true(send->total_bytes == 10 + i);
-        assert_true(send->framed_bytes == 0);
-        assert_int_equal(send->frames, 0);
-        assert_false(send->fragmented);
-    }
-    assert_queue(0, 3, 33);
-}
-
-TEST(rawe_sendqueue_push__one_piece)
-{
-    sends[0].pieces[0] = (struct rawe_bytes){data, 9};
-    sends[0].pieces[1] = (struct rawe_bytes){data, 1000}; /* not counted */
-    sends[0].piece_count = 1;
-    rawe_sendqueue_push(&queue, &sends[0]);
-    assert_true(sends[0].total_bytes == 9);
-    assert_queue(0, 1, 9);
-}
-
-TEST(rawe_sendqueue_pop__oldest_first)
-{
-    push(0, 1, 2);
-    push(1, 3, 4);
-    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[0]);
-    assert_queue(1, 1, 7);
-    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[1]);
-    assert_queue(0, 0, 0);
-    push(2, 5, 6);
-    assert_queue(2, 1, 11);
-}
-
-TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames)
-{
-    push(0, 100, 50);
-    push(1, 3, 4);
-    assert_false(rawe_sendqueue_framed(&queue, 120));
-    assert_queue(0, 2, 37);
-    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[0]);
-    assert_queue(1, 1, 7);
-}
-
-TEST(rawe_sendqueue_clear__returns_all_as_a_list)
-{
-    assert_null(rawe_sendqueue_clear(&queue));
-    for (unsigned i = 0; i < 3; i++) {
-        push(i, 10, 10);
-    }
-    assert_false(rawe_sendqueue_framed(&queue, 5));
-    const struct rawe_send *list = rawe_sendqueue_clear(&queue);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_ptr_equal(list, &sends[i]);
-        list = list->next;
-    }
-    assert_null(list);
-    assert_queue(0, 0, 0);
-    push(5, 1, 1);
-    assert_queue(5, 1, 2);
 }
 
 TEST(rawe_sendqueue_replaced__stays_in_its_place)
@@ -519,32 +446,6 @@ TEST(rawe_sendqueue_released__messages_out_of_order)
         assert_int_equal(queue.messages_open, FIRST_NUMBER + open[i]);
     }
     assert_true(queue.messages_done == 0);
-}
-
-TEST(rawe_send_rebase__over_two_pieces)
-{
-    static uint8_t copy[30];
-    struct rawe_send *send = push(0, 10, 20);
-    assert_ptr_equal(rawe_send_rebase(send, data, copy), copy);
-    assert_ptr_equal(rawe_send_rebase(send, data + 9, copy), copy + 9);
-    assert_null(rawe_send_rebase(send, data + 10, copy));
-    assert_null(rawe_send_rebase(send, data + 99, copy));
-    assert_ptr_equal(rawe_send_rebase(send, data + 100, copy), copy + 10);
-    assert_ptr_equal(rawe_send_rebase(send, data + 119, copy), copy + 29);
-    assert_null(rawe_send_rebase(send, data + 120, copy));
-    assert_null(rawe_send_rebase(send, data + 256, copy));
-}
-
-TEST(rawe_send_rebase__pieces_in_the_other_order)
-{
-    static uint8_t copy[30];
-    struct rawe_send *send = push(0, 10, 20);
-    send->pieces[0].base = data + 20; /* right behind the second */
-    send->pieces[1].base = data;
-    assert_ptr_equal(rawe_send_rebase(send, data + 20, copy), copy);
-    assert_ptr_equal(rawe_send_rebase(send, data, copy), copy + 10);
-    assert_ptr_equal(rawe_send_rebase(send, data + 19, copy), copy + 29);
-    assert_null(rawe_send_rebase(send, data + 30, copy));
 }
 
 TEST(rawe_send_rebase__one_piece)

@@ -171,18 +171,6 @@ static unsigned acknowledge(unsigned index, struct rawe_ack *ack)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_sendwin_init__is_empty)
-{
-    struct rawe_sendwin other;
-    memset(&other, 0xEE, sizeof(other));
-    rawe_sendwin_init(&other, 64, 7);
-    assert_int_equal(rawe_sendwin_free_numbers(&other), 64);
-    assert_int_equal(other.una, 7);
-    assert_int_equal(other.in_flight + other.to_transmit + other.sacked, 0);
-    assert_true(rawe_sendwin_empty(&other));
-    assert_null(rawe_sendwin_next(&other));
-}
-
 TEST(rawe_sendwin_reset__forgets_the_evidence)
 {
     struct rawe_ack ack = ack_at(NOW + 10 * US);
@@ -202,32 +190,6 @@ TEST(rawe_sendwin_reset__forgets_the_evidence)
     assert_int_equal(lost_count, 0);
 }
 
-TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills)
-{
-    for (unsigned i = 0; i < WINDOW; i++) {
-        assert_int_equal(rawe_sendwin_used(&window), i);
-        frames[i].arrived = 1; /* of its earlier use */
-        enter(1);
-        assert_int_equal(frames[i].sequence, FIRST + i);
-        assert_false(rawe_sendwin_empty(&window));
-    }
-    assert_int_equal(rawe_sendwin_used(&window), WINDOW);
-    for (unsigned i = 0; i < WINDOW; i++) {
-        assert_ptr_equal(frame_at(FIRST + i), &frames[i]);
-    }
-    assert_counts(0, WINDOW, 0);
-}
-
-TEST(rawe_sendwin_sent__moves_the_frame_into_flight)
-{
-    enter(3);
-    rawe_sendwin_sent(&window, &frames[0], 1, NOW);
-    assert_int_equal(state_of(FIRST + 0), SENT);
-    assert_int_equal(frames[0].sendings, 1);
-    assert_true(rawe_txframe_sent_ns(&frames[0]) == NOW);
-    assert_counts(1, 2, 0);
-}
-
 TEST(rawe_sendwin_sent__sendings_saturate)
 {
     send_frames(1, NOW);
@@ -241,61 +203,6 @@ TEST(rawe_sendwin_sent__sendings_saturate)
         assert_int_equal(frames[0].sendings, UINT8_MAX);
     }
     assert_true(rawe_txframe_sent_ns(&frames[0]) == NOW + 1);
-}
-
-TEST(rawe_sendwin_next__oldest_first_each_once)
-{
-    assert_null(rawe_sendwin_next(&window));
-    enter(5);
-    for (unsigned i = 0; i < 5; i++) {
-        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
-    }
-    assert_null(rawe_sendwin_next(&window));
-    enter(1); /* behind those that were handed out */
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
-}
-
-TEST(rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past)
-{
-    enter(6);
-    (void)rawe_sendwin_remove(&window);
-    (void)rawe_sendwin_remove(&window);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
-}
-
-TEST(rawe_sendwin_next__a_new_frame_behind_frames_in_flight)
-{
-    send_frames(4, NOW);
-    enter(1);
-    rawe_sendwin_sent(&window, &frames[4], 1, NOW); /* without being handed out */
-    enter(1);
-    /* An old place would be taken for a later one after 2^31 frames. */
-    assert_int_equal(window.transmit_from, FIRST + 5);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
-}
-
-TEST(rawe_sendwin_next__what_enters_when_all_others_have_been_handed_out)
-{
-    enter(2);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
-    rawe_sendwin_hand_out_all(&window);
-    assert_null(rawe_sendwin_next(&window));
-    enter(1);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
-}
-
-TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it)
-{
-    send_frames(1, NOW);
-    send_frames(1, NOW + 3 * US);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    assert_ptr_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack), &frames[0]);
-    assert_int_equal(ack.arrived, 1);
-    assert_true(ack.rtt_ns == 10 * US);
-    assert_ptr_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack), &frames[1]);
-    assert_int_equal(ack.arrived, 2);
-    assert_true(ack.rtt_ns == 7 * US); /* of the newest */
-    assert_counts(0, 0, 0);
 }
 
 TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0)
@@ -325,22 +232,6 @@ TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
     assert_true(ack.rtt_ns == 0);
 }
 
-TEST(rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time)
-{
-    send_frames(2, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(1, 1, &ack);
-    assert_int_equal(ack.arrived, 1);
-    assert_true(ack.rtt_ns == 0); /* only in-order acknowledgements are measured */
-    ack = ack_at(NOW + 30 * US);
-    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
-    assert_int_equal(ack.arrived, 1);
-    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
-    assert_int_equal(ack.arrived, 1);
-    assert_true(ack.rtt_ns == 30 * US);
-    assert_true(window.evidence_ns == NOW + 10 * US);
-}
-
 TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing)
 {
     enter(1);
@@ -352,35 +243,6 @@ TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing)
     assert_counts(0, 0, 0);
 }
 
-TEST(rawe_sendwin_acknowledge__without_evidence_nothing_is_lost)
-{
-    send_frames(1, NOW);
-    send_frames(1, NOW - 200 * US); /* sent before, as far as the clock says */
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    ack.evidence = false;
-    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
-    assert_true(ack.rtt_ns == 10 * US);
-    assert_false(detect(NOW + 1000 * US));
-    assert_int_equal(lost_count, 0);
-}
-
-TEST(rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence)
-{
-    for (unsigned early = 0; early < 2; early++) {
-        rawe_sendwin_reset(&window, FIRST);
-        send_frames(2, NOW);
-        frames[0].resent = 1;
-        frames[0].again.oldest_ns = frames[0].again.newest_ns = NOW + 500 * US;
-        struct rawe_ack ack = ack_at(NOW + 510 * US - early);
-        ack.minimum_rtt_ns = 10 * US;
-        (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
-        assert_int_equal(ack.arrived, 1);
-        assert_false(detect(NOW + 600 * US));
-        assert_int_equal(lost_count, 1 - early); /* sent 500 us before the other */
-        (void)rawe_sendwin_remove(&window);
-    }
-}
-
 TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early)
 {
     send_frames(1, NOW + 500 * US);
@@ -390,35 +252,6 @@ TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early)
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     assert_false(detect(NOW + 501 * US));
     assert_int_equal(lost_count, 1);
-}
-
-TEST(rawe_sendwin_sack__marks_the_frames_of_the_bitmap)
-{
-    send_frames(WINDOW, NOW);
-    static const uint8_t bitmap[] = {0x81, 0x02}; /* una + 1, + 8, + 10 */
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
-    for (unsigned i = 0; i < WINDOW; i++) {
-        assert_int_equal(state_of(FIRST + i), i == 1 || i == 8 || i == 10 ? SACKED : SENT);
-    }
-    assert_int_equal(ack.arrived, 3);
-    assert_int_equal(window.una, FIRST);
-    assert_counts(WINDOW - 3, 0, 3);
-    assert_int_equal(window.newest_delivered, FIRST + 10);
-    assert_true(window.newest_delivered_ns == NOW);
-    assert_true(window.evidence_ns == NOW + 10 * US);
-}
-
-TEST(rawe_sendwin_sack__a_repeated_one_counts_once)
-{
-    send_frames(10, NOW);
-    for (unsigned i = 0; i < 3; i++) {
-        struct rawe_ack ack = ack_at(NOW + (10 + i) * US);
-        sack(4, 2, &ack);
-        assert_int_equal(ack.arrived, i == 0 ? 2 : 0);
-        assert_counts(8, 0, 2);
-    }
-    assert_true(window.evidence_ns == NOW + 10 * US); /* nothing new was learned since */
 }
 
 TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used)
@@ -445,21 +278,6 @@ TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing)
     assert_true(window.newest_delivered_ns == NOW);
 }
 
-TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending)
-{
-    send_frames(4, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(3, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_counts(0, 3, 1);
-    sack(1, 1, &ack);
-    assert_int_equal(ack.arrived, 2);
-    assert_counts(0, 2, 2);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
-    assert_null(rawe_sendwin_next(&window));
-}
-
 TEST(rawe_sendwin_retract__as_if_it_had_not_entered)
 {
     send_frames(2, NOW);
@@ -474,31 +292,6 @@ TEST(rawe_sendwin_retract__as_if_it_had_not_entered)
     rawe_sendwin_enter(&window, &frames[3]);
     assert_int_equal(frames[3].sequence, FIRST + 2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[3]);
-}
-
-TEST(rawe_sendwin_retract__the_only_frame)
-{
-    enter(1);
-    rawe_sendwin_retract(&window, &frames[0]);
-    assert_true(rawe_sendwin_empty(&window));
-    enter(2);
-    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
-    assert_counts(0, 2, 0);
-}
-
-TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight)
-{
-    send_frames(3, NOW);
-    send_frames(1, NOW + 99 * US);
-    send_frames(1, NOW + 100 * US); /* in the same turn as the probe */
-    rawe_sendwin_probe_answered(&window, NOW + 100 * US, NOW + 110 * US);
-    assert_true(window.evidence_is_probe);
-    assert_true(detect(NOW + 110 * US)); /* the fourth is undecided */
-    assert_int_equal(lost_count, 3);
-    assert_false(detect(NOW + 110 * US + REORDER));
-    assert_int_equal(lost_count, 1);
-    assert_int_equal(lost_indices[0], 3);
-    assert_int_equal(state_of(FIRST + 4), SENT);
 }
 
 TEST(rawe_sendwin_probe_answered__an_older_answer_changes_nothing)
@@ -525,14 +318,6 @@ TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence)
     send_frames(1, NOW + 100 * US);
     sack(2, 1, &ack);
     assert_false(window.evidence_is_probe);
-}
-
-TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence)
-{
-    send_frames(5, NOW);
-    assert_false(detect(NOW + 1000000 * US));
-    assert_int_equal(lost_count, 0);
-    assert_counts(5, 0, 0);
 }
 
 TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
@@ -564,37 +349,6 @@ TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
     assert_int_equal(lost_count, 1);
     assert_int_equal(lost_indices[0], 0);
     assert_counts(1, 1, 1);
-}
-
-TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides)
-{
-    send_frames(9, NOW);
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(4, 1, &ack); /* across the wrap: frames before have numbers 2^32 - 3 to 0 */
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 4);
-    for (unsigned i = 5; i < 9; i++) {
-        assert_int_equal(state_of(FIRST + i), SENT);
-    }
-}
-
-TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken)
-{
-    send_frames(4, NOW);
-    frames[1].resent = 1; /* may have left behind frames[3] */
-    frames[1].again = frames[1].first;
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    sack(3, 1, &ack);
-    assert_false(detect(NOW + 10 * US + REORDER));
-    assert_int_equal(lost_count, 2);
-    assert_int_equal(state_of(FIRST + 1), SENT);
-    /* What was sent later than both decides. */
-    send_frames(1, NOW + 500 * US);
-    ack = ack_at(NOW + 510 * US);
-    sack(4, 1, &ack);
-    assert_false(detect(NOW + 510 * US));
-    assert_int_equal(lost_count, 1);
-    assert_int_equal(lost_indices[0], 1);
 }
 
 TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
@@ -632,22 +386,6 @@ TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
     assert_null(rawe_sendwin_next(&window));
 }
 
-TEST(rawe_sendwin_enter__a_batch_takes_consecutive_numbers)
-{
-    struct rawe_txframe *first = enter_batch(0, 5);
-    struct rawe_txframe *second = enter_batch(1, 1);
-    struct rawe_txframe *third = enter_batch(2, WINDOW - 6);
-    assert_int_equal(first->sequence, FIRST);
-    assert_int_equal(second->sequence, FIRST + 5);
-    assert_int_equal(third->sequence, FIRST + 6);
-    assert_true(first->to_send == 0x1F);
-    for (unsigned i = 0; i < WINDOW; i++) {
-        assert_ptr_equal(frame_at(FIRST + i), i < 5 ? first : i == 5 ? second : third);
-    }
-    assert_int_equal(rawe_sendwin_free_numbers(&window), 0);
-    assert_counts(0, WINDOW, 0);
-}
-
 TEST(rawe_sendwin_enter__the_longest_batch)
 {
     struct rawe_sendwin wide;
@@ -665,44 +403,6 @@ TEST(rawe_sendwin_enter__the_longest_batch)
     assert_int_equal(wide.in_flight, 0);
 }
 
-TEST(rawe_sendwin_sent__some_of_a_batch)
-{
-    struct rawe_txframe *batch = enter_batch(0, 6);
-    rawe_sendwin_sent(&window, batch, 0x07, NOW);
-    assert_counts(3, 3, 0);
-    assert_int_equal(state_of(FIRST + 2), SENT);
-    assert_int_equal(state_of(FIRST + 3), WAITING);
-    assert_true(batch->first.oldest_ns == NOW);
-    rawe_sendwin_rewind(&window, batch);
-    assert_ptr_equal(rawe_sendwin_next(&window), batch);
-    assert_true(batch->to_send == 0x38);
-    rawe_sendwin_sent(&window, batch, 0x38, NOW + US);
-    assert_counts(6, 0, 0);
-    assert_true(batch->first.oldest_ns == NOW);
-    assert_true(batch->first.newest_ns == NOW + US);
-    assert_true(batch->resent == 0);
-    assert_null(rawe_sendwin_next(&window));
-}
-
-TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = send_batch(0, 6, NOW);
-    assert_null(rawe_sendwin_acknowledge(&window, FIRST + 4, &ack));
-    assert_int_equal(window.una, FIRST + 4);
-    assert_int_equal(ack.arrived, 4);
-    assert_true(ack.rtt_ns == 10 * US);
-    assert_counts(2, 0, 0);
-    ack = ack_at(NOW + 20 * US);
-    assert_null(rawe_sendwin_acknowledge(&window, FIRST + 5, &ack));
-    assert_int_equal(ack.arrived, 1);
-    assert_true(ack.rtt_ns == 20 * US);
-    assert_counts(1, 0, 0);
-    assert_ptr_equal(rawe_sendwin_acknowledge(&window, FIRST + 6, &ack), batch);
-    assert_int_equal(ack.arrived, 2);
-    assert_true(rawe_sendwin_empty(&window));
-}
-
 /**
  * Numbers of a batch that are acknowledged are free for others, while the rest of it is under way.
  */
@@ -718,19 +418,6 @@ TEST(rawe_sendwin_acknowledge__leaves_the_new_owner_of_its_numbers)
     assert_ptr_equal(frame_at(FIRST + WINDOW + 1), later);
     assert_counts(2, 0, 0);
     assert_int_equal(acknowledge(WINDOW + 2, &ack), 1);
-}
-
-TEST(rawe_sendwin_remove__leaves_the_new_owner_of_its_numbers)
-{
-    struct rawe_ack ack = ack_at(NOW + 10 * US);
-    struct rawe_txframe *batch = send_batch(0, WINDOW, NOW);
-    assert_int_equal(acknowledge(5, &ack), 0);
-    struct rawe_txframe *later = enter_batch(1, 5);
-    assert_counts(WINDOW - 5, 5, 0);
-    assert_ptr_equal(rawe_sendwin_remove(&window), batch);
-    assert_counts(0, 5, 0);
-    assert_ptr_equal(rawe_sendwin_remove(&window), later);
-    assert_true(rawe_sendwin_empty(&window));
 }
 
 TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
@@ -792,21 +479,6 @@ TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch)
     assert_counts(1, 3, 2);
     assert_ptr_equal(rawe_sendwin_next(&window), batch);
     assert_true(batch->to_send == 0x0D);
-}
-
-TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
-{
-    struct rawe_ack ack = ack_at(NOW + 100 * US);
-    struct rawe_txframe *first = send_batch(0, 3, NOW);
-    struct rawe_txframe *second = send_batch(1, 3, NOW + 2 * REORDER);
-    sack(4, 1, &ack);
-    assert_false(detect(NOW + 100 * US + REORDER));
-    assert_int_equal(lost_count, 4); /* all of the first, and the one before it in the second */
-    assert_true(first->to_send == 0x7);
-    assert_true(second->to_send == 0x1);
-    assert_ptr_equal(rawe_sendwin_next(&window), first);
-    assert_ptr_equal(rawe_sendwin_next(&window), second);
-    assert_null(rawe_sendwin_next(&window));
 }
 
 /** Only segments sent once give an RTT sample (Karn). */

@@ -57,48 +57,6 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-TEST(rawe_timer_wheel_init__is_empty)
-{
-    rawe_timer_wheel_init(&wheel, 123456789);
-    assert_int_equal(wheel.armed, 0);
-    assert_false(rawe_timer_wheel_due(&wheel, UINT64_MAX));
-    rawe_timer_wheel_advance(&wheel, 999999999);
-    assert_int_equal(wheel.armed, 0);
-}
-
-TEST(rawe_timer_init__is_not_armed)
-{
-    assert_false(rawe_timer_armed(&one.timer));
-}
-
-TEST(rawe_timer_arm__never_early_on_any_level)
-{
-    /* Deadlines around the borders of every level, from starts that are and are not aligned. */
-    static const uint64_t starts_ns[] = {
-        0, TICK_NS * 63, TICK_NS * 64, TICK_NS * 4095 + 77, TICK_NS * 262144, TICK_NS * 262143 + 1};
-    for (size_t s = 0; s < sizeof(starts_ns) / sizeof(starts_ns[0]); s++) {
-        for (unsigned level = 0; level <= RAWE_TIMER_LEVELS; level++) {
-            for (int off = -2; off <= 2; off++) {
-                uint64_t ticks = (1ull << (level * RAWE_TIMER_SLOT_BITS)) + 3 + (uint64_t)off;
-                uint64_t deadline_ns = starts_ns[s] + ticks * TICK_NS - 5;
-                rawe_timer_wheel_init(&wheel, starts_ns[s]);
-                watch(&one, &wheel);
-                rawe_timer_arm(&wheel, &one.timer, deadline_ns);
-                assert_true(rawe_timer_armed(&one.timer));
-                assert_int_equal(wheel.armed, 1);
-                /* Half way, so that it cascades or is sorted in again; then just before it. */
-                rawe_timer_wheel_advance(&wheel, starts_ns[s] + (deadline_ns - starts_ns[s]) / 2);
-                rawe_timer_wheel_advance(&wheel, deadline_ns - 1);
-                assert_int_equal(one.expired, 0);
-                rawe_timer_wheel_advance(&wheel, deadline_ns + TICK_NS);
-                assert_int_equal(one.expired, 1);
-                assert_int_equal(wheel.armed, 0);
-                assert_false(rawe_timer_armed(&one.timer));
-            }
-        }
-    }
-}
-
 TEST(rawe_timer_arm__beyond_the_wheel)
 {
     struct watched far, never;
@@ -129,21 +87,6 @@ TEST(rawe_timer_arm_by__keeps_the_earlier_deadline)
     assert_true(one.timer.deadline_ns == 50 * TICK_NS);
     rawe_timer_wheel_advance(&wheel, 52 * TICK_NS);
     assert_int_equal(one.expired, 1);
-}
-
-TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
-{
-    struct watched three[3];
-    for (unsigned i = 0; i < 3; i++) {
-        watch(&three[i], &wheel);
-        three[i].victim = &three[(i + 1) % 3];
-        rawe_timer_arm(&wheel, &three[i].timer, 20 * TICK_NS);
-    }
-    /* Whatever the order: the first cancels one of the two others, the third is left or not. */
-    rawe_timer_wheel_advance(&wheel, 30 * TICK_NS);
-    assert_int_equal(wheel.armed, 0);
-    unsigned sum = three[0].expired + three[1].expired + three[2].expired;
-    assert_true(sum == 1 || sum == 2);
 }
 
 TEST(rawe_timer_wheel_advance__a_callback_arms_again)
