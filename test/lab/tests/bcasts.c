@@ -23,10 +23,9 @@
  *             has made the file
  *   truncates N  the root sends N bytes, and the others take half of them: MPI_ERR_TRUNCATE
  */
-#include <complex.h>
-#include <mpi.h>
+#include "bcasts.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +35,13 @@
 #define BYTES_MAX (5 << 20)
 #define SCATTERED_BYTES_MOST 1468 /* by multicast */
 #define GATHERED_BYTES_MOST 8192
-#define RANKS_MAX 32
 #define WARM_UP 16 /* calls before a communicator's go by multicast */
 
-static int rank, ranks;
-static bool alone; /* each rank has a host of its own */
+int rank, ranks;
+static int number, part_bytes; /* of the command line, or what is usual */
+static const char *file;
 
-static void fail(const char *what, int at)
+void fail(const char *what, int at)
 {
     printf("rank %d: wrong: %s %d\n", rank, what, at);
     fflush(stdout);
@@ -114,7 +113,7 @@ static void all_three(MPI_Comm comm, int root, int bytes, unsigned salt)
     barrier(comm);
 }
 
-static void warm_up(MPI_Comm comm)
+void warm_up(MPI_Comm comm)
 {
     for (unsigned i = 0; i < WARM_UP; i++) {
         bcast(comm, 0, 8, i);
@@ -310,17 +309,19 @@ static void scatters(void)
 }
 
 /** Scatters and nothing else, of bytes. */
-static void parts(int count, int bytes)
+static void parts(void)
 {
-    unsigned char *from = malloc((size_t)ranks * (size_t)bytes), *to = malloc((size_t)bytes);
+    unsigned char *from = malloc((size_t)ranks * (size_t)part_bytes),
+                  *to = malloc((size_t)part_bytes);
 
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < ranks * bytes; k++) {
+    for (int i = 0; i < number; i++) {
+        for (int k = 0; k < ranks * part_bytes; k++) {
             from[k] = byte_of((unsigned)i, k);
         }
-        MPI_Scatter(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, i % ranks, MPI_COMM_WORLD);
-        for (int k = 0; k < bytes; k++) {
-            if (to[k] != byte_of((unsigned)i, rank * bytes + k)) {
+        MPI_Scatter(from, part_bytes, MPI_BYTE, to, part_bytes, MPI_BYTE, i % ranks,
+                    MPI_COMM_WORLD);
+        for (int k = 0; k < part_bytes; k++) {
+            if (to[k] != byte_of((unsigned)i, rank * part_bytes + k)) {
                 fail("part", k);
             }
         }
@@ -330,16 +331,17 @@ static void parts(int count, int bytes)
 }
 
 /** Allgathers and nothing else, of bytes. */
-static void wholes(int count, int bytes)
+static void wholes(void)
 {
-    unsigned char *to = malloc((size_t)ranks * (size_t)bytes), *from = malloc((size_t)bytes);
+    unsigned char *to = malloc((size_t)ranks * (size_t)part_bytes),
+                  *from = malloc((size_t)part_bytes);
 
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < bytes; k++) {
-            from[k] = byte_of((unsigned)i, rank * bytes + k);
+    for (int i = 0; i < number; i++) {
+        for (int k = 0; k < part_bytes; k++) {
+            from[k] = byte_of((unsigned)i, rank * part_bytes + k);
         }
-        MPI_Allgather(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, MPI_COMM_WORLD);
-        for (int k = 0; k < ranks * bytes; k++) {
+        MPI_Allgather(from, part_bytes, MPI_BYTE, to, part_bytes, MPI_BYTE, MPI_COMM_WORLD);
+        for (int k = 0; k < ranks * part_bytes; k++) {
             if (to[k] != byte_of((unsigned)i, k)) {
                 fail("byte of the whole", k);
             }
@@ -350,14 +352,14 @@ static void wholes(int count, int bytes)
 }
 
 /** Reduce_scatters of both kinds by turns. */
-static void shares(int count)
+static void shares(void)
 {
     int ones[RANKS_MAX], in[RANKS_MAX], out = -1;
 
     for (int i = 0; i < ranks; i++) {
         ones[i] = in[i] = 1;
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < number; i++) {
         if (i / 8 % 2 == 0) { /* Open MPI's of blocks is a Reduce and a Scatter: it comes later */
             MPI_Reduce_scatter(in, &out, ones, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         } else {
@@ -369,320 +371,42 @@ static void shares(int count)
     }
 }
 
-static void loop(int count)
+static void loop(void)
 {
     warm_up(MPI_COMM_WORLD);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < number; i++) {
         bcast(MPI_COMM_WORLD, 1, 64, (unsigned)i);
     }
     if (rank == 0) {
         printf("half\n");
         fflush(stdout);
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < number; i++) {
         bcast(MPI_COMM_WORLD, i % ranks, 64, (unsigned)i);
     }
 }
 
-/**
- * Of real numbers: what needs rounding in sums and products, and so shows their order. Where hosts have
- * several ranks it is not that of ranks: then numbers whose sums and products are exact.
- */
-static double real(int i)
-{
-    return alone ? 1.0 / (3 + i) : 1.0 / (1 << i);
-}
-
-static double imaginary(void)
-{
-    return alone ? 2 : 0;
-}
-
-/* A type of MPI's with how its element i is written: in 0 to 7. */
-#define TYPES(TYPE, PAIR)                                                           \
-    TYPE(MPI_CHAR, char, i)                                                         \
-    TYPE(MPI_SIGNED_CHAR, signed char, i)                                           \
-    TYPE(MPI_UNSIGNED_CHAR, unsigned char, i)                                       \
-    TYPE(MPI_BYTE, unsigned char, i)                                                \
-    TYPE(MPI_SHORT, short, i)                                                       \
-    TYPE(MPI_UNSIGNED_SHORT, unsigned short, i)                                     \
-    TYPE(MPI_INT, int, i)                                                           \
-    TYPE(MPI_UNSIGNED, unsigned, i)                                                 \
-    TYPE(MPI_LONG, long, i)                                                         \
-    TYPE(MPI_UNSIGNED_LONG, unsigned long, i)                                       \
-    TYPE(MPI_LONG_LONG, long long, i)                                               \
-    TYPE(MPI_UNSIGNED_LONG_LONG, unsigned long long, i)                             \
-    TYPE(MPI_INT8_T, int8_t, i)                                                     \
-    TYPE(MPI_INT16_T, int16_t, i)                                                   \
-    TYPE(MPI_INT32_T, int32_t, i)                                                   \
-    TYPE(MPI_INT64_T, int64_t, i)                                                   \
-    TYPE(MPI_UINT8_T, uint8_t, i)                                                   \
-    TYPE(MPI_UINT16_T, uint16_t, i)                                                 \
-    TYPE(MPI_UINT32_T, uint32_t, i)                                                 \
-    TYPE(MPI_UINT64_T, uint64_t, i)                                                 \
-    TYPE(MPI_AINT, MPI_Aint, i)                                                     \
-    TYPE(MPI_OFFSET, MPI_Offset, i)                                                 \
-    TYPE(MPI_COUNT, MPI_Count, i)                                                   \
-    TYPE(MPI_C_BOOL, bool, i % 2)                                                   \
-    TYPE(MPI_CXX_BOOL, bool, i % 2)                                                 \
-    TYPE(MPI_LOGICAL, int, i % 2)                                                   \
-    TYPE(MPI_INTEGER, int, i)                                                       \
-    TYPE(MPI_REAL, float, real(i))                                                  \
-    TYPE(MPI_DOUBLE_PRECISION, double, real(i))                                     \
-    TYPE(MPI_COMPLEX, float complex, real(i) + imaginary() * I)                     \
-    TYPE(MPI_DOUBLE_COMPLEX, double complex, real(i) + imaginary() * I)             \
-    TYPE(MPI_FLOAT, float, real(i))                                                 \
-    TYPE(MPI_DOUBLE, double, real(i))                                               \
-    TYPE(MPI_LONG_DOUBLE, long double, real(i))                                     \
-    TYPE(MPI_C_FLOAT_COMPLEX, float complex, real(i) + imaginary() * I)             \
-    TYPE(MPI_C_DOUBLE_COMPLEX, double complex, real(i) + imaginary() * I)           \
-    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, long double complex, real(i) + imaginary() * I) \
-    PAIR(MPI_2INT, int)                                                             \
-    PAIR(MPI_SHORT_INT, short)                                                      \
-    PAIR(MPI_LONG_INT, long)                                                        \
-    PAIR(MPI_FLOAT_INT, float)                                                      \
-    PAIR(MPI_DOUBLE_INT, double)                                                    \
-    PAIR(MPI_LONG_DOUBLE_INT, long double)
-
-#define VALUE_BYTES_MAX 32
-#define COUNT_MAX 8 /* of the longest type, as much as goes by multicast */
-
-#define NUMBER(mpi, c, value) NUMBER_##mpi,
-#define NUMBER_PAIR(mpi, c) NUMBER_##mpi,
-enum { TYPES(NUMBER, NUMBER_PAIR) NUMBERS };
-
-/** The elements that a rank contributes. */
-static void put(void *to, int type, int count, int from)
-{
-    memset(to, 0, (size_t)count * VALUE_BYTES_MAX);
-    for (int at = 0; at < count; at++) {
-        const int i = (from + at) % 8;
-#define PUT(mpi, c, value)          \
-    case NUMBER_##mpi:              \
-        ((c *)to)[at] = (c)(value); \
-        break;
-#define PUT_PAIR(mpi, c)          \
-    case NUMBER_##mpi: {          \
-        struct {                  \
-            c first;              \
-            int second;           \
-        } *pairs = to;            \
-        pairs[at].first = (c)i;   \
-        pairs[at].second = 7 - i; \
-        break;                    \
-    }
-        switch (type) {
-            TYPES(PUT, PUT_PAIR)
-        }
-    }
-}
-
-/** As many elements of the longest type as any call has. */
-typedef struct {
-    _Alignas(16) char bytes[RANKS_MAX * VALUE_BYTES_MAX];
-} elements_t;
-
-/** Reductions of one type: with which operation, of how many elements, and how. */
-struct reduction {
-    int index;
-    MPI_Datatype type;
-    MPI_Op op;
-    int count;
-    bool in_place;
-};
-
-/** What reducing the first `members` ranks in their order gives. */
-static void put_reduced(elements_t *to, const struct reduction *what, int count, int members)
-{
-    elements_t one;
-
-    put(to, what->index, count, members - 1);
-    for (int i = members - 2; i >= 0; i--) {
-        put(&one, what->index, count, i);
-        MPI_Reduce_local(&one, to, count, what->type, what->op);
-    }
-}
-
-/** Compare all bits of elements, the wanted ones from the number `from` on. */
-static void compare(const struct reduction *what, elements_t *wanted, int from, elements_t *got,
-                    int count, const char *call)
-{
-    char packed[2][sizeof(elements_t)];
-    int bytes[2] = {0, 0};
-    MPI_Aint lower, extent;
-
-    MPI_Type_get_extent(what->type, &lower, &extent);
-    MPI_Pack(wanted->bytes + from * extent, count, what->type, packed[0], sizeof packed[0],
-             &bytes[0], MPI_COMM_WORLD);
-    MPI_Pack(got, count, what->type, packed[1], sizeof packed[1], &bytes[1], MPI_COMM_WORLD);
-    for (int i = 10; what->type == MPI_C_LONG_DOUBLE_COMPLEX && i < bytes[0]; i += 16) {
-        memset(packed[0] + i, 0, 6); /* of 16 bytes the value has 10 */
-        memset(packed[1] + i, 0, 6);
-    }
-    if ((bytes[0] == 0 && count != 0) || memcmp(packed[0], packed[1], (size_t)bytes[0]) != 0) {
-        fail(call, what->index);
-    }
-}
-
-/** What this rank contributes; as buffer for the result, in place or full of something else. */
-static const void *contribute(const struct reduction *what, int count, elements_t *mine,
-                              elements_t *got)
-{
-    put(mine, what->index, count, rank);
-    put(got, what->index, count, what->in_place ? rank : 5);
-    return what->in_place ? MPI_IN_PLACE : mine;
-}
-
-static void reduce_scatters(const struct reduction *what)
-{
-    elements_t mine, got, wanted;
-    int counts[RANKS_MAX];
-
-    for (int i = 0; i < ranks; i++) {
-        counts[i] = (i + 1) * what->count / ranks - i * what->count / ranks;
-    }
-    const void *from = contribute(what, what->count, &mine, &got);
-    MPI_Reduce_scatter(from, &got, counts, what->type, what->op, MPI_COMM_WORLD);
-    put_reduced(&wanted, what, what->count, ranks);
-    compare(what, &wanted, rank * what->count / ranks, &got, counts[rank],
-            "Reduce_scatter of type");
-    from = contribute(what, ranks, &mine, &got);
-    MPI_Reduce_scatter_block(from, &got, 1, what->type, what->op, MPI_COMM_WORLD);
-    put_reduced(&wanted, what, ranks, ranks);
-    compare(what, &wanted, rank, &got, 1, "Reduce_scatter_block of type");
-}
-
-/** Reduce elements by all calls, and compare with what reducing in order of ranks gives. */
-static void reduce_type(int index, MPI_Datatype type, MPI_Op op, int count, bool in_place)
-{
-    const struct reduction what = {index, type, op, count, in_place};
-    elements_t mine, got, wanted;
-
-    const void *from = contribute(&what, count, &mine, &got);
-    MPI_Allreduce(from, &got, count, type, op, MPI_COMM_WORLD);
-    put_reduced(&wanted, &what, count, ranks);
-    compare(&what, &wanted, 0, &got, count, "Allreduce of type");
-    reduce_scatters(&what);
-}
-
-static bool each_has_a_host(void)
-{
-    MPI_Comm host;
-    int here, most;
-
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-    MPI_Comm_size(host, &here);
-    MPI_Comm_free(&host);
-    MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return most == 1;
-}
-
-/** Sums that need rounding have the same bits in all ranks, each time. */
-static void same_bits(void)
-{
-    double mine[COUNT_MAX], sums[2][COUNT_MAX], first[COUNT_MAX];
-
-    for (int i = 0; i < COUNT_MAX; i++) {
-        mine[i] = 1.0 / (3 + i + rank);
-    }
-    for (int time = 0; time < 20; time++) {
-        double *sum = sums[time == 0 ? 0 : 1];
-        MPI_Allreduce(mine, sum, COUNT_MAX, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        memcpy(first, sum, sizeof first);
-        MPI_Bcast(first, COUNT_MAX, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-        if (memcmp(sum, first, sizeof first) != 0 || memcmp(sum, sums[0], sizeof first) != 0) {
-            fail("bits of a sum", time);
-        }
-    }
-}
-
-/** x -> first * x + second: to compose such functions does not commute. */
-static void compose(void *earlier, void *later, int *count, MPI_Datatype *type)
-{
-    unsigned *a = earlier, *b = later;
-
-    (void)type;
-    for (int i = 0; i < 2 * *count; i += 2) {
-        b[i + 1] += b[i] * a[i + 1];
-        b[i] *= a[i];
-    }
-}
-
-static void types(void)
-{
-    const MPI_Op ops[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,   MPI_LOR,
-                          MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
-    char one[VALUE_BYTES_MAX] = {0}, other[VALUE_BYTES_MAX] = {0};
-    int pairs = 0;
-    MPI_Datatype two;
-    MPI_Op own;
-
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    warm_up(MPI_COMM_WORLD);
-    alone = each_has_a_host();
-#define TYPE_OF(mpi, c, value) mpi,
-#define TYPE_OF_PAIR(mpi, c) mpi,
-    const MPI_Datatype all[] = {TYPES(TYPE_OF, TYPE_OF_PAIR)};
-    for (int type = 0; type < NUMBERS; type++) {
-        for (unsigned op = 0; op < sizeof ops / sizeof ops[0]; op++) {
-            if (MPI_Reduce_local(one, other, 1, all[type], ops[op]) != MPI_SUCCESS) {
-                continue; /* no operation for this type */
-            }
-            pairs++;
-            for (int count = 1; count <= COUNT_MAX; count += COUNT_MAX - 1) {
-                reduce_type(type, all[type], ops[op], count, false);
-                reduce_type(type, all[type], ops[op], count, true);
-            }
-        }
-    }
-    if (pairs < 200) {
-        fail("number of types with an operation", pairs);
-    }
-    MPI_Op_create(compose, 0, &own);
-    MPI_Type_contiguous(2, MPI_INT, &two);
-    MPI_Type_commit(&two);
-    reduce_type(NUMBER_MPI_2INT, MPI_2INT, own, 7, false);
-    reduce_type(NUMBER_MPI_2INT, MPI_2INT, own, 7, true);
-    reduce_type(NUMBER_MPI_2INT, two, own, 7, false);
-    MPI_Type_free(&two);
-    MPI_Op_free(&own);
-    same_bits();
-    for (int count = 0; count < 100; count++) { /* on both sides of what goes by multicast */
-        int in[100], out[100];
-        for (int i = 0; i < 100; i++) {
-            in[i] = rank + i;
-            out[i] = -1;
-        }
-        MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-        for (int i = 0; i < 100; i++) {
-            if (out[i] != (i < count ? ranks * i + ranks * (ranks - 1) / 2 : -1)) {
-                fail("sum of ints", i);
-            }
-        }
-    }
-}
-
-static void late(int bytes)
+static void late(void)
 {
     warm_up(MPI_COMM_WORLD);
     if (rank == ranks - 1) {
         sleep(5);
     }
     for (unsigned i = 0; i < 300; i++) {
-        all_three(MPI_COMM_WORLD, (int)(i / 200), bytes, i);
+        all_three(MPI_COMM_WORLD, (int)(i / 200), number, i);
     }
     if (rank == 2) {
-        bcast(MPI_COMM_WORLD, 2, bytes / 10, 1);
+        bcast(MPI_COMM_WORLD, 2, number / 10, 1);
         sleep(3); /* outside of MPI: what got lost has to be repaired all the same */
     } else {
-        bcast(MPI_COMM_WORLD, 2, bytes / 10, 1);
+        bcast(MPI_COMM_WORLD, 2, number / 10, 1);
     }
     bcast(MPI_COMM_WORLD, 3, 100, 2);
 }
 
-static void dups(int count)
+static void dups(void)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < number; i++) {
         MPI_Comm dup, part;
         MPI_Comm_dup(MPI_COMM_WORLD, &dup);
         MPI_Comm_split(MPI_COMM_WORLD, i % 2 == 0 ? 0 : rank % 2, -rank, &part);
@@ -713,7 +437,7 @@ static void ten(void)
     }
 }
 
-static void away(const char *file)
+static void away(void)
 {
     warm_up(MPI_COMM_WORLD);
     for (unsigned i = 0; i < 50; i++) {
@@ -730,82 +454,85 @@ static void away(const char *file)
     }
 }
 
-static void truncates(int bytes)
+static void truncates(void)
 {
-    char *buffer = calloc(1, (size_t)bytes);
+    char *buffer = calloc(1, (size_t)number);
 
     warm_up(MPI_COMM_WORLD);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int status = MPI_Bcast(buffer, rank == 0 ? bytes : bytes / 2, MPI_BYTE, 0, MPI_COMM_WORLD);
+    int status = MPI_Bcast(buffer, rank == 0 ? number : number / 2, MPI_BYTE, 0, MPI_COMM_WORLD);
     int class = MPI_SUCCESS;
     MPI_Error_class(status, &class);
     if (class != (rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE)) {
         fail("class of the error", class);
     }
     bcast(MPI_COMM_WORLD, 1, 100, 5);
-    bcast(MPI_COMM_WORLD, 0, bytes / 2, 6);
+    bcast(MPI_COMM_WORLD, 0, number / 2, 6);
     free(buffer);
+}
+
+static void sums(void)
+{
+    for (int i = 0; i < number; i++) {
+        sum(MPI_COMM_WORLD, (unsigned)i);
+    }
+}
+
+static void barriers(void)
+{
+    for (int i = 0; i < number; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void last(void)
+{
+    warm_up(MPI_COMM_WORLD);
+    for (int i = 0; i < 40; i++) {
+        all_three(MPI_COMM_WORLD, 0, 100, (unsigned)i);
+    }
+}
+
+static void endless(void)
+{
+    warm_up(MPI_COMM_WORLD);
+    printf("rank %d pid %d works\n", rank, (int)getpid());
+    fflush(stdout);
+    for (unsigned i = 0;; i++) {
+        all_three(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), number, i);
+    }
 }
 
 int main(int argc, char **argv)
 {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+        int number; /* if none is given */
+    } all[] = {
+        {"sizes", sizes, 0},      {"long", long_ones, 0},   {"scatters", scatters, 0},
+        {"loop", loop, 1000},     {"types", types, 0},      {"sums", sums, 1000},
+        {"shares", shares, 1000}, {"parts", parts, 1000},   {"barriers", barriers, 1000},
+        {"late", late, 1000},     {"wholes", wholes, 1000}, {"truncates", truncates, 1000},
+        {"dups", dups, 1000},     {"ten", ten, 0},          {"endless", endless, 100},
+        {"away", away, 0},        {"last", last, 0},
+    };
+    const size_t most = sizeof all / sizeof all[0];
+    size_t i = 0;
+
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const char *what = argc > 1 ? argv[1] : "sizes";
-    int count = argc > 2 ? atoi(argv[2]) : 1000;
-    if (strcmp(what, "sizes") == 0) {
-        sizes();
-    } else if (strcmp(what, "long") == 0) {
-        long_ones();
-    } else if (strcmp(what, "loop") == 0) {
-        loop(count);
-    } else if (strcmp(what, "types") == 0) {
-        types();
-    } else if (strcmp(what, "sums") == 0) {
-        for (int i = 0; i < count; i++) {
-            sum(MPI_COMM_WORLD, (unsigned)i);
-        }
-    } else if (strcmp(what, "barriers") == 0) {
-        for (int i = 0; i < count; i++) {
-            MPI_Barrier(MPI_COMM_WORLD);
-        }
-    } else if (strcmp(what, "shares") == 0) {
-        shares(count);
-    } else if (strcmp(what, "scatters") == 0) {
-        scatters();
-    } else if (strcmp(what, "parts") == 0) {
-        parts(count, atoi(argv[3]));
-    } else if (strcmp(what, "wholes") == 0) {
-        wholes(count, atoi(argv[3]));
-    } else if (strcmp(what, "late") == 0) {
-        late(argc > 2 ? count : 1000);
-    } else if (strcmp(what, "dups") == 0) {
-        dups(count);
-    } else if (strcmp(what, "ten") == 0) {
-        ten();
-    } else if (strcmp(what, "away") == 0) {
-        away(argv[2]);
-    } else if (strcmp(what, "truncates") == 0) {
-        truncates(count);
-    } else if (strcmp(what, "last") == 0) {
-        warm_up(MPI_COMM_WORLD);
-        for (int i = 0; i < 40; i++) {
-            all_three(MPI_COMM_WORLD, 0, 100, (unsigned)i);
-        }
-        MPI_Finalize();
-        return 0;
-    } else {
-        warm_up(MPI_COMM_WORLD);
-        printf("rank %d pid %d works\n", rank, (int)getpid());
-        fflush(stdout);
-        for (unsigned i = 0;; i++) {
-            all_three(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), argc > 2 ? count : 100, i);
-        }
+    while (i < most && (argc < 2 || strcmp(argv[1], all[i].name) != 0)) {
+        i++;
     }
-    if (rank == 0) {
-        printf("all right\n");
+    if (i == most) {
+        fail("usage: see bcasts.c", argc);
     }
+    file = argc > 2 ? argv[2] : NULL;
+    number = argc > 2 ? atoi(argv[2]) : all[i].number;
+    part_bytes = argc > 3 ? atoi(argv[3]) : 0;
+    all[i].run();
     MPI_Finalize();
     return 0;
 }

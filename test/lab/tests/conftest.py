@@ -95,21 +95,22 @@ def verify(request):
     return program
 
 
-def compiled(name):
-    """A fixture: the path of the MPI program NAME.c of this directory."""
+def compiled(name, *others):
+    """A fixture: the path of the MPI program NAME.c, and others, of this directory."""
 
     @pytest.fixture(scope="session", name=name)
     def compile_program(tmp_path_factory):
         program = tmp_path_factory.mktemp(name) / name
-        subprocess.run(["mpicc", "-O1", "-o", program, HERE / f"{name}.c"], check=True)
+        sources = [HERE / f"{one}.c" for one in (name, *others)]
+        subprocess.run(["mpicc", "-O1", "-o", program, *sources], check=True)
         return program
 
     return compile_program
 
 
-away, bcasts, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
-    compiled,
-    ("away", "bcasts", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors"),
+bcasts = compiled("bcasts", "reductions")
+away, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
+    compiled, ("away", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors")
 )
 
 

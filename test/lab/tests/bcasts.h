@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What bcasts.c and reductions.c have in common. */
+#ifndef BCASTS_H
+#define BCASTS_H
+
+#include <mpi.h>
+
+#define RANKS_MAX 32
+
+extern int rank, ranks;
+
+void fail(const char *what, int at);
+/** Make the communicator's collectives go by multicast. */
+void warm_up(MPI_Comm comm);
+/** bcasts types */
+void types(void);
+
+#endif
