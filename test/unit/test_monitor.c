@@ -10,14 +10,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "linux/sys/rawe_monitor.h"
 #include "unit_test.h"
 
 #define NAME_BYTES 64
-#define NOBODY 65534
 #define WAIT_MS 10000
 
 static struct rawe_service *service;
@@ -129,53 +127,6 @@ TEST(answer__is_the_description)
         assert_true(answers(text));
     }
     assert_int_equal(described, 20);
-}
-
-TEST(answer__without_a_description_is_the_title)
-{
-    open_monitor(NULL);
-    assert_true(answers(""));
-}
-
-/** The exit status of a child that asks as `user`. */
-static int ask_as(uid_t user, const char *expected)
-{
-    int status;
-    const pid_t child = fork();
-
-    if (child == 0) {
-        _exit(seteuid(user) == 0 && answers(expected) ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
-
-TEST(answer__other_users_are_refused)
-{
-    char text[] = "rank 7\n";
-
-    if (geteuid() != 0) {
-        skip();
-    }
-    open_monitor(text);
-    assert_int_equal(ask_as(NOBODY, "refused\n"), 0);
-    assert_int_equal(described, 0);
-}
-
-TEST(answer__is_for_root_too)
-{
-    char text[] = "rank 7\n";
-
-    if (geteuid() != 0) {
-        skip();
-    }
-    open_monitor(text);
-    assert_int_equal(seteuid(NOBODY), 0); /* of the process; the tool stays root's */
-    const int status = ask_as(0, text);
-    const int as_it = ask_as(NOBODY, text);
-    assert_int_equal(seteuid(0), 0);
-    assert_int_equal(status, 0);
-    assert_int_equal(as_it, 0);
 }
 
 TEST(answer__comes_when_there_are_descriptors_again)

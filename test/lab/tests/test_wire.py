@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The wire of the lab does to frames what it is told, and nothing else."""
 
-import hashlib
 import json
-import random
 import re
 import subprocess
 import time
@@ -13,8 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, show, wait_until
 
-from rawelab import Lab, LabError, LabSpec, wire, wiring
-from rawelab.capture import packets
+from rawelab import Lab, LabError, wire, wiring
 
 # Frames with a number and their sending time, then a pattern; the machine has one clock for all.
 SEND = """
@@ -50,21 +47,6 @@ while expected is None or count < expected:
     if sys.stdin in readable:
         expected = int(sys.stdin.readline())
 print(json.dumps(seen))
-"""
-SERVE_TCP = """
-import hashlib, socket, sys
-server = socket.create_server((sys.argv[1], 7777))
-print("ready", flush=True)
-connection = server.accept()[0]
-content = hashlib.sha256()
-while part := connection.recv(1 << 20):
-    content.update(part)
-print(content.hexdigest())
-"""
-SEND_TCP = """
-import random, socket, sys
-client = socket.create_connection((sys.argv[1], 7777))
-client.sendall(random.Random(5).randbytes(int(sys.argv[2])))
 """
 PYTHON = ["/usr/bin/python3", "-c"]
 
@@ -150,22 +132,6 @@ def test_every_host_reaches_every_other_and_hears_only_its_own(wired):
     assert bystander.frames() == []
 
 
-def test_nics_of_different_numbers_are_on_different_switches(wired):
-    lab = wired(nics=2)
-    receiver = Receiver(lab, 1, nic=1)
-    send(lab, 0, lab.nic(1, 1).mac, 20)
-    assert receiver.frames() == []
-
-
-def test_an_unknown_address_reaches_all_others_once(wired):
-    lab = wired(hosts=3)
-    receivers = [Receiver(lab, host) for host in (1, 2)]
-    # Broadcast: packet sockets see it, whosoever address it has.
-    send(lab, 0, "ff:ff:ff:ff:ff:ff", 20)
-    for receiver in receivers:
-        assert numbers(receiver.frames()) == list(range(20))
-
-
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_full_frames_pass(wired, mtu):
     frames = transfer(wired(mtu=mtu), 20, size=mtu)
@@ -209,21 +175,6 @@ def test_one_seed_makes_the_same_losses_again_and_another_does_not(wired):
     assert numbers(transfer(lab, 500)) != first
 
 
-def test_bursts_take_frames_in_a_row(wired):
-    lab = wired("burst=1%:20")
-    received = numbers(transfer(lab, 5000))
-    lost = sorted(set(range(5000)) - set(received))
-    assert lab.wire_total("burst_lost") == len(lost) > 0
-    runs = [1]
-    for before, after in zip(lost, lost[1:]):
-        if after == before + 1:
-            runs[-1] += 1
-        else:
-            runs.append(1)
-    # Each is one burst, or several that follow each other at once; the last may be cut short.
-    assert all(run % 20 == 0 for run in runs[:-1])
-
-
 def test_corruption_flips_one_to_eight_bits_of_its_share(wired):
     lab = wired("corrupt=20%")
     frames = transfer(lab, 2000, size=1000)
@@ -233,43 +184,12 @@ def test_corruption_flips_one_to_eight_bits_of_its_share(wired):
     assert 250 < bad <= lab.wire_total("corrupted") < 550
 
 
-def test_corruption_reaches_one_receiver_of_a_flooded_frame(wired):
-    lab = wired(hosts=3)
-    lab.set_wire("corrupt=100%", 1)
-    untouched = Receiver(lab, 2)
-    send(lab, 0, "ff:ff:ff:ff:ff:ff", 50)
-    frames = untouched.frames()
-    assert numbers(frames) == list(range(50))
-    assert_all_good(frames)
-    assert lab.wire_total("corrupted") == 50
-
-
-def test_delay_is_never_shorter_than_told_and_keeps_the_order(wired):
-    frames = transfer(wired("delay=20ms"), 300)
-    assert numbers(frames) == list(range(300))
-    assert min(age for _, age, _, _ in frames) >= 20_000_000
-
-
 def test_a_blackout_ends_no_sooner_than_told(wired):
     lab = wired()
     began = time.monotonic()
     lab.set_wire("blackout=1s")
     wait_until(lambda: len(transfer(lab, 20)) == 20, "end of the blackout")
     assert time.monotonic() >= began + 1
-
-
-def test_blackouts_come_again_and_again(wired):
-    lab = wired("blackout=50ms/100ms")
-    receiver = Receiver(lab, 1)
-    changes, seen = 0, []
-    deadline = time.monotonic() + HANG_SECONDS
-    while changes < 6:  # between frames that pass and frames that do not
-        assert time.monotonic() < deadline, f"{changes} changes"
-        lost = lab.wire_total("blackout_lost")
-        send(lab, 0, 1, 1)
-        seen.append(lab.wire_total("blackout_lost") > lost)
-        changes = sum(one != other for one, other in zip(seen, seen[1:]))
-    assert len(receiver.frames()) == seen.count(False)
 
 
 def test_a_rate_takes_its_time_and_its_buffer_drops_the_rest(wired):
@@ -297,50 +217,6 @@ def test_directions_are_hurt_one_by_one(wired):
         assert len(receiver.frames()) == backwards
         lab.set_wire("none", direction="both")
         assert len(transfer(lab, 10)) == 10
-
-
-def send_over_tcp(lab, length):
-    """Send random bytes over TCP from host 0 to host 1; they must arrive as they were."""
-    server = subprocess.Popen(
-        lab.host_command(1, [*PYTHON, SERVE_TCP, lab.nic(1).address]),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout.readline() == "ready\n"
-    done = lab.run(0, [*PYTHON, SEND_TCP, lab.nic(1).address, length], timeout=HANG_SECONDS)
-    assert done.returncode == 0, done.stderr
-    output = server.communicate(timeout=HANG_SECONDS)[0]
-    assert output.strip() == hashlib.sha256(random.Random(5).randbytes(length)).hexdigest()
-
-
-def tcp_counter(lab, host, name):
-    """One of the counters of a host's TCP."""
-    lines = lab.run(host, ["cat", "/proc/net/snmp"]).stdout.splitlines()
-    names, values = (line.split() for line in lines if line.startswith("Tcp:"))
-    return int(values[names.index(name)])
-
-
-@pytest.mark.parametrize("nic", ["plain", "cut"])
-def test_tcp_arrives_in_frames_as_it_was_sent(wired, tmp_path, nic):
-    lab = wired("mtu=1500", nic=nic)
-    file = tmp_path / "tcp.pcap"
-    # At the sender: a NIC that is cut merges what it receives.
-    capture = lab.capture(0, file, ["tcp", "and", "dst", "port", "7777"], count=20)
-    length = 20_000_000
-    send_over_tcp(lab, length)
-    assert capture.wait(HANG_SECONDS) == 0
-    assert max(length for _, length in packets(file)) <= 1514
-    assert lab.wire_total("too_long") == 0
-    # Some come again: when the wire is not scheduled for a while, its queue overflows.
-    overflown = lab.wire_total("refused", 0, direction="out")
-    assert tcp_counter(lab, 0, "RetransSegs") < length / 1448 / 10 + overflown * 45
-    assert tcp_counter(lab, 1, "InErrs") == 0
-
-
-def test_checksums_are_complete_so_that_tcp_notices_corruption(wired):
-    lab = wired("corrupt=1%")
-    send_over_tcp(lab, 3_000_000)
-    assert lab.wire_total("corrupted") > 0
 
 
 def test_batches_of_rawe_are_cut_into_good_frames(wired, build, verify):
@@ -385,22 +261,6 @@ def refusing_lab(request):
     """One lab for all the refusals."""
     with Lab(build=request.config.getoption("--build"), hosts=2, topology="wire") as lab:
         yield lab
-
-
-def test_wrong_faults_at_start_are_told_and_leave_no_lab(wired):
-    with pytest.raises(LabError, match="wanted is a percentage"):
-        wired("loss=many", name="badwire")
-    assert not [name for name in wiring.existing_namespaces() if "rawe-badwire-" in name]
-
-
-def test_a_lab_without_a_wire_says_so(make_lab):
-    lab = make_lab(hosts=2)
-    with pytest.raises(LabError, match="--wire"):
-        lab.set_wire("loss=1%")
-    with pytest.raises(LabError, match="topology"):
-        LabSpec(topology="pair", wire="loss=1%").resolve()
-    with pytest.raises(LabError, match="--nic whole"):
-        LabSpec(wire="loss=1%", nic="whole").resolve()
 
 
 def test_the_wire_survives_links_that_go_down_and_nics_that_vanish(wired):

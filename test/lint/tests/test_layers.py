@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rawelint.layers: components that break one rule each, and mutants of the real one."""
-
-import shutil
+"""Tests of rawelint.layers: components that break one rule each."""
 
 import pytest
 
-from rawelint import c_source, layers, tree
+from rawelint import layers
 
 TABLE = """
 [core]
@@ -183,48 +181,3 @@ def test_read_table__same_file_twice_is_refused(tmp_path):
     table = tmp_path / "layers.toml"
     table.write_text('[core]\nfolder = "core"\nmodules = ["rawe_a", "rawe_b rawe_a"]\n')
     only(layers.check(tmp_path, table), "lists rawe_a twice")
-
-
-# ---- mutants of the component itself ----
-
-
-@pytest.fixture
-def mutant(tmp_path):
-    """A function: the problems that a change of one file adds to those of the component."""
-    shutil.copytree(tree.ROOT / layers.COMPONENT, tmp_path / layers.COMPONENT)
-    before = set(layers.check(tmp_path))
-
-    def run(path, text):
-        file = tmp_path / layers.COMPONENT / path
-        file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
-        return set(layers.check(tmp_path)) - before
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "reason"),
-    [
-        ("core/send/rawe_loss.c", '#include "rawe_engine.h"\n', "an arrow points up"),
-        ("core/base/rawe_wire.h", '#include "base/rawe_timer.h"\n', "an arrow points up"),
-        ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
-        (
-            "linux/packet/rawe_filter.c",
-            '#include "../../core/rawe_engine.h"\n',
-            "may not use core's rawe_engine",
-        ),
-    ],
-)
-def test_check__mutants_of_the_component_are_found(mutant, path, text, reason):
-    added = mutant(path, text)
-    assert any(path in problem and reason in problem for problem in added), added
-
-
-def test_check__mutant_that_calls_upwards_is_found(mutant):
-    engine = (tree.ROOT / layers.COMPONENT / "core/rawe_engine.c").read_text(encoding="utf-8")
-    name = next(iter(c_source.functions(engine)))
-    added = mutant("core/base/rawe_timer.c", f"void x(void)\n{{\n    {name}();\n}}\n")
-    assert any(
-        "core/base/rawe_timer.c" in one and f"uses {name}()" in one and "points up" in one
-        for one in added
-    ), added
