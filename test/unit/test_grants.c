@@ -329,6 +329,17 @@ TEST(rawe_grants_next__more_while_the_link_idles)
     assert_int_equal(before, 33);
 }
 
+TEST(rawe_grants_probed__questions_use_the_link)
+{
+    begin(50);
+    grant();
+    for (unsigned i = 0; i < 1000; i++) {
+        now_ns += 35; /* 100 bytes, and a tenth of headers */
+        rawe_grants_probed(&grants, now_ns);
+    }
+    assert_int_equal(grant(), 0);
+}
+
 TEST(rawe_grants_forget__one_that_is_gone)
 {
     begin(50);

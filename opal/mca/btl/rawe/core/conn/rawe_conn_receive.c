@@ -577,6 +577,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
             rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }
         rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
+        rawe_grants_probed(&conn->into->grants, now_ns);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

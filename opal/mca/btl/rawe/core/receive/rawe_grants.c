@@ -11,6 +11,9 @@
 /** Granted first, where many wait: most of them may need no more. */
 #define FIRST_FRAMES 2u
 
+/** What a PROBE takes of the link, without headers. */
+#define PROBE_BYTES 100u
+
 /** A peer that does not use its grant for that time has no turns until it sends again. */
 #define UNUSED_NS 20000000u
 
@@ -132,6 +135,13 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
         }
     }
     grants->waits = grants->waits || shares(grants);
+}
+
+void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
+{
+    if (shares(grants)) {
+        rawe_inflow_arrived(&grants->inflow, PROBE_BYTES, now_ns);
+    }
 }
 
 /** What fills port and path. */

@@ -58,6 +58,8 @@ void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *m
 void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *member,
                          uint32_t sequence, uint32_t frames, bool more, uint64_t waited_ns,
                          uint64_t now_ns);
+/** A PROBE has come, which took time of the link. */
+void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns);
 /** Grant something to a peer, which has to be told. NULL: there is nothing to tell any. */
 struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns);
 /** What a peer is told, for which the ring has `frames`. */
