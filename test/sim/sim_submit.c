@@ -130,9 +130,12 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
 {
     const struct rawe_send *send = &message->net.out.send;
     bool ordered = send->ordered;
+    /* The attempt to copy it may have moved the connection to a path with shorter frames. */
+    bool fits = channel->lane == RAWE_LANE_BULK ||
+                message->net.len_bytes <= rawe_conn_frame_message_bytes(sim_conn(channel));
     enum rawe_peer_result result = net_message_send(&message->net, &channel->via->peer);
 
-    if (send->ordered && !ordered) { /* part of a streak */
+    if (!fits || (send->ordered && !ordered)) { /* or part of a streak */
         note_channel(sim, message, sim_channel_beside(channel, RAWE_LANE_BULK));
     }
     message->queued = result == RAWE_PEER_QUEUED;
