@@ -387,7 +387,7 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     }
 }
 
-/** Acknowledgements, questions and their answers, for each data frame, when all goes wrong. */
+/** Acknowledgements, questions and their answers, for each data frame and for each that is lost. */
 #define CONTROL_PER_FRAME_MOST 1u
 
 /**
@@ -430,11 +430,12 @@ static void check_control(struct sim *sim, uint64_t migrated)
     }
     uint64_t intervals = 1 + sim->now_ns / interval_ns;
     uint64_t idle_intervals = sim->plan.idle_ns != 0 ? 1 + sim->now_ns / sim->plan.idle_ns : 0;
-    uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
-                       CONTROL_PER_MIGRATION_MOST * migrations +
-                       sim->channels_opened *
-                           (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
-                            CONTROL_PER_IDLE_MOST * idle_intervals);
+    uint64_t allowed =
+        CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated + sim->incidents.lost) +
+        CONTROL_PER_MIGRATION_MOST * migrations +
+        sim->channels_opened *
+            (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
+             CONTROL_PER_IDLE_MOST * idle_intervals);
     if (control > allowed) {
         net_fail("no storm of control frames",
                  "%llu control frames for %llu data frames on %llu connections",
