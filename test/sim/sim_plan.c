@@ -27,6 +27,9 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define MS 1000000ull
 #define SECOND 1000000000ull
 
+/** Questions to an idle peer, at most, while nodes compute. */
+#define IDLE_INTERVALS_MOST 1000u
+
 /** Faults that make frames vanish: one answer in time is then not to be relied on. */
 #define UNCERTAIN                                                                             \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) |  \
@@ -307,7 +310,10 @@ static void plan_idle(struct sim_plan *plan, uint64_t seed)
     uint64_t idle_ns =
         sim_random_scaled(&random, plan->peer_timeout_ns / 64, plan->peer_timeout_ns / 2);
 
-    plan->idle_ns = sim_random_below(&random, 4) == 0 ? idle_ns : 0;
+    /* While a node computes for minutes, 31 others would ask each other millions of times. */
+    bool often = (plan->faults & SIM_BIT(PAUSE)) != 0 &&
+                 idle_ns * IDLE_INTERVALS_MOST < plan->pauses_most * plan->pause_most_ns;
+    plan->idle_ns = sim_random_below(&random, 4) == 0 && !often ? idle_ns : 0;
 }
 
 /** The same. */
