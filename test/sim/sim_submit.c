@@ -128,14 +128,15 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message,
 static void submit_in_place(struct sim *sim, struct sim_message *message,
                             struct sim_channel *channel)
 {
-    const struct rawe_send *send = &message->net.out.send;
-    bool ordered = send->ordered;
-    /* The attempt to copy it may have moved the connection to a path with shorter frames. */
-    bool fits = channel->lane == RAWE_LANE_BULK ||
-                message->net.len_bytes <= rawe_conn_frame_message_bytes(sim_conn(channel));
-    enum rawe_peer_result result = net_message_send(&message->net, &channel->via->peer);
+    const struct rawe_peer *peer = &channel->via->peer;
 
-    if (!fits || (send->ordered && !ordered)) { /* or part of a streak */
+    message->net.out.send.queue = NULL;
+    enum rawe_peer_result result = net_message_send(&message->net, &channel->via->peer);
+    const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
+
+    /* It is part of a streak, or the connection has just moved to a path with shorter frames. */
+    if (channel->lane == RAWE_LANE_EXPRESS && bulk != NULL &&
+        message->net.out.send.queue == &bulk->queue) {
         note_channel(sim, message, sim_channel_beside(channel, RAWE_LANE_BULK));
     }
     message->queued = result == RAWE_PEER_QUEUED;
