@@ -332,8 +332,10 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
         doublings += CREDIT_DOUBLINGS_REPORTED;
     }
     uint64_t interval_ns = probe_interval_ns(conn);
+    uint64_t most_ns = conn->engine->config.liveness.probe_most_ns;
+    most_ns = most_ns < CREDIT_INTERVAL_MOST_NS ? most_ns : CREDIT_INTERVAL_MOST_NS;
     uint64_t longer_ns = interval_ns << doublings;
-    longer_ns = longer_ns < CREDIT_INTERVAL_MOST_NS ? longer_ns : CREDIT_INTERVAL_MOST_NS;
+    longer_ns = longer_ns < most_ns ? longer_ns : most_ns;
     interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t deadline_ns = from_ns + interval_ns;
     conn->wants_credit = true;
