@@ -132,11 +132,13 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
 
     message->net.out.send.queue = NULL;
     enum rawe_peer_result result = net_message_send(&message->net, &channel->via->peer);
+    const struct rawe_conn *express = peer->conn[RAWE_LANE_EXPRESS];
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
+    bool fits = express != NULL && message->net.len_bytes <= rawe_conn_frame_message_bytes(express);
 
     /* It is part of a streak, or the connection has just moved to a path with shorter frames. */
     if (channel->lane == RAWE_LANE_EXPRESS && bulk != NULL &&
-        message->net.out.send.queue == &bulk->queue) {
+        message->net.out.send.queue == &bulk->queue && (!fits || message->net.out.send.ordered)) {
         note_channel(sim, message, sim_channel_beside(channel, RAWE_LANE_BULK));
     }
     message->queued = result == RAWE_PEER_QUEUED;
