@@ -206,6 +206,7 @@ struct sim_channel {
     uint32_t credit_most; /**< that the peer has ever advertised */
     struct sim_watch watch;
     uint32_t next_in_order; /**< of its net_route */
+    uint64_t progress_ns;   /**< the peer replied last to an operation: it need not be asked */
 };
 
 /** The channels to send on, to one node. */

@@ -110,7 +110,7 @@ static void check_window(const struct sim_channel *channel)
     }
 }
 
-static void check_channel(struct sim *sim, const struct sim_channel *channel)
+static void check_channel(struct sim *sim, struct sim_channel *channel)
 {
     const struct sim_node *node = channel->node;
     const struct rawe_conn *conn = sim_conn(channel);
@@ -163,6 +163,10 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
     uint64_t asked_ns = rawe_route_asked_ns(conn->preferred);
     asked_ns = conn->liveness.asked_ns > asked_ns ? conn->liveness.asked_ns : asked_ns;
+    const uint64_t progress_ns = rawe_operation_progress_ns(
+        &engine->operations, conn->preferred->key, conn->preferred->port, &(bool){false});
+    channel->progress_ns = progress_ns > channel->progress_ns ? progress_ns : channel->progress_ns;
+    asked_ns = channel->progress_ns > asked_ns ? channel->progress_ns : asked_ns;
     if (up_to_date && long_back && sim->plan.idle_ns != 0 && sim->plan.jump_ppm == 0 &&
         conn->handshake.state == RAWE_CONN_OPEN && conn->liveness.probe_deadline_ns == 0 &&
         clock_ns > asked_ns + idle_most_ns) {
@@ -239,8 +243,7 @@ void sim_check_node(struct sim_node *node)
     struct sum sum = {.dropped = 0};
     const struct rawe_counters *counters = &sum.counters;
 
-    for (const struct sim_channel *channel = node->channels; channel != NULL;
-         channel = channel->next) {
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         check_channel(sim, channel);
     }
     sim_watch_node(node);
