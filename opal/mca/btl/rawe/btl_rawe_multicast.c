@@ -453,6 +453,7 @@ static void group_free(struct mca_btl_rawe_multicast *group)
     rawe_list_remove(&group->busy);
     set_transfers(group, NULL, NULL);
     rawe_group_free(&group->core);
+    groups.last = groups.last == group ? NULL : groups.last; /* another may come to lie there */
     free(group);
 }
 
