@@ -14,7 +14,7 @@
 
 #define BYTES 8192u
 
-static char directory[] = "/tmp/rawe-test-XXXXXX";
+static char directory[32];
 static char path[64];
 
 static void set_up(void)
