@@ -410,7 +410,7 @@ static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_e
                          context, cbdata);
 }
 
-/** btl_dump: the endpoints of the other modules have all state. */
+/** btl_dump: the endpoints of the other modules show the connections. */
 static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                  int verbose)
 {
