@@ -25,8 +25,8 @@
 /** MPI is not initialized yet: it is looked at again after this time. */
 #define INIT_REST_NS (10u * MS_NS)
 
-/** Beside MPI: poll after a sixteenth of the time since it is back; twice after a longer rest. */
-#define POLL_SHARE 16u
+/** Beside MPI: poll after a quarter of the time since it is back; twice after a longer rest. */
+#define POLL_SHARE 4u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
 
