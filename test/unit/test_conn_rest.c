@@ -261,6 +261,7 @@ TEST(rawe_conn_wake__the_path_may_carry_less_now)
     assert_int_equal(rails_conn(0, 0, EXPRESS)->payload_max_bytes, 600);
 }
 
+/** ... and asked for; a question without an answer is no CLOSE. */
 TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
 {
     send(0, EXPRESS);
@@ -269,6 +270,12 @@ TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
     assert_true(rests(1, EXPRESS));
     assert_null(rails_conn(1, 0, EXPRESS));
     unit_allocations_left = -1;
+    struct rawe_conn *conn = rails_conn(0, 0, EXPRESS);
+    assert_true(rawe_conn_send_probe(conn));
+    unit_allocations_left = 0;
+    rails_settle();
+    unit_allocations_left = -1;
+    assert_true(conn->disowned_since_ns == 0);
     finish(0, EXPRESS);
     assert_false(rests(1, EXPRESS));
 }

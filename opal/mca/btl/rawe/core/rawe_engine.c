@@ -244,6 +244,9 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
         const struct rawe_rest *rest = engine->table->entries[index].rest;
         if (rest != NULL && rest->handshake.peer_id == from->connection_id) {
             conn = rawe_peer_awake(rest->peer, rest->lane);
+            if (conn == NULL) {
+                return true; /* no memory: the peer asks again */
+            }
         }
         if (conn == NULL || conn->handshake.peer_id != from->connection_id) {
             continue;
