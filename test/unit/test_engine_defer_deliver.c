@@ -153,9 +153,20 @@ TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are)
     assert_null(engine(1)->deferral.first);
     assert_true(engine(1)->deferral.fragments_wait);
     assert_true(rawe_engine_has_deferred(engine(1)));
+    /* What is refused meanwhile is not sent again and again. */
+    unit_send_message(end(0), &sends[8], 8, data, 100);
+    struct net_frame *refused = unit_wire_take(&net);
+    unit_allocations_left = 0;
+    unit_receive(&net, refused);
+    unit_allocations_left = -1;
+    net_frame_free(refused);
+    run(5 * UNIT_MS);
+    assert_int_equal(end(0)->peer_credit, 0);
+    assert_true(engine(0)->counters.frames_resent <= 1);
     resume(1);
     assert_delivered_in_order(8, 2000);
     run(UNIT_MS);
+    unit_assert_last(&net.node[1], 9, 8, 100, 7);
     assert_int_equal(sends[7].done, 1);
 }
 

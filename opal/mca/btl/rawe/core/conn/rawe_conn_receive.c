@@ -573,7 +573,8 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
         acknowledged(conn, header, NULL, 0, now_ns);
-        if (conn->credit.refused && !rawe_deferral_full(&engine->deferral)) {
+        if (conn->credit.refused && !rawe_deferral_full(&engine->deferral) &&
+            !engine->deferral.fragments_wait) {
             rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }
         rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
