@@ -11,6 +11,7 @@
  *   sim_nic      interfaces, rings, engines         sim_route     routes, failing over, responders
  *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
+ *   sim_memory   memory that runs out
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    forged and replayed frames          sim_campaign  many runs
  *   sim_watch    what connections do over time        sim_depart     nodes finalize
@@ -93,6 +94,7 @@ struct sim_incidents {
     uint64_t revoked;  /**< handles */
     uint64_t forged;
     uint64_t pulled; /**< cables */
+    uint64_t no_memory;
 };
 
 void sim_net_init(struct sim *sim);
@@ -137,6 +139,11 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice);
 void sim_trouble_plug(struct sim *sim, struct sim_nic *nic);
 /** The host stands still until then; 0: all hosts will, one after the other. */
 void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns);
+
+/**
+ * From now on allocations may fail on behalf of the node, NULL: none does. Returns the one before.
+ */
+struct sim_node *sim_memory_scarce(struct sim_node *node);
 
 /* ---- forged frames ---- */
 
@@ -236,7 +243,7 @@ struct sim_node {
     unsigned nic_count;
     uint64_t clock_offset_ns;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, trouble, accesses, rest;
+    struct sim_random pause, trouble, accesses, rest, memory;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
 
     struct rawe_handle_table handles;

@@ -39,7 +39,9 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     channel->peer = via->node;
     channel->peer_life = via->life;
     channel->lane = lane;
+    struct sim_node *scarce = sim_memory_scarce(NULL);
     struct rawe_conn *conn = rawe_peer_open(&via->peer, lane);
+    (void)sim_memory_scarce(scarce);
     if (conn == NULL) {
         abort();
     }
@@ -58,7 +60,11 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
 
 struct rawe_conn *sim_channel_wake(struct sim_channel *channel)
 {
-    return rawe_peer_conn(&channel->via->peer, channel->lane);
+    struct sim_node *scarce = sim_memory_scarce(NULL);
+    struct rawe_conn *conn = rawe_peer_conn(&channel->via->peer, channel->lane);
+
+    (void)sim_memory_scarce(scarce);
+    return conn;
 }
 
 void sim_channel_rest(struct sim_node *node)
@@ -85,10 +91,20 @@ static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
     return via->is_used ? &via->nic->node->current[via->node].lanes[via->nic->index][lane] : NULL;
 }
 
+/** As rawe_peer_awake. */
+static const struct rawe_conn *awake(struct sim_peer *via, uint8_t lane)
+{
+    struct sim_node *scarce = sim_memory_scarce(NULL);
+    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
+
+    (void)sim_memory_scarce(scarce);
+    return conn;
+}
+
 /** The channel of a route to the process that is on the node now: the one to send on from now on. */
 static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
+    const struct rawe_conn *conn = awake(via, lane);
     struct sim_channel *channel =
         conn != NULL ? conn->owner : channel_open(via->nic->node, via, lane);
     struct sim_channel **current = current_of(via, lane);
@@ -101,7 +117,7 @@ static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 
 struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
+    const struct rawe_conn *conn = awake(via, lane);
 
     if (conn != NULL) {
         return conn->owner;

@@ -61,6 +61,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->app.random = sim_random_stream(seed, 1003 + 8ull * index);
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
     node->rest = sim_random_stream(seed, 1006 + 8ull * index);
+    node->memory = sim_random_stream(seed, 1007 + 8ull * index);
     node->nic_count = choose_nics(sim, index);
     for (unsigned i = 0; i < node->nic_count; i++) {
         sim_nic_init(&node->nics[i], node, i);

@@ -421,6 +421,15 @@ static void plan_inflow(struct sim_plan *plan, uint64_t seed)
     plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
 }
 
+/** The same: how often memory runs out. */
+static void plan_memory(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 43);
+    uint32_t no_memory_ppm = (uint32_t)sim_random_scaled(&random, 100, 300000);
+
+    plan->no_memory_ppm = (plan->faults & SIM_BIT(MEMORY)) != 0 ? no_memory_ppm : 0;
+}
+
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 0);
@@ -450,4 +459,5 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_suspension(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);
+    plan_memory(plan, options->seed);
 }

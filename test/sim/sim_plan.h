@@ -40,7 +40,7 @@
     X(REVOKE,    "revoke",    "memory is deregistered while it is accessed")                     \
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
     X(KILL,      "kill",      "processes die")                                                   \
-    X(MEMORY,    "memory",    "few frames and few reassembly buffers")                           \
+    X(MEMORY,    "memory",    "few frames and buffers, and allocations fail")                     \
     X(FORGE,     "forge",     "an unknown peer sends frames, but does not know the keys")             \
     X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
     X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
@@ -146,7 +146,7 @@ struct sim_plan {
     /* faults; none begins after faults_end_ns */
     uint64_t faults_end_ns;
     uint32_t loss_ppm, burst_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm, pause_ppm, full_ppm;
-    uint32_t close_ppm, revoke_ppm;
+    uint32_t close_ppm, revoke_ppm, no_memory_ppm;
     uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
     unsigned pauses_most;                           /**< per node */
     uint64_t pause_most_ns;

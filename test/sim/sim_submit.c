@@ -176,7 +176,7 @@ static void submit_put(struct sim *sim, struct sim_message *message, struct sim_
     }
 }
 
-void sim_submit(struct sim *sim, struct sim_message *message)
+static void submit(struct sim *sim, struct sim_message *message)
 {
     struct net_message *net = &message->net;
     struct sim_node *node = source_of(message);
@@ -219,6 +219,14 @@ void sim_submit(struct sim *sim, struct sim_message *message)
         return;
     }
     submit_in_place(sim, message, channel);
+}
+
+void sim_submit(struct sim *sim, struct sim_message *message)
+{
+    struct sim_node *scarce = sim_memory_scarce(NULL); /* the program would give up */
+
+    submit(sim, message);
+    (void)sim_memory_scarce(scarce);
 }
 
 /** As the program on the channel's node has it. */
