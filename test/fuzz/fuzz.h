@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the fuzz targets share: reading the fuzzer's bytes, failing, memory that may run out, and
- * the format by which the mutator knows where fields lie.
+ * What the fuzz targets share: reading the fuzzer's bytes, failing, guarded memory, and the
+ * format by which the mutator knows where fields lie.
  *
  * A target is one function, LLVMFuzzerTestOneInput. Linked with libFuzzer it is fuzzed (see `run`);
  * linked with fuzz_main.c it is an ordinary program that replays files, on any compiler.
@@ -87,10 +87,7 @@ static inline struct fuzz_step fuzz_take_step(struct fuzz_input *input)
 /** Defined by targets that are linked with fuzz_records.c. */
 extern const unsigned fuzz_operations, fuzz_steps_max;
 
-/** Allocations of core that succeed before one fails; UINT32_MAX: none fails. */
-extern uint32_t fuzz_allocations_left;
-
-/** Memory of the target's own, which does not run out. */
+/** Memory that does not run out. */
 void *fuzz_new(size_t len_bytes);
 void fuzz_delete(void *memory);
 

@@ -1,12 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory: core's allocations, which fail when the script says so (the linker's --wrap), guarded
- * memory, and the end of a failed check.
+ * Guarded memory, and the end of a failed check.
  */
 #include "fuzz.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,60 +27,15 @@
 #define GUARD_BYTES 64u
 #define GUARD_BYTE 0xA5u
 
-uint32_t fuzz_allocations_left = UINT32_MAX;
-
-void *__real_malloc(size_t len_bytes);
-void *__real_calloc(size_t count, size_t len_bytes);
-void *__real_realloc(void *memory, size_t len_bytes);
-void *__real_aligned_alloc(size_t alignment, size_t len_bytes);
-void *__wrap_malloc(size_t len_bytes);
-void *__wrap_calloc(size_t count, size_t len_bytes);
-void *__wrap_realloc(void *memory, size_t len_bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t len_bytes);
-
 void fuzz_fail(const char *file, int line, const char *condition, const char *text)
 {
     fprintf(stderr, "%s:%d: %s: '%s' does not hold\n", file, line, text, condition);
     abort();
 }
 
-static bool runs_out(void)
-{
-    if (fuzz_allocations_left == UINT32_MAX) {
-        return false;
-    }
-    if (fuzz_allocations_left != 0) {
-        fuzz_allocations_left--;
-        return false;
-    }
-    fuzz_allocations_left = UINT32_MAX;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t len_bytes)
-{
-    return runs_out() ? NULL : __real_malloc(len_bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t len_bytes)
-{
-    return runs_out() ? NULL : __real_calloc(count, len_bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t len_bytes)
-{
-    return runs_out() ? NULL : __real_realloc(memory, len_bytes);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t len_bytes)
-{
-    return runs_out() ? NULL : __real_aligned_alloc(alignment, len_bytes);
-}
-
 void *fuzz_new(size_t len_bytes)
 {
-    void *memory = __real_calloc(1, len_bytes != 0 ? len_bytes : 1);
+    void *memory = calloc(1, len_bytes != 0 ? len_bytes : 1);
     FUZZ_CHECK(memory != NULL, "this machine has no memory left for the fuzzer itself");
     return memory;
 }
@@ -95,7 +48,7 @@ void fuzz_delete(void *memory)
 uint8_t *fuzz_copy(const void *bytes, size_t len_bytes)
 {
     /* Of length 0 too: a pointer to which nothing belongs. */
-    uint8_t *copy = __real_malloc(len_bytes);
+    uint8_t *copy = malloc(len_bytes);
     FUZZ_CHECK(copy != NULL || len_bytes == 0, "this machine has no memory left for the fuzzer");
     if (len_bytes != 0) {
         memcpy(copy, bytes, len_bytes);

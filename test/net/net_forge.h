@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Frames that no receiver should believe: of an attacker who knows keys, ports, connection ids and
- * numbers, and of one who does not. What such a frame says is a stream of choices: the simulator
- * draws them, the fuzzer's script has them in a record.
+ * numbers, and of one who does not. What such a frame says is a stream of choices.
  */
 #ifndef NET_FORGE_H
 #define NET_FORGE_H

@@ -360,27 +360,6 @@ bool net_ledger_is_quiet(const struct net_ledger *ledger)
     return ledger->open == 0 && ledger->held == 0 && ledger->undelivered == 0;
 }
 
-void net_ledger_check_arrived(const struct net_ledger *ledger)
-{
-    for (uint32_t i = ledger->first_unsettled; i < ledger->count; i++) {
-        const struct net_message *message = ledger->messages[i];
-        if (is_due(message) || (message->submitted && !message->excused && !message->completed)) {
-            net_fail("everything finishes", "message %u from n%u to n%u is %s", message->number,
-                     message->from.index, message->to.index,
-                     message->completed ? "not delivered" : "not complete");
-        }
-    }
-}
-
-void net_ledger_check_ended(const struct net_ledger *ledger)
-{
-    if (ledger->open != 0 || ledger->held != 0) {
-        net_fail("everything finishes",
-                 "%u sends are open, %u not released, and no process is there", ledger->open,
-                 ledger->held);
-    }
-}
-
 void net_ledger_free(struct net_ledger *ledger, void (*give)(struct net_message *message))
 {
     for (uint32_t i = 0; i < ledger->count; i++) {

@@ -72,10 +72,6 @@ void net_ledger_check_departed(const struct net_ledger *ledger, struct net_proce
 bool net_ledger_may_be_deferred(const struct net_message *message);
 /** Nothing is open, nothing held, and all that must arrive has. */
 bool net_ledger_is_quiet(const struct net_ledger *ledger);
-/** All that is not excused is complete, and has arrived. */
-void net_ledger_check_arrived(const struct net_ledger *ledger);
-/** All processes have closed their connections: no send is open, no memory in use. */
-void net_ledger_check_ended(const struct net_ledger *ledger);
 /** Take all memory back. `give` gets each message, or is NULL. */
 void net_ledger_free(struct net_ledger *ledger, void (*give)(struct net_message *message));
 
