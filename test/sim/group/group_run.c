@@ -13,6 +13,7 @@
 #include "base/rawe_crc32c.h"
 #include "group/rawe_group.h"
 #include "group_sim.h"
+#include "net_harness.h"
 #include "sim_event.h"
 #include "sim_random.h"
 
@@ -32,11 +33,10 @@ struct sim_packet {
     uint8_t bytes[];
 };
 
-struct event {
-    uint64_t at_ns;
-    uint32_t member;           /**< that it happens to */
-    bool sends;                /**< its next message; else, without a packet, it is woken */
-    struct sim_packet *packet; /**< that arrives */
+/** What happens to a member: a packet arrives, or there is none. */
+enum {
+    WAKES, /**< it is woken */
+    SENDS, /**< it sends its next message */
 };
 
 /** A message that is being sent. */
@@ -66,7 +66,7 @@ struct run {
     const struct plan *plan;
     struct outcome *outcome;
     struct sim_random random;
-    struct sim_events events; /**< of the kind `sends`, by member */
+    struct sim_events events;
     uint64_t now_ns;
     struct host *host;
     bool trace;
@@ -84,41 +84,21 @@ static void violate(struct run *run, const char *format, ...)
     }
 }
 
-static void *must(void *memory)
-{
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
-
 /* Events. */
 
-static void add_event(struct run *run, uint64_t at_ns, uint32_t member, bool sends,
+static void add_event(struct run *run, uint64_t at_ns, uint32_t member, uint32_t kind,
                       struct sim_packet *packet)
 {
     sim_events_push(
         &run->events,
-        (struct sim_event){.at_ns = at_ns, .kind = sends, .node = member, .packet = packet});
-}
-
-/** False when there is none. */
-static bool take_event(struct run *run, struct event *event)
-{
-    struct sim_event taken;
-
-    if (!sim_events_pop(&run->events, &taken)) {
-        return false;
-    }
-    *event = (struct event){taken.at_ns, taken.node, taken.kind != 0, taken.packet};
-    return true;
+        (struct sim_event){.at_ns = at_ns, .kind = kind, .node = member, .packet = packet});
 }
 
 static void wake_by(struct host *host, uint64_t at_ns)
 {
     if (at_ns < host->wake_ns) {
         host->wake_ns = at_ns;
-        add_event(host->run, at_ns, (uint32_t)(host - host->run->host), false, NULL);
+        add_event(host->run, at_ns, (uint32_t)(host - host->run->host), WAKES, NULL);
     }
 }
 
@@ -151,12 +131,12 @@ static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
     }
     run->outcome->missed += late_ns >= RAWE_GROUP_NACK_NS / 2 ? packet->data : 0;
     packet->references++;
-    add_event(run, run->now_ns + plan->delay_ns + late_ns, to, false, packet);
+    add_event(run, run->now_ns + plan->delay_ns + late_ns, to, WAKES, packet);
     if (sim_random_chance(&run->random, plan->duplicate_ppm)) {
         packet->references++;
         run->outcome->missed += packet->asks; /* they may be repaired twice */
         add_event(run, run->now_ns + plan->delay_ns + sim_random_below(&run->random, NS_PER_MS), to,
-                  false, packet);
+                  WAKES, packet);
     }
 }
 
@@ -178,7 +158,7 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
 {
     struct run *run = host->run;
     const uint32_t from = (uint32_t)(host - run->host);
-    struct sim_packet *packet = must(malloc(sizeof *packet + frame->len_bytes));
+    struct sim_packet *packet = net_new(sizeof *packet + frame->len_bytes);
     struct rawe_group_header header;
     *packet = (struct sim_packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
     memcpy(packet->bytes, frame->base, frame->len_bytes);
@@ -235,8 +215,7 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
             const uint32_t bytes = frames * header.segment_bytes < left_bytes
                                        ? frames * header.segment_bytes
                                        : left_bytes;
-            struct sim_packet *packet =
-                must(malloc(sizeof *packet + RAWE_BATCH_HEADER_BYTES + bytes));
+            struct sim_packet *packet = net_new(sizeof *packet + RAWE_BATCH_HEADER_BYTES + bytes);
             *packet = (struct sim_packet){.references = 1,
                                           .len_bytes = RAWE_BATCH_HEADER_BYTES + bytes,
                                           .batch = true,
@@ -368,7 +347,7 @@ static void send_next(struct run *run, struct host *host)
     const uint32_t self = (uint32_t)(host - run->host);
     const struct order *order = order_of(run->plan, self, host->sends);
     const uint32_t len_bytes = order->len_bytes;
-    struct sending *sending = must(malloc(sizeof *sending + len_bytes));
+    struct sending *sending = net_new(sizeof *sending + len_bytes);
     *sending = (struct sending){.send = {.done = done,
                                          .len_bytes = len_bytes,
                                          .may_wait = order->may_wait && !order->batches,
@@ -537,7 +516,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
 {
     struct rawe_group_header header;
     struct rawe_group_header before;
-    uint8_t *bytes = must(malloc(packet->len_bytes));
+    uint8_t *bytes = net_new(packet->len_bytes);
     memcpy(bytes, packet->bytes, packet->len_bytes);
     if ((packet->batch
              ? rawe_group_batch_decode(&header, bytes, RAWE_BATCH_HEADER_BYTES,
@@ -587,7 +566,7 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
         forge(run, packet, host);
     }
     if (sim_random_chance(&run->random, run->plan->corrupt_ppm)) {
-        uint8_t *bytes = must(malloc(packet->len_bytes));
+        uint8_t *bytes = net_new(packet->len_bytes);
         const uint64_t dropped_before = dropped(&host->counters);
         memcpy(bytes, packet->bytes, packet->len_bytes);
         bytes[sim_random_below(&run->random, packet->len_bytes)] ^=
@@ -604,10 +583,10 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
     take_in(host, packet->bytes, packet->len_bytes, packet->batch);
 }
 
-static void happen(struct run *run, const struct event *event)
+static void happen(struct run *run, const struct sim_event *event)
 {
-    struct host *host = &run->host[event->member];
-    const struct fate *fate = &run->plan->fate[event->member];
+    struct host *host = &run->host[event->node];
+    const struct fate *fate = &run->plan->fate[event->node];
     if (run->now_ns < fate->starts_ns && event->packet != NULL) {
         run->outcome->missed += event->packet->data;
         return; /* it is not there yet */
@@ -619,21 +598,21 @@ static void happen(struct run *run, const struct event *event)
             event->packet->references++;
             run->outcome->missed += event->packet->data;
         }
-        if (event->packet == NULL && !event->sends) {
+        if (event->packet == NULL && event->kind == WAKES) {
             host->wake_ns = NEVER;
             wake_by(host, ready_ns);
             return;
         }
-        add_event(run, ready_ns, event->member, event->sends, event->packet);
+        add_event(run, ready_ns, event->node, event->kind, event->packet);
         return;
     }
     if (!host->started) {
-        start(run, event->member);
+        start(run, event->node);
     }
     bool progressed = false;
     if (event->packet != NULL) {
         arrive(run, event->packet, host);
-    } else if (event->sends) {
+    } else if (event->kind == SENDS) {
         send_next(run, host);
     } else if (event->at_ns == host->wake_ns) {
         host->wake_ns = NEVER;
@@ -647,25 +626,25 @@ static void happen(struct run *run, const struct event *event)
 static void begin(struct run *run)
 {
     const struct plan *plan = run->plan;
-    run->host = must(calloc(plan->members, sizeof *run->host));
+    run->host = net_zeroed(plan->members * sizeof *run->host);
     for (uint32_t i = 0; i < plan->members; i++) {
         struct host *host = &run->host[i];
         *host = (struct host){.run = run,
                               .wake_ns = NEVER,
-                              .delivered = must(calloc(plan->members, sizeof(uint32_t))),
-                              .at_bytes = must(calloc(plan->members, sizeof(uint32_t)))};
+                              .delivered = net_zeroed(plan->members * sizeof(uint32_t)),
+                              .at_bytes = net_zeroed(plan->members * sizeof(uint32_t))};
         wake_by(host, plan->fate[i].starts_ns);
     }
     for (uint32_t i = 0; i < plan->orders; i++) {
-        add_event(run, plan->order[i].at_ns, plan->order[i].root, true, NULL);
+        add_event(run, plan->order[i].at_ns, plan->order[i].root, SENDS, NULL);
     }
 }
 
 static void end(struct run *run)
 {
-    struct event event;
+    struct sim_event event;
 
-    while (take_event(run, &event)) {
+    while (sim_events_pop(&run->events, &event)) {
         if (event.packet != NULL) {
             release_packet(event.packet);
         }
@@ -694,11 +673,11 @@ void plan_run(const struct plan *plan, struct outcome *outcome, bool trace)
                       .outcome = outcome,
                       .random = sim_random_stream(plan->seed, 1),
                       .trace = trace};
-    struct event event;
+    struct sim_event event;
 
     *outcome = (struct outcome){.end_ns = 0};
     begin(&run);
-    while (outcome->violation[0] == 0 && take_event(&run, &event)) {
+    while (outcome->violation[0] == 0 && sim_events_pop(&run.events, &event)) {
         run.now_ns = event.at_ns;
         if (run.now_ns > LONGEST_NS) {
             violate(&run, "the run does not end");
