@@ -46,11 +46,6 @@ class Outcome:
         names = sorted(set(re.findall(r"\b(dropped_\w+|duplicates)=", text)))
         return {name: self.counter(name) for name in names if self.counter(name)}
 
-    def rate(self):
-        """MB/s of the last line that tells them, or None."""
-        found = re.findall(r"([\d.]+) MB/s", self.result.output)
-        return float(found[-1]) if found else None
-
 
 def _attack(lab, seconds, kind, way, file):
     """Attack from the third host; what the attacker said."""
