@@ -17,7 +17,7 @@ from rawepack import Chroot, build_in  # noqa: E402  (the path has to be set fir
 
 VERIFY = "test/lab/verify/rawe-verify"
 # What the packages depend on and recommend, and what the lab's scripts need on its hosts.
-BESIDE = "openmpi-bin libpcap0.8 python3 ethtool iproute2 adduser libcap2-bin netbase".split()
+BESIDE = "openmpi-bin python3 ethtool iproute2 adduser libcap2-bin netbase".split()
 
 
 @dataclass

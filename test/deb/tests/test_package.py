@@ -65,7 +65,7 @@ def test_no_program_looks_for_libraries_in_places_of_its_own(built, tmp_path):
     for package in built.packages:
         subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
     programs = [*tmp_path.rglob("mca_*_rawe.so"), tmp_path / HELPER.lstrip("/")]
-    programs += [tmp_path / "usr/bin" / name for name in ("rawe-dump", "rawe-info", "rawe-ping")]
+    programs += [tmp_path / "usr/bin" / name for name in ("rawe-info", "rawe-ping")]
     for program in programs:
         argv = ["readelf", "--dynamic", program]
         shown = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -85,7 +85,7 @@ def test_every_file_has_its_package(suite, built):
         path.removesuffix(".gz") for path in component
     }
     tools = contents(built, "rawe-tools")
-    for name in ("rawe-advise", "rawe-dump", "rawe-info", "rawe-ping", "rawe-top"):
+    for name in ("rawe-advise", "rawe-info", "rawe-ping", "rawe-top"):
         assert {f"/usr/bin/{name}", f"/usr/share/man/man1/{name}.1.gz"} <= tools
     assert "/usr/lib/x86_64-linux-gnu/wireshark/plugins/rawe.lua" in tools
 
@@ -110,7 +110,7 @@ def test_what_an_earlier_version_has_diverted_goes_back(system):
     assert "motd" not in must(["dpkg-divert", "--list", "openmpi-rawe"])
 
 
-@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-dump", "rawe-info", "rawe-ping", "rawe-top"])
+@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-info", "rawe-ping", "rawe-top"])
 def test_the_tools_run(system, tool):
     done = system.run([tool, "--help"])
     assert done.returncode == 0 and tool in done.stdout, show(done)

@@ -24,8 +24,6 @@ class Rawe(AutotoolsPackage):
 
     version("main", branch="main")
 
-    variant("dump", default=True, description="Build rawe-dump, which shows captured frames")
-
     if COMPILER_IS_A_DEPENDENCY:
         depends_on("c", type="build")
     depends_on("autoconf@2.69:", type="build")
@@ -36,7 +34,6 @@ class Rawe(AutotoolsPackage):
     depends_on("pkgconfig", type="build")
     # A component fits one major.minor of Open MPI.
     depends_on("openmpi@4.1")
-    depends_on("libpcap", when="+dump")
 
     def autoreconf(self, spec, prefix):
         """Make ./configure."""
