@@ -44,6 +44,7 @@ QUICK = (
     ("memory",),
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
+    ("multicast", "--quick"),
     ("rates/compare", "--quick"),
     ("several-nics/compare", "--quick", "--seconds", "1"),
 )
