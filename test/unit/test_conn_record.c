@@ -208,22 +208,6 @@ static void record_put_words(unsigned count, uint64_t offset)
 
 FIXTURE(record_set_up, record_tear_down);
 
-TEST(records__do_not_share_frames_with_messages)
-{
-    uint64_t word = 5;
-    for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(unit_peer_send_copy(50), RAWE_STATUS_DONE);
-        (void)record_get(8 * i, 8);
-        assert_int_equal(unit_peer_send_copy(50), RAWE_STATUS_DONE);
-        assert_true(record_put(i, &word, 8, 1000 + 8 * i));
-    }
-    record_run();
-    assert_int_equal(net.node[1].message_count, 20);
-    record_assert_all_got(10, 8, 8);
-    record_assert_puts_ended(10, RAWE_STATUS_DONE);
-    assert_int_equal(counters(1)->dropped_length, 0);
-}
-
 TEST(records__fail_with_their_connection)
 {
     net.filter = drop_all;
@@ -341,22 +325,6 @@ TEST(operate__target_ends_without_a_reply)
     }
 }
 
-TEST(get__short_ones_share_frames)
-{
-    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
-    for (unsigned i = 0; i < 40; i++) {
-        (void)record_get(16 * i, 8);
-    }
-    record_run();
-    record_assert_all_got(40, 16, 8);
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(record_result[16 * i + 8], 0xEE);
-    }
-    assert_true(net.node[0].sent[RAWE_FRAME_DATA] - before < 12);
-    assert_int_equal(counters(0)->operations_sent, 40);
-    assert_int_equal(counters(1)->operations_served, 40);
-}
-
 TEST(get__replies_to_the_requests_of_a_frame_share_one)
 {
     unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
@@ -369,22 +337,6 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
     assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
-}
-
-TEST(get__long_ones_come_as_batches)
-{
-    static const size_t lengths[] = {1,    100,   1400,  1412,  1413,   1414,  1438,
-                                     1439, 1504,  4096,  9000,  64512,  64513, 70000,
-                                     9001, 65536, 70001, 99999, 100000, 150000};
-    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        memset(record_result, 0xEE, sizeof(record_result));
-        struct access *access = record_get(3 * i, lengths[i]);
-        record_run();
-        record_assert_got(access, 3 * i, lengths[i]);
-        assert_int_equal(record_result[3 * i + lengths[i]], 0xEE);
-        assert_true(i == 0 || record_result[3 * i - 1] == 0xEE);
-    }
-    assert_true(counters(1)->batches_sent != 0);
 }
 
 TEST(get__on_the_same_connection_where_there_is_no_other)
@@ -538,38 +490,6 @@ TEST(put__not_when_it_fits_no_frame)
     assert_true(record_put(0, record_result, most, 0));
     record_run();
     record_assert_puts_ended(1, RAWE_STATUS_DONE);
-}
-
-TEST(atomic__each_operation)
-{
-    static const struct {
-        enum rawe_atomic what;
-        uint64_t operand, compare, after;
-    } cases[] = {
-        {RAWE_ATOMIC_ADD, 0x1111111111111111, 0, 0x1123456789ABCDF0 + 0x1111111111111111},
-        {RAWE_ATOMIC_ADD, UINT64_MAX, 0, 0x1123456789ABCDEF},
-        {RAWE_ATOMIC_AND, 0xFF00FF00FF00FF00, 0, 0},
-        {RAWE_ATOMIC_OR, 0xF, 0, 0x1123456789ABCDFF},
-        {RAWE_ATOMIC_XOR, UINT64_MAX, 0, ~0x1123456789ABCDF0},
-        {RAWE_ATOMIC_SWAP, 77, 0, 77},
-        {RAWE_ATOMIC_COMPARE_SWAP, 77, 0x1123456789ABCDF0, 77},
-        {RAWE_ATOMIC_COMPARE_SWAP, 77, 0x1123456789ABCDF1, 0x1123456789ABCDF0},
-    };
-    const uint64_t begin = 0x1123456789ABCDF0;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint64_t after =
-            cases[i].what == RAWE_ATOMIC_AND ? begin & cases[i].operand : cases[i].after;
-        uint64_t words[3] = {1, begin, 2};
-        memcpy(record_memory + 16, words, sizeof(words));
-        const struct access *access =
-            record_atomic(cases[i].what, 24, 8, cases[i].operand, cases[i].compare);
-        record_run();
-        record_assert_ended(access, RAWE_STATUS_DONE);
-        assert_true(access->before == begin);
-        memcpy(words, record_memory + 16, sizeof(words));
-        assert_true(words[0] == 1 && words[2] == 2);
-        assert_true(words[1] == after);
-    }
 }
 
 TEST(atomic__refused)
