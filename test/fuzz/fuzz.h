@@ -94,7 +94,7 @@ void fuzz_delete(void *memory);
 /** A copy of exactly `len_bytes`, for the address sanitizer to see reads beyond. */
 uint8_t *fuzz_copy(const void *bytes, size_t len_bytes);
 
-/** Memory with a progress thread on both sides; its contents are 0. */
+/** Memory with bytes that nothing may write on both sides; its contents are 0. */
 uint8_t *fuzz_guarded_new(size_t len_bytes);
 /** Checks the guards. */
 void fuzz_guarded_delete(uint8_t *memory, size_t len_bytes);

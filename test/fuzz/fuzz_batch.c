@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Fuzz target `batch`: hostile packets with batch headers, through the receiving half of the bulk
- * link, the engine and reassembly.
+ * link and the engine.
  *
  * Input: a script, see fuzz.h.
  */
@@ -14,17 +14,15 @@
 #include "net_engine.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"
-#include "reassembly_model.h"
 #include "batch_link.h"
 
 enum operation {
-    BATCH,      /**< what the packets that follow are of */
-    PACKET,     /**< some of its frames, honest or not, through the link */
-    DIRECT,     /**< the same to the engine, with lengths that are not its own */
-    PLACE,      /**< only ask for a place */
-    HANDLE,     /**< take a region back and register it again */
-    REASSEMBLY, /**< a part, given to reassembly itself */
-    DEFER,      /**< the owner leaves, or is back */
+    BATCH,  /**< what the packets that follow are of */
+    PACKET, /**< some of its frames, honest or not, through the link */
+    DIRECT, /**< the same to the engine, with lengths that are not its own */
+    PLACE,  /**< only ask for a place */
+    HANDLE, /**< take a region back and register it again */
+    DEFER,  /**< the owner leaves, or is back */
     PROGRESS,
     OPERATIONS
 };
@@ -52,7 +50,6 @@ static struct world {
     uint64_t key[REGIONS];
     struct rawe_batch batch; /**< what packets are of; its `at_bytes` is not used */
     uint64_t delivered_bytes;
-    struct reassembly_model *model;
 } world;
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
@@ -159,7 +156,6 @@ static void start(struct fuzz_input *head)
     for (unsigned i = 0; i < REGIONS; i++) {
         add_region(i);
     }
-    world.model = reassembly_model_new(2 + (unsigned)fuzz_take(head, 1) % 4);
 }
 
 /** The peer asks for a connection, and answers ours: from now on frames are taken. */
@@ -388,9 +384,6 @@ static void take_step(const struct fuzz_step *step)
         remove_region(step->a % REGIONS);
         add_region(step->a % REGIONS);
         break;
-    case REASSEMBLY:
-        reassembly_model_step(world.model, step->options, step->a, step->b, step->c, step->d);
-        break;
     case DEFER:
         come_back();
         if ((step->options & 1) != 0) {
@@ -426,6 +419,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     }
     rawe_conn_close(world.conn, world.now_ns);
     net_engine_stop(&world.engine);
-    reassembly_model_free(world.model);
     return 0;
 }
