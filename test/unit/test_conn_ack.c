@@ -90,22 +90,6 @@ static void assert_all_arrived(unsigned count)
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-TEST(acknowledged__an_older_one_changes_nothing)
-{
-    in_flight(10);
-    acknowledge(5, NULL, 0);
-    uint32_t una = end(0)->sendwin.una, credit = end(0)->peer_credit;
-    static const uint8_t sack[] = {0xFF};
-    unit_set_credit(&net, 1, 17);
-    for (uint32_t back = 1; back < 100; back++) {
-        acknowledge(0u - back, sack, sizeof(sack));
-    }
-    assert_int_equal(end(0)->sendwin.una, una);
-    assert_int_equal(end(0)->peer_credit, credit);
-    assert_int_equal(end(0)->sendwin.sacked, 0);
-    assert_int_equal(counters(0)->dropped_ack, 0);
-}
-
 TEST(acknowledged__more_credit_sends_more)
 {
     static uint8_t data[60000];

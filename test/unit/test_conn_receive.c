@@ -354,11 +354,6 @@ TEST_WITH(unconnected, place__only_where_the_handle_allows)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void reply_at_once(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
-{
-    unit_send_copy(conn, (uint8_t)(tag + 100), 30);
-}
-
 TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
 {
     receive_segment(0, 0, 100, 200);
@@ -393,16 +388,4 @@ TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
         unit_assert_message(&net.node[1], i, 9, 200, i);
     }
     assert_int_equal(counters(1)->no_buffer, 1);
-}
-
-TEST(add_fragment__a_callback_sends_while_more_are_whole)
-{
-    for (uint32_t number = 5; number > 0; number--) {
-        receive_segment(number, 0, 150, 150);
-    }
-    net.node[1].on_deliver = reply_at_once;
-    receive_segment(0, 0, 150, 150); /* delivers all six */
-    assert_int_equal(net.node[1].message_count, 6);
-    assert_int_equal(unit_wire_count(&net), 6);
-    unit_wire_clear(&net);
 }

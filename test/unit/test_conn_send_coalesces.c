@@ -234,23 +234,6 @@ TEST(coalesces__not_unless_asked_for)
     assert_delivered();
 }
 
-TEST(coalesces__link_full)
-{
-    connect_good();
-    for (unsigned room = 0; room < 40; room++) {
-        net.node[0].link_room = room;
-        for (unsigned i = 0; i < 9; i++) {
-            send(1000 + 500 * i);
-        }
-        flush();
-        net.node[0].link_room = UINT32_MAX;
-        finish();
-    }
-    assert_delivered();
-    assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(counters(1)->duplicates, 0);
-}
-
 TEST(coalesces__closed_with_something_coalesced)
 {
     connect_busy();

@@ -32,36 +32,6 @@ TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
     assert_int_equal(net.node[1].message_count, 210);
 }
 
-TEST(rawe_engine_defer_begin__begins_and_ends_in_the_middle_of_a_message)
-{
-    struct unit_send sends[3];
-    for (unsigned deferring = 0; deferring < 2; deferring++) {
-        unit_set_up_wide();
-        unit_connect(&net, RAWE_LANE_BULK);
-        unit_fill(data, sizeof(data), 7);
-        if (deferring) {
-            rawe_engine_defer_begin(engine(1));
-        }
-        send_messages(sends, 3, 20000);
-        for (unsigned i = 0; i < 20; i++) { /* one message and a part of the next */
-            unit_receive_next(&net);
-        }
-        assert_int_equal(net.node[1].message_count, !deferring);
-        if (deferring) {
-            resume(1);
-            assert_int_equal(net.node[1].message_count, 1);
-            run(5 * UNIT_MS);
-        } else {
-            rawe_engine_defer_begin(engine(1));
-            run(5 * UNIT_MS);
-            assert_int_equal(net.node[1].message_count, 1);
-            assert_in_range(engine(1)->deferral.bytes, 40000, 40100);
-            resume(1);
-        }
-        assert_delivered_in_order(3, 20000);
-    }
-}
-
 TEST(rawe_engine_defer_begin__completions_are_kept_and_what_is_queued_goes_on)
 {
     static const struct {

@@ -285,20 +285,6 @@ TEST(rawe_engine_flush__acknowledgements_wait_for_their_turn_too)
     assert_int_equal(hub->engine.counters.acks_sent, SPOKES);
 }
 
-TEST(rawe_engine_flush__the_link_is_free_again)
-{
-    struct star_node *hub = star_hub(&star);
-    send_to_all();
-    rawe_engine_flush(&hub->engine, star.now_ns);
-    hub->link_room = UINT32_MAX;
-    star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
-    for (unsigned i = 0; i < SPOKES; i++) {
-        assert_int_equal(star.node[i].messages, 1);
-    }
-    unit_assert_sent(sends, SPOKES, RAWE_STATUS_DONE);
-    assert_int_equal(hub->engine.counters.frames_resent, 0);
-}
-
 /** rawe_send.transmitted: the owner makes progress, until what it waits for has been sent. */
 static void wait_for_all(struct rawe_send *send, struct rawe_conn *conn)
 {
