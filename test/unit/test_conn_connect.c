@@ -48,19 +48,24 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-TEST(rawe_conn_connect__one_that_connects_has_something_to_send)
+/** A process connects to one to which 20 others do; both to each other, if there are two `ends`. */
+static void connect_to_busy(unsigned ends)
 {
     static uint8_t data[20000];
     static struct rawe_grants_member others[20];
     struct rawe_grants *grants = &net.node[1].engine.grants;
-    struct unit_send send = {0};
+    struct unit_send send[2];
+    memset(others, 0, sizeof(others));
+    memset(send, 0, sizeof(send));
     rawe_grants_init(&net.node[0].engine.grants, 100000, 25000, 1500);
     rawe_grants_init(grants, 100000, 25000, 1500);
     for (unsigned i = 0; i < 20; i++) {
         rawe_grants_expect(grants, &others[i], net.now_ns);
     }
-    unit_open(&net, 0, RAWE_LANE_BULK);
-    unit_send_message(net.node[0].conn[RAWE_LANE_BULK], &send, 1, data, sizeof(data));
+    for (unsigned i = 0; i < ends; i++) {
+        unit_open(&net, i, RAWE_LANE_BULK);
+        unit_send_message(net.node[i].conn[RAWE_LANE_BULK], &send[i], 1, data, sizeof(data));
+    }
     unit_settle(&net);
     assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(net.node[0].engine.grants.senders, 0);
@@ -71,7 +76,17 @@ TEST(rawe_conn_connect__one_that_connects_has_something_to_send)
     }
     finish();
     assert_int_equal(counters(0)->probes_sent, 0); /* it has been told */
-    unit_assert_sent(&send, 1, RAWE_STATUS_DONE);
+    unit_assert_sent(send, ends, RAWE_STATUS_DONE);
+}
+
+TEST(rawe_conn_connect__one_that_connects_has_something_to_send)
+{
+    connect_to_busy(1);
+}
+
+TEST(rawe_conn_connect__both_that_connect_have_something_to_send)
+{
+    connect_to_busy(2);
 }
 
 static struct rawe_connect sample_connect(unsigned from)

@@ -130,12 +130,10 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
 {
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->liveness, now_ns);
     rawe_liveness_heard(&conn->liveness);
-    if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state == RAWE_CONN_IDLE) {
+    if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
         /* Not the answer to a CONNECT of ours: the peer has something to send. */
         rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
         rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
-    } else if (!reply && conn->handshake.state == RAWE_CONN_CONNECTING) {
-        rawe_conn_report_more(conn, false); /* nor does the peer take ours for more */
     }
     if (!reply) {
         send_connect(conn, from->connection_id, true);

@@ -9,7 +9,7 @@
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
 /** Granted first, where many wait: most of them may need no more. */
-#define FIRST_FRAMES 2u
+#define FIRST_FRAMES 3u
 
 /** What a PROBE takes of the link, without headers. */
 #define PROBE_BYTES 100u
