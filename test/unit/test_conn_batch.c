@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_batch.h"
+#include "conn/rawe_conn_control.h"
 
 #define BATCH_DATA_BYTES 300000u
 
@@ -178,6 +179,48 @@ TEST(received__what_came_in_this_round_has_not_waited)
     receive_waited(1, 0);
     assert_int_equal(engine->grants.waited_ns[0], 0);
     batch_end_put(&send, BATCH_DATA_BYTES);
+}
+
+TEST(transmit__after_a_pause_what_exceeds_the_credit_begins_with_one_frame)
+{
+    static const struct {
+        uint32_t credit_frames;
+        unsigned pause_ms;
+        bool one;
+    } table[] = {{8, 20, true}, {8, 1, false}, {8, 20, true}, {UINT16_MAX, 20, false}};
+    batch_connect(16);
+    batch_put(30000, 1);
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct unit_send send = {0};
+        unit_run(&net, table[i].pause_ms * UNIT_MS, UNIT_MS / 2);
+        rawe_conn_note_credit(end(0), table[i].credit_frames, false, false, false, net.now_ns);
+        batch_begin_put(&send, 30000);
+        assert_int_equal(end(0)->sendwin.in_flight == 1, table[i].one);
+        unit_settle(&net); /* no timer expires */
+        batch_end_put(&send, 30000);
+    }
+}
+
+/** It is lost, or waits for credit; but for what is not acknowledged yet. */
+TEST(received__a_probe_tells_of_more)
+{
+    static uint8_t data[100];
+    struct rawe_grants *grants = &net.node[1].engine.grants;
+    const struct rawe_header probe = {.type = RAWE_FRAME_PROBE, .sequence = 41};
+    uint8_t payload[RAWE_CONNECT_BYTES] = {0};
+    batch_connect(16);
+    rawe_grants_init(grants, 100000, 25000, 1500);
+    for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
+        struct unit_send send = {0};
+        unit_send_message(end(0), &send, 1, data, sizeof(data));
+        unit_receive_all(&net);
+        if (acknowledged) {
+            unit_settle(&net);
+        }
+        unit_receive_forged(&net, 0, RAWE_LANE_BULK, probe, payload, sizeof(payload));
+        assert_int_equal(grants->senders, acknowledged);
+        finish();
+    }
 }
 
 static unsigned probes_plain, probes_like_data;

@@ -391,9 +391,8 @@ static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *fram
     uint32_t limit = rawe_conn_in_flight_limit(conn);
     uint32_t part = limit / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
-    bool only_one = conn->peer_credit <= 1;
-    if (only_one || (window->next + more - conn->ack_requested >= part &&
-                     2 * (window->in_flight + window->to_transmit + more) >= limit)) {
+    if (limit <= 1 || (window->next + more - conn->ack_requested >= part &&
+                       2 * (window->in_flight + window->to_transmit + more) >= limit)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
         conn->ack_requested = window->next + more;
     }

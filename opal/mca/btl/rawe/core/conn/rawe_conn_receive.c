@@ -578,6 +578,10 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
             rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }
         rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
+        if (conn->lane == RAWE_LANE_BULK && conn->recvwin.unacked_frames == 0) {
+            /* What has come is acknowledged: it asks for what was lost, or waits for credit. */
+            rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
+        }
         rawe_grants_probed(&conn->into->grants, now_ns);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);

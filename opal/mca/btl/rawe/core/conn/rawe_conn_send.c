@@ -430,15 +430,30 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
+/**
+ * Does more wait than may go, which a peer that shares its port with others neither asked for nor
+ * knows of? Many that begin at once are more than the port holds, and wait for a round trip anyway.
+ */
+static bool is_to_announce(const struct rawe_conn *conn)
+{
+    return !conn->reported_more && conn->peer_credit < conn->cc.most &&
+           conn->queue.bytes >
+               (uint64_t)rawe_conn_in_flight_limit(conn) * rawe_conn_segment_bytes(conn) &&
+           conn->queue.first->kind != RAWE_FRAGMENT_REPLY;
+}
+
 /** Transmit until nothing more may go. Returns the sends that are complete, as copied. */
 static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_sends copied = {NULL};
     const uint32_t in_flight = conn->sendwin.in_flight;
-    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
+    const bool paused = in_flight == 0 && rawe_cc_paused(&conn->cc, engine->now_ns);
+    rawe_cc_validate(&conn->cc, &conn->rtt, in_flight, engine->now_ns);
     if (conn->batch != RAWE_BATCH_VALID) {
         rawe_conn_batch_validate(conn);
+    } else if (paused && is_to_announce(conn)) {
+        rawe_cc_announce(&conn->cc, engine->now_ns);
     }
     uint32_t room;
     while (conn->handshake.state == RAWE_CONN_OPEN &&

@@ -94,10 +94,11 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint32_t link_mbps, uint64_t now_ns);
 
-/** Go on with a rate measured before, after rawe_cc_start. */
+/** Go on after a pause with a rate measured before, after rawe_cc_start. */
 static inline void rawe_cc_resume(struct rawe_cc *cc, uint32_t rate_mbps)
 {
     cc->rate_mbps = rate_mbps;
+    cc->used_ns = 0;
 }
 
 /** Losses of frames sent until now, by another path, are no congestion of this one. */
@@ -167,6 +168,19 @@ static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *r
         now_ns >= cc->used_ns + RAWE_CC_UNUSED_NS) {
         rawe_cc_forget(cc, rtt, now_ns);
     }
+}
+
+/** Begin with one frame, as the peer is to say first how many may follow. */
+static inline void rawe_cc_announce(struct rawe_cc *cc, uint64_t now_ns)
+{
+    cc->refill = 1;
+    cc->used_ns = now_ns;
+}
+
+/** Was little of the window in flight for that time? */
+static inline bool rawe_cc_paused(const struct rawe_cc *cc, uint64_t now_ns)
+{
+    return now_ns >= cc->used_ns + RAWE_CC_UNUSED_NS;
 }
 
 /** The slow path of the next function. */
