@@ -210,17 +210,15 @@ TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
     finish();
 }
 
-TEST(rawe_conn_coalesce__nothing_held_back)
+TEST(rawe_conn_send_copy__joins_the_frame_that_is_held_back)
 {
-    assert_false(rawe_conn_coalesce(end(0), 1, "ab", 2, NULL, 0));
     copy(1, 10);
-    assert_true(rawe_conn_coalesce(end(0), 2, "ab", 2, "c", 1));
-    assert_true(rawe_conn_coalesce(end(0), 3, NULL, 0, "c", 1));
-    assert_true(rawe_conn_coalesce(end(0), 4, NULL, 0, NULL, 0));
-    assert_false(rawe_conn_coalesce(end(0), 5, last_frame()->bytes, 1024, NULL, 0));
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM); /* it alone sends nothing */
+    assert_int_equal(rawe_conn_send_copy(end(0), 2, "ab", 2, "c", 1), RAWE_STATUS_DONE);
+    assert_int_equal(rawe_conn_send_copy(end(0), 3, NULL, 0, "c", 1), RAWE_STATUS_DONE);
+    assert_int_equal(rawe_conn_send_copy(end(0), 4, NULL, 0, NULL, 0), RAWE_STATUS_DONE);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     flush(0);
-    assert_false(rawe_conn_coalesce(end(0), 5, "ab", 2, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
     assert_memory_equal(net.node[1].messages[COALESCE_FROM + 1].data, "abc", 3);
@@ -386,8 +384,7 @@ static void hold_and_be_closed(void)
 TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_when_the_peer_closes)
 {
     hold_and_be_closed();
-    assert_true(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
-    assert_int_equal(unit_copy_message(end(0), 3, 10), RAWE_STATUS_BUSY);
+    copy(2, 10); /* it may be joined still */
     uint8_t data[10];
     struct unit_send send = {0};
     unit_fill(data, sizeof(data), 3);
@@ -397,7 +394,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_when_the_peer_closes)
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 3);
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
-    assert_memory_equal(net.node[1].messages[1].data, "xy", 2);
+    unit_assert_message(&net.node[1], 1, 2, 10, 2);
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
@@ -434,6 +431,5 @@ TEST_WITH(unconnected, rawe_conn_coalesce_flush__peer_does_not_come_back)
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_null(end(0)->sendwin.held);
     assert_true(rawe_conn_drained(end(0)));
-    assert_false(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0));
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }

@@ -90,6 +90,12 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return node == star_hub(of) ? of->down[from->vpid] : of->up[node->index];
 }
 
+static uint64_t clock_of(void *context)
+{
+    const struct star *of = context;
+    return of->now_ns;
+}
+
 /** Engines with the configuration of unit_init; `star->config` may be changed before star_start. */
 static void star_init(struct star *star, unsigned spokes, enum rawe_lane lane)
 {
@@ -100,6 +106,8 @@ static void star_init(struct star *star, unsigned spokes, enum rawe_lane lane)
     star->lane = lane;
     star->now_ns = defaults.now_ns;
     star->config = defaults.config;
+    star->config.clock_ns = clock_of;
+    star->config.clock_context = star;
 }
 
 static void star_start(struct star *star)
@@ -145,11 +153,11 @@ static void star_send(struct star *star, struct rawe_conn *conn, struct unit_sen
     rawe_conn_send(conn, &send->send, star->now_ns);
 }
 
-static enum rawe_status star_copy(struct star *star, struct rawe_conn *conn, size_t len_bytes)
+static enum rawe_status star_copy(struct rawe_conn *conn, size_t len_bytes)
 {
     static const uint8_t zeros[1024];
     assert_true(len_bytes <= sizeof(zeros));
-    return rawe_conn_send_copy(conn, 1, zeros, len_bytes, NULL, 0, star->now_ns);
+    return rawe_conn_send_copy(conn, 1, zeros, len_bytes, NULL, 0);
 }
 
 /** All nodes receive and let timers expire, again and again, for `duration_ns`. */
@@ -266,7 +274,7 @@ TEST(rawe_engine_flush__acknowledgements_wait_for_their_turn_too)
 {
     struct star_node *hub = star_hub(&star);
     for (unsigned i = 0; i < SPOKES; i++) {
-        assert_int_equal(star_copy(&star, star.up[i], 100), RAWE_STATUS_DONE);
+        assert_int_equal(star_copy(star.up[i], 100), RAWE_STATUS_DONE);
     }
     hub->link_room = 0;
     star_receive(hub, UINT32_MAX);
@@ -416,8 +424,8 @@ TEST_WITH(unit_no_fixture, timer_expired__a_peer_that_owes_no_reply_is_not_probe
     star.node[0].ring_room = 0; /* the request never arrives */
     assert_true(rawe_conn_operate(star.down[0], &operation, star.now_ns));
     /* A peer to which there is none, and with which a timer has run. */
-    assert_int_equal(star_copy(&star, star.down[1], 100), RAWE_STATUS_DONE);
-    assert_int_equal(star_copy(&star, star.up[1], 100), RAWE_STATUS_DONE);
+    assert_int_equal(star_copy(star.down[1], 100), RAWE_STATUS_DONE);
+    assert_int_equal(star_copy(star.up[1], 100), RAWE_STATUS_DONE);
     star_run(&star, 2 * UNIT_S, 100 * UNIT_US);
     assert_int_equal(operations_done, 0);
     assert_true(star_hub(&star)->engine.counters.probes_sent > 10);

@@ -540,10 +540,9 @@ enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t l
     uint8_t *data = malloc(len_bytes + 1);
     assert_non_null(data);
     unit_fill(data, len_bytes, tag);
-    struct unit_node *node = conn->owner;
     size_t first_bytes = len_bytes / 2;
     enum rawe_status status = rawe_conn_send_copy(conn, tag, data, first_bytes, data + first_bytes,
-                                                  len_bytes - first_bytes, node->net->now_ns);
+                                                  len_bytes - first_bytes);
     free(data);
     return status;
 }

@@ -22,7 +22,7 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
     } else {
         rawe_conn_make_pending(conn);
     }
-    rawe_conn_await_ack(conn, now_ns != RAWE_TIME_LATER ? now_ns : engine->now_ns);
+    rawe_conn_await_ack(conn, now_ns);
 }
 
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)

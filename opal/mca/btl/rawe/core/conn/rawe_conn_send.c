@@ -160,12 +160,13 @@ static void count_record(struct rawe_counters *counters, const struct rawe_send 
     }
 }
 
-bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
-                        const void *second, size_t second_bytes)
+/** Let a message join the frame that is held back. False: it has no room for it. */
+static bool join_held(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+                      const void *second, size_t second_bytes)
 {
     struct rawe_counters *counters = &conn->engine->counters;
     struct rawe_txframe *held = conn->sendwin.held;
-    if (held == NULL || !fits(conn, held, false, first_bytes + second_bytes)) {
+    if (!fits(conn, held, false, first_bytes + second_bytes)) {
         return false;
     }
     add_message(held, tag, first, first_bytes, second, second_bytes);
@@ -425,9 +426,7 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
     rawe_recvwin_carried(&conn->recvwin);
-    if (now_ns != RAWE_TIME_LATER) {
-        rawe_conn_await_ack(conn, now_ns);
-    }
+    rawe_conn_await_ack(conn, now_ns);
 }
 
 /**
@@ -514,35 +513,37 @@ void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
     output(conn, true, now_ns);
 }
 
+/** The clock has not been read yet. */
+#define TIME_UNREAD 0u
+
+/** The time, which may have to be read. */
+static inline uint64_t time_of(struct rawe_conn *conn, uint64_t now_ns)
+{
+    return now_ns != TIME_UNREAD
+               ? now_ns
+               : rawe_engine_time(conn->engine, rawe_engine_clock_ns(conn->engine));
+}
+
 /** Transmit the newest frame; none waits before it. False: it waits for the next flush. */
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->via;
     struct rawe_frame view;
     if (engine->link_full) {
-        rawe_conn_put_off(conn, false, now_ns);
+        rawe_conn_put_off(conn, false, time_of(conn, now_ns));
         return false;
     }
     rawe_conn_write_header(conn, frame, 1);
     rawe_conn_view(conn, frame, &view);
-    if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
-        rawe_conn_sent(conn, frame, 1, now_ns);
-        transmitted(conn, now_ns);
-        if (now_ns == RAWE_TIME_LATER) {
-            rawe_sendwin_stamp_later(&conn->sendwin, frame);
-        }
-        return true;
+    bool taken = engine->output.transmit(engine->output.context, &view, 1) == 1;
+    now_ns = time_of(conn, now_ns);
+    if (!taken) {
+        rawe_conn_refused(conn, false, now_ns);
+        return false;
     }
-    rawe_conn_refused(conn, false, now_ns);
-    return false;
-}
-
-void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
-{
-    conn->engine->now_ns = now_ns;
-    if (rawe_sendwin_stamp(&conn->sendwin, now_ns)) {
-        rawe_conn_await_ack(conn, now_ns);
-    }
+    rawe_conn_sent(conn, frame, 1, now_ns);
+    transmitted(conn, now_ns);
+    return true;
 }
 
 /** The frame that was held back goes now, or as soon as there is room. */
@@ -610,24 +611,22 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
 }
 
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
-                                     size_t first_bytes, const void *second, size_t second_bytes,
-                                     uint64_t now_ns)
+                                     size_t first_bytes, const void *second, size_t second_bytes)
 {
     struct rawe_engine *engine = conn->engine;
-    assert(now_ns != RAWE_TIME_LATER || rawe_conn_stamps_later(conn));
-    if (now_ns != RAWE_TIME_LATER) {
-        now_ns = rawe_engine_time(engine, now_ns);
-    }
-    if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
-        return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
-    }
+    uint64_t now_ns = TIME_UNREAD;
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
+    if (conn->sendwin.held != NULL &&
+        join_held(conn, tag, first, first_bytes, second, second_bytes)) {
+        return RAWE_STATUS_DONE;
+    }
+    if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, time_of(conn, now_ns))) {
+        return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
+    }
     if (conn->sendwin.held != NULL) {
-        if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
-            return RAWE_STATUS_DONE;
-        }
+        now_ns = time_of(conn, now_ns);
         send_coalesced(conn, now_ns);
     }
     if (conn->sendwin.in_flight == 0) {

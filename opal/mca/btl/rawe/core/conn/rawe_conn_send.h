@@ -9,23 +9,18 @@
 
 #include "rawe_conn_state.h"
 
-/** The cheapest way: join a frame that is held back, without a time. False: no such room. */
-bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
-                        const void *second, size_t second_bytes);
-
 /** Would a record with `data_bytes` of data join others in a frame that is held back? */
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
 
 /** Would so few messages of this length share a frame that a batch is better for them? */
 bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
 
-/** Send a message, copy_max_bytes and a frame at most, by copying. BUSY: use rawe_conn_send. */
+/**
+ * Send a message, copy_max_bytes and a frame at most, by copying. BUSY: use rawe_conn_send. The clock
+ * is read when the frame is on its way, and not at all if the message joins one that is held back.
+ */
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
-                                     size_t first_bytes, const void *second, size_t second_bytes,
-                                     uint64_t now_ns);
-
-/** When the last rawe_conn_send_copy with RAWE_TIME_LATER sent its frame; before any other call. */
-void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns);
+                                     size_t first_bytes, const void *second, size_t second_bytes);
 
 /**
  * Send a record by copying its one piece of data. RAWE_STATUS_DONE: it is in a frame, and `send` is

@@ -376,13 +376,4 @@ static inline bool rawe_conn_copies_record(const struct rawe_conn *conn, uint64_
            len_bytes <= conn->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
 }
 
-/** Time for rawe_conn_send_copy that will be given by rawe_conn_stamp. */
-#define RAWE_TIME_LATER 0u
-
-/** May the time of sending be given later? Then the clock need not be read before. */
-static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
-{
-    return conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.held == NULL;
-}
-
 #endif

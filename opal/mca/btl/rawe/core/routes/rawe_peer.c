@@ -233,24 +233,6 @@ static inline bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *
            poor_joins_streak(peer, express);
 }
 
-/** Copy a message that fits a frame: into one that is held back already, if any, or its own. */
-static inline enum rawe_status copy(const struct rawe_peer *peer, struct rawe_conn *conn,
-                                    uint8_t tag, const void *first, size_t first_bytes,
-                                    const void *second, size_t second_bytes)
-{
-    if (__builtin_expect(rawe_conn_stamps_later(conn), 1)) {
-        /* The clock is read while the frame is on its way already. */
-        enum rawe_status status = rawe_conn_send_copy(conn, tag, first, first_bytes, second,
-                                                      second_bytes, RAWE_TIME_LATER);
-        rawe_conn_stamp(conn, now_ns(peer));
-        return status;
-    }
-    if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
-        return RAWE_STATUS_DONE; /* without reading the clock */
-    }
-    return rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes, now_ns(peer));
-}
-
 enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes)
 {
@@ -261,7 +243,7 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
         joins_streak(peer, conn, total_bytes)) {
         return RAWE_STATUS_BUSY;
     }
-    return copy(peer, conn, tag, first, first_bytes, second, second_bytes);
+    return rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes);
 }
 
 static struct rawe_message *message_of(struct rawe_send *send)
@@ -354,8 +336,9 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
         peer->streak_count = 1;
         conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
     } else if (total_bytes <= peer->engine->config.copy_max_bytes) {
-        enum rawe_status status = copy(peer, conn, send->tag, pieces[0].base, pieces[0].len_bytes,
-                                       second_bytes != 0 ? pieces[1].base : NULL, second_bytes);
+        enum rawe_status status =
+            rawe_conn_send_copy(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
+                                second_bytes != 0 ? pieces[1].base : NULL, second_bytes);
         if (status != RAWE_STATUS_BUSY) {
             return status == RAWE_STATUS_DONE ? RAWE_PEER_COMPLETE : RAWE_PEER_FAILED;
         }

@@ -171,7 +171,6 @@ struct rawe_sendwin {
     uint64_t evidence_ns;         /**< when we learned of it */
     uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
     struct rawe_txframe *held;    /**< coalesces messages; has no number yet */
-    struct rawe_txframe *unstamped; /**< sent just now, at a time that is given next */
 };
 
 /** An empty window of `frames` numbers. */
@@ -211,23 +210,6 @@ static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *w
     struct rawe_txframe *frame = window->held;
     window->held = NULL;
     return frame;
-}
-
-/** The time at which a frame was sent will be given by rawe_sendwin_stamp. */
-static inline void rawe_sendwin_stamp_later(struct rawe_sendwin *window, struct rawe_txframe *frame)
-{
-    window->unstamped = frame;
-}
-
-/** Returns false when no frame was waiting for its time. */
-static inline bool rawe_sendwin_stamp(struct rawe_sendwin *window, uint64_t sent_ns)
-{
-    if (window->unstamped == NULL) {
-        return false;
-    }
-    window->unstamped->first = (struct rawe_txframe_times){sent_ns, sent_ns};
-    window->unstamped = NULL;
-    return true;
 }
 
 /** Look for losses again at `deadline_ns`, unless that is planned; 0: no need. */
