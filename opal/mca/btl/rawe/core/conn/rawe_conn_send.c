@@ -541,6 +541,9 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         rawe_conn_refused(conn, false, now_ns);
         return false;
     }
+    if (conn->sendwin.in_flight == 0) { /* any window would have let this one go */
+        rawe_cc_validate(&conn->cc, &conn->rtt, 0, conn->engine->now_ns);
+    }
     rawe_conn_sent(conn, frame, 1, now_ns);
     transmitted(conn, now_ns);
     return true;
@@ -629,9 +632,6 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         now_ns = time_of(conn, now_ns);
         send_coalesced(conn, now_ns);
     }
-    if (conn->sendwin.in_flight == 0) {
-        rawe_cc_validate(&conn->cc, &conn->rtt, 0, engine->now_ns);
-    }
     /* Frames that take the short way would overtake batches, and look like evidence of their loss. */
     if (!may_go_alone(conn) || rawe_conn_batch_used(conn)) {
         if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
@@ -671,9 +671,6 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
             return RAWE_STATUS_DONE;
         }
         send_coalesced(conn, now_ns);
-    }
-    if (conn->sendwin.in_flight == 0) {
-        rawe_cc_validate(&conn->cc, &conn->rtt, 0, now_ns);
     }
     bool hold = record_waits(conn, send);
     size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
