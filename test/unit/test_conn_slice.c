@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"
-#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 
 /** Frame payload that the path carries once its MTU has been lowered. */
@@ -44,7 +43,7 @@ static void stall(unsigned lane, unsigned count, size_t len_bytes)
 
 static void lower(unsigned lane)
 {
-    rawe_conn_set_payload_max(net.node[0].conn[lane], LOWERED_BYTES);
+    unit_set_payload_max(net.node[0].conn[lane], LOWERED_BYTES);
     unit_run(&net, 300 * UNIT_MS, 100 * UNIT_US);
 }
 

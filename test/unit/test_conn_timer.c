@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_record.h"
 
@@ -252,7 +251,7 @@ TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
     assert_true(stalled_calls > 3);
     assert_in_range(stalled_ns, UNIT_S / 2, UNIT_S);
     assert_int_equal(net.node[1].message_count, 0);
-    rawe_conn_set_payload_max(end(0), 600); /* what the owner does once it has measured that */
+    unit_set_payload_max(end(0), 600); /* what the owner does once it has measured that */
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_int_equal(net.node[1].message_count, 1);
     assert_true(rawe_conn_drained(end(0)));
@@ -278,20 +277,17 @@ static bool note_longest(struct unit_net *unused, const struct net_frame *frame)
     return true;
 }
 
-TEST_WITH(with_stalled, rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on)
+TEST_WITH(with_stalled, rawe_conn_path_fit__bounds_the_frames_made_from_now_on)
 {
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_fill(stalled_data, sizeof(stalled_data), 3);
     longest_bytes = 0;
     net.filter = note_longest;
-    rawe_conn_set_payload_max(end(0), 600);
+    unit_set_payload_max(end(0), 600);
     unit_send_message(end(0), &send, 1, stalled_data, sizeof(stalled_data));
     unit_run(&net, UNIT_S, 100 * UNIT_US);
     assert_int_equal(send.status, RAWE_STATUS_DONE);
     unit_assert_message(&net.node[1], 0, 1, sizeof(stalled_data), 3);
     assert_int_equal(longest_bytes, 600);
-    /* It only falls: what the peer takes is another limit. */
-    rawe_conn_set_payload_max(end(0), 1400);
-    assert_int_equal(end(0)->payload_max_bytes, 600);
 }

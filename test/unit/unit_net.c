@@ -11,6 +11,7 @@
 
 #include "net_engine.h"
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "net_harness.h"
 #include "net_message.h"
@@ -533,6 +534,12 @@ void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_s
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, status);
     }
+}
+
+void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
+{
+    conn->route->payload_max_bytes = payload_max_bytes;
+    rawe_conn_path_fit(conn);
 }
 
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes)

@@ -185,6 +185,8 @@ void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigne
                         size_t len_bytes);
 /** Each has been completed with this status. */
 void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status);
+/** The path is found to carry only payload of that length. */
+void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 /** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
 /** The same; the engine has to take it. */

@@ -194,7 +194,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .next_message = conn->queue.message_number,
         .expected = rawe_recvwin_next(&conn->recvwin),
         .expected_message = conn->reassembly.next,
-        .payload_max_bytes = conn->payload_max_bytes,
+        .accepted_max_bytes = conn->accepted_max_bytes,
         .peer_credit = conn->peer_credit,
         .probe_number = conn->liveness.probe_number,
         .rate_mbps = conn->cc.rate_mbps,
@@ -220,7 +220,7 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     if (conn == NULL) {
         return NULL;
     }
-    rawe_conn_limit_payload(conn, rest->payload_max_bytes);
+    rawe_conn_limit_payload(conn, rest->accepted_max_bytes);
     rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
     rawe_sendqueue_renumber(&conn->queue, rest->next_message);
     rawe_recvwin_reset(&conn->recvwin, rest->expected);

@@ -80,7 +80,7 @@ static void write_identity(const struct rawe_conn *conn, const struct rawe_engin
         .port = config->port,
         .lane = conn->lane,
         .choice = choice,
-        .payload_max_bytes = conn->preferred_payload_max_bytes,
+        .payload_max_bytes = rawe_conn_preferred_payload_bytes(conn),
         .incarnation = conn->handshake.local_incarnation,
     };
     rawe_connect_encode(payload, &connect);

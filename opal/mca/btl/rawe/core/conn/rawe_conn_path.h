@@ -16,23 +16,15 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred);
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route);
 /** The peer has asked by this route, so answers go there: others may not reach it. */
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
+/** Longest payload of frames by the preferred route: what that carries and both ends accept. */
+uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn);
 /**
- * The path carries only `payload_max_bytes` (RAWE_PAYLOAD_LEAST_BYTES at least, and
- * RAWE_CHECKSUM_ROOM_BYTES more with checksums). New frames are no longer; longer ones that are
- * lost are resent in slices.
+ * A route to the process carries less now (RAWE_PAYLOAD_LEAST_BYTES at least, and
+ * RAWE_CHECKSUM_ROOM_BYTES more with checksums). New frames are no longer than the route in use and
+ * the preferred one carry; longer ones that are lost are resent in slices.
  */
-void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
-/** A route carries less now: this matters where it is preferred, and as long as it is used. */
-void rawe_conn_path_shrunk(struct rawe_conn *conn, const struct rawe_route *route);
-/** Neither the preferred route nor the one in use carries more than that. */
-static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
-{
-    if (payload_max_bytes < conn->preferred_payload_max_bytes) {
-        conn->preferred_payload_max_bytes = payload_max_bytes;
-    }
-    if (payload_max_bytes < conn->payload_max_bytes) {
-        conn->payload_max_bytes = payload_max_bytes;
-    }
-}
+void rawe_conn_path_fit(struct rawe_conn *conn);
+/** The peer accepts no longer payload than that. */
+void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes);
 
 #endif

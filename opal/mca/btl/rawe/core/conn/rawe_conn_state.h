@@ -66,8 +66,8 @@ struct rawe_callbacks {
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
      * Probes are answered, but the oldest frame has not arrived for `stalled_ns`, however often it
-     * was sent: find out whether the path still carries its length (then
-     * rawe_conn_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
+     * was sent: find out whether the path still carries its length (if not,
+     * rawe_peer_set_payload_max), and whether the process is in MPI (if not, rawe_liveness_alive).
      * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
@@ -276,11 +276,11 @@ struct rawe_conn {
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
-    uint32_t payload_max_bytes;           /**< what fits both ends and the path */
-    uint32_t preferred_payload_max_bytes; /**< payload_max_bytes on the preferred route */
-    struct rawe_engine *via;              /**< whose port its frames take */
-    struct rawe_engine *into;             /**< whose port the peer's frames take */
-    struct rawe_engine *predicted;        /**< both, on the preferred route; elsewhere NULL */
+    uint32_t payload_max_bytes;    /**< what both ends accept and the path carries */
+    uint32_t accepted_max_bytes;   /**< the same, whatever the path carries */
+    struct rawe_engine *via;       /**< whose port its frames take */
+    struct rawe_engine *into;      /**< whose port the peer's frames take */
+    struct rawe_engine *predicted; /**< both, on the preferred route; elsewhere NULL */
     struct rawe_route *preferred;
     struct rawe_route *route; /**< the one used */
     struct rawe_route *back;  /**< the one that the peer uses: answers go there */
@@ -343,7 +343,7 @@ struct rawe_rest {
     uint64_t batch_verdict_ns;
     uint32_t next_sequence, next_message; /**< to be sent */
     uint32_t expected, expected_message;  /**< of the peer */
-    uint32_t payload_max_bytes;
+    uint32_t accepted_max_bytes;
     uint32_t peer_credit;
     uint32_t probe_number;
     uint32_t rate_mbps;

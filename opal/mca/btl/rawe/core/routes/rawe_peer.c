@@ -159,16 +159,16 @@ void rawe_peer_close(struct rawe_peer *peer)
     rawe_route_remove(&peer->route);
 }
 
-/** The route carries less: this holds where it is preferred, and elsewhere as long as it is used. */
-static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+/** What a route carries has changed. */
+static void fit(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
-    rawe_conn_path_shrunk(conn, route);
+    rawe_conn_path_fit(conn);
 }
 
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
 {
     peer->route.payload_max_bytes = payload_max_bytes;
-    for_all(peer, shrink, peer->engine->now_ns);
+    for_all(peer, fit, peer->engine->now_ns);
 }
 
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
