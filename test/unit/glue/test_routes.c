@@ -7,7 +7,6 @@
 #include "btl_rawe_routes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "btl_rawe_endpoint.h"
@@ -22,7 +21,6 @@
 
 static mca_btl_rawe_module_t modules[NICS];
 static mca_btl_base_endpoint_t endpoints[NICS]; /**< of one process, one by each NIC */
-static bool introduced[NICS];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static unsigned asked[NICS];
@@ -34,17 +32,6 @@ static unsigned wakes;
 static bool is_back; /**< the interface under another index */
 static const mca_btl_rawe_module_t *followed;
 static bool can_follow;
-
-mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
-                                                      unsigned *count)
-{
-    mca_btl_base_endpoint_t **list = malloc(sizeof(mca_btl_base_endpoint_t *));
-
-    assert_non_null(list);
-    list[0] = &endpoints[module - modules];
-    *count = introduced[module - modules];
-    return list;
-}
 
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 {
@@ -97,8 +84,8 @@ static uint64_t peer_now_ns(void *context)
 
 static void introduce(unsigned nic)
 {
-    introduced[nic] = true;
-    if (introduced[!nic]) {
+    opal_list_append(&modules[nic].endpoints, &endpoints[nic].super);
+    if (!opal_list_is_empty(&modules[!nic].endpoints)) {
         rawe_peer_join(&endpoints[nic].peer, &endpoints[!nic].peer);
     }
 }
@@ -108,7 +95,6 @@ static void set_up(void)
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
-    memset(introduced, 0, sizeof(introduced));
     memset(asked, 0, sizeof(asked));
     memset(pong_ns, 0, sizeof(pong_ns));
     answers[0] = answers[1] = true;
@@ -128,6 +114,9 @@ static void set_up(void)
             .owner = &endpoints[i],
         };
         mca_btl_rawe_module_t *module = &modules[i];
+        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+        OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
         unit_engine_start(&module->engine, &handles, module, fake_ompi.now_ns);
         module->engine.config.clock_ns = peer_now_ns;
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
@@ -149,6 +138,9 @@ static void tear_down(void)
     for (unsigned i = 0; i < NICS; ++i) {
         rawe_peer_close(&endpoints[i].peer);
         rawe_engine_free(&modules[i].engine);
+        (void)opal_list_remove_first(&modules[i].endpoints);
+        OBJ_DESTRUCT(&modules[i].endpoints);
+        OBJ_DESTRUCT(&modules[i].endpoints_lock);
     }
     rawe_handle_table_free(&handles);
     OBJ_RELEASE(proc);

@@ -149,25 +149,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
     return endpoint;
 }
 
-mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
-                                                      unsigned *count)
-{
-    mca_btl_base_endpoint_t *endpoint;
-
-    *count = 0;
-    opal_mutex_lock(&module->endpoints_lock);
-    size_t room = opal_list_get_size(&module->endpoints);
-    mca_btl_base_endpoint_t **list = malloc((room + 1) * sizeof(mca_btl_base_endpoint_t *));
-    if (NULL != list) {
-        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-        {
-            list[(*count)++] = endpoint;
-        }
-    }
-    opal_mutex_unlock(&module->endpoints_lock);
-    return list;
-}
-
 static uint32_t payload_max_bytes(uint32_t mtu_bytes)
 {
     return (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;

@@ -52,9 +52,6 @@ void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl,
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, const uint8_t *mac,
                                                     uint16_t port, uint32_t key);
-/** All endpoints of a module, for the caller to free; NULL, with `*count` 0, without memory. */
-mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
-                                                      unsigned *count);
 /** Send the peer's responder a PING. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** Find the endpoint, or make one with this path; NULL without memory. */

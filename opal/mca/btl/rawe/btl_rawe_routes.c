@@ -6,8 +6,6 @@
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_interface.h"
 
-#include <stdlib.h>
-
 static unsigned interfaces(const struct mca_btl_rawe_state *state)
 {
     unsigned count = 0;
@@ -107,6 +105,7 @@ void mca_btl_rawe_routes_end(void)
 static void heed_carriers(uint64_t now_ns)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    mca_btl_base_endpoint_t *endpoint;
 
     if (!atomic_exchange_explicit(&state->carriers_changed, false, memory_order_acquire)) {
         return;
@@ -118,12 +117,12 @@ static void heed_carriers(uint64_t now_ns)
             continue;
         }
         rawe_failover_set_carrier(&state->failover, &module->engine, carrier);
-        unsigned count;
-        mca_btl_base_endpoint_t **endpoints = mca_btl_rawe_endpoints_list(module, &count);
-        for (unsigned j = 0; j < count; ++j) {
-            rawe_failover_heed_carrier(&state->failover, &endpoints[j]->peer, now_ns);
+        opal_mutex_lock(&module->endpoints_lock);
+        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+        {
+            rawe_failover_heed_carrier(&state->failover, &endpoint->peer, now_ns);
         }
-        free(endpoints);
+        opal_mutex_unlock(&module->endpoints_lock);
     }
 }
 
