@@ -210,6 +210,7 @@ static void set_up_deferral(void)
     set_up();
     memset(&deferral, 0, sizeof(deferral));
     deferral.limit_bytes = SIZE_MAX;
+    deferral.pool = &pool;
     memset(sends, 0, sizeof(sends));
     rawe_buffer_pool_init(&pool, sizeof(message), 16);
 }
@@ -219,7 +220,7 @@ static void tear_down_deferral(void)
     unit_allocations_left = -1;
     struct rawe_deferred *entry;
     while ((entry = rawe_deferral_take(&deferral)) != NULL) {
-        rawe_deferral_drop(&deferral, &pool, entry);
+        rawe_deferral_drop(&deferral, entry);
     }
     assert_true(deferral.bytes == 0);
     tear_down();
@@ -245,7 +246,7 @@ static void assert_oldest(unsigned conn, uint8_t content, size_t len_bytes)
     for (size_t i = 0; i < len_bytes; i++) {
         assert_int_equal(entry->payload[i], content);
     }
-    rawe_deferral_drop(&deferral, &pool, entry);
+    rawe_deferral_drop(&deferral, entry);
 }
 
 /** `data_bytes` of a fragmented message arrive. */
@@ -278,7 +279,7 @@ static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_
     for (size_t i = 0; i < len_bytes; i++) {
         assert_int_equal(content[i], number);
     }
-    rawe_deferral_drop(&deferral, &pool, entry);
+    rawe_deferral_drop(&deferral, entry);
 }
 
 static const struct unit_fixture deferring = {set_up_deferral, tear_down_deferral};
@@ -315,7 +316,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__those_whose_turn_it_is)
     reassemble(1, 700, 700);
     reassemble(2, 500, 499);
     reassemble(3, 600, 600); /* complete, but behind number 2 */
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[2], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[2], &reassembly, false);
     assert_false(deferral.fragments_wait);
     assert_true(deferral.bytes == ENTRY(10) + ENTRY(300) + ENTRY(0) + sizeof(message));
     assert_int_equal(reassembly.next, 2);
@@ -331,7 +332,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer
     for (uint32_t number = 0; number < 2; number++) {
         uint32_t len_bytes = sizeof(message) / 2 - 1 + number;
         reassemble(number, len_bytes, (uint16_t)len_bytes);
-        rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
         assert_int_equal(pool.free != NULL, number == 0);
         assert_oldest_fragmented(0, number, len_bytes);
     }
@@ -348,13 +349,13 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__when_full_they_stay)
 {
     deferral.limit_bytes = ENTRY(100) + 1;
     reassemble_three();
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_true(deferral.fragments_wait);
     assert_true(rawe_deferral_full(&deferral));
     assert_int_equal(reassembly.next, 2); /* the second exceeds the limit */
     assert_oldest_fragmented(0, 0, 100);
     assert_false(rawe_deferral_full(&deferral));
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_oldest_fragmented(0, 1, 100);
     assert_oldest_fragmented(0, 2, 100);
 }
@@ -362,7 +363,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__when_full_they_stay)
 TEST_WITH(deferring, rawe_deferral_keep_fragmented__none_is_ready)
 {
     reassemble(0, 500, 499);
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_false(deferral.pending);
     assert_null(rawe_deferral_take(&deferral));
 }
@@ -371,16 +372,16 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__without_memory_they_stay)
 {
     reassemble_three();
     unit_allocations_left = 0;
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_true(deferral.pending);
     assert_true(deferral.fragments_wait);
     assert_int_equal(reassembly.next, 0);
     unit_allocations_left = 1;
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_int_equal(reassembly.next, 1);
     assert_true(deferral.bytes == ENTRY(100));
     unit_allocations_left = -1;
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     for (uint32_t number = 0; number < 3; number++) {
         assert_oldest_fragmented(0, number, 100);
     }
@@ -390,9 +391,9 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
 {
     assert_true(keep(0, 1, 10));
     reassemble(0, 800, 800);
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     assert_true(deferral.pending);
-    rawe_deferral_discard(&deferral, &pool);
+    rawe_deferral_discard(&deferral);
     for (unsigned i = 0; i < 2; i++) {
         assert_false(deferral.pending);
         assert_true(deferral.bytes == 0);
@@ -401,10 +402,10 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
         assert_non_null(pool.free); /* it has come back */
         assert_true(keep(0, 1, 10));
         reassemble(1 + i, 800, 800);
-        rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
     }
     reassemble(3, 800, 800);
-    rawe_deferral_rescue_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, true);
     assert_null(rawe_deferral_take(&deferral));
     assert_non_null(pool.free);
 }
@@ -413,9 +414,9 @@ TEST_WITH(deferring, rawe_deferral_forget__fragmented_messages_too)
 {
     assert_true(keep(0, 1, 10));
     reassemble(0, 600, 600);
-    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[1], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &conns[1], &reassembly, false);
     assert_true(keep(0, 2, 10));
-    rawe_deferral_forget(&deferral, &pool, &conns[1]);
+    rawe_deferral_forget(&deferral, &conns[1]);
     assert_non_null(pool.free);
     assert_true(deferral.bytes == 2 * ENTRY(10));
     assert_oldest(0, 1, 10);

@@ -177,8 +177,8 @@ static void stop_node(struct unit_node *node)
         }
     }
     assert_null(node->engine.deferral.first);
-    assert_null(node->engine.deferral.completed[0]);
-    assert_null(node->engine.deferral.completed[1]);
+    assert_null(node->engine.deferral.completed[0].first);
+    assert_null(node->engine.deferral.completed[1].first);
     assert_int_equal(node->engine.deferral.bytes, 0);
     net_engine_stop(&node->engine);
     node->started = false;

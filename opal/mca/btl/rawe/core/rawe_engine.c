@@ -41,7 +41,7 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     engine->losses_wait = false;
     rawe_engine_complete_deferred(engine);
     rawe_conn_serve_forget(engine, RAWE_HANDLE_ANY);
-    rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
+    rawe_deferral_discard(&engine->deferral);
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
         const struct rawe_rest *rest = engine->table->entries[i].rest;
@@ -92,7 +92,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
         } else {
             rawe_conn_deliver_messages(entry->conn, content, content + entry->len_bytes);
         }
-        rawe_deferral_drop(deferral, &engine->reassembly_buffers, entry);
+        rawe_deferral_drop(deferral, entry);
     }
     if (deferral->fragments_wait || deferral->refused) {
         deferral->fragments_wait = deferral->refused = false;
@@ -145,6 +145,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     /* A REPLY names an operation of any of a process's engines: each engine has its own key. */
     engine->operations.last_key = (uint64_t)config->key << 32;
     engine->deferral.limit_bytes = config->deferred_max_bytes;
+    engine->deferral.pool = &engine->reassembly_buffers;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
     rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
                      config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES);

@@ -110,7 +110,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* for what is sent by a `done` */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
-    rawe_deferral_forget(&engine->deferral, &engine->reassembly_buffers, conn);
+    rawe_deferral_forget(&engine->deferral, conn);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, 0);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);

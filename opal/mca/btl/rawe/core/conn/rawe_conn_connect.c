@@ -52,8 +52,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     begin_path(conn);
     rawe_liveness_reset(&conn->liveness);
     /* Some may have stayed here, as no more was kept for the owner. */
-    rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
-                                    conn, &conn->reassembly);
+    rawe_deferral_keep_fragmented(&conn->engine->deferral, conn, &conn->reassembly, true);
     rawe_reassembly_clear(&conn->reassembly, &conn->engine->reassembly_buffers, first);
     rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
 }

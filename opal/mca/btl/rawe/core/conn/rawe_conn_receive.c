@@ -211,8 +211,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     } else if (rawe_fragment_is_record(fragment->kind)) {
         perform(conn, arrival, now_ns);
     } else if (engine->deferral.active) {
-        rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
-                                      &conn->reassembly);
+        rawe_deferral_keep_fragmented(&engine->deferral, conn, &conn->reassembly, false);
     } else if (rawe_fragment_is_part(fragment->kind)) {
         rawe_conn_deliver_fragmented(conn);
     }

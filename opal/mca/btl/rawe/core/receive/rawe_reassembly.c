@@ -250,10 +250,15 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
 }
 
 /** Keep the next fragmented message, which is whole. False without memory. */
-static bool keep_next(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                      struct rawe_conn *conn, struct rawe_reassembly *reassembly)
+static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                      struct rawe_reassembly *reassembly)
 {
+    struct rawe_buffer_pool *pool = deferral->pool;
     const struct rawe_partial *next = rawe_reassembly_ready(reassembly);
+    if (deferral->discards) {
+        rawe_buffer_give(pool, rawe_reassembly_take(reassembly));
+        return true;
+    }
     bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
     struct rawe_deferred *entry =
         append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
@@ -274,58 +279,34 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_buffer_pool *p
     return true;
 }
 
-/** The owner never comes back: what is whole goes nowhere. */
-static void discard_fragmented(const struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                               struct rawe_reassembly *reassembly)
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                                   struct rawe_reassembly *reassembly, bool all)
 {
-    struct rawe_partial *whole;
-    while (deferral->discards && (whole = rawe_reassembly_take(reassembly)) != NULL) {
-        rawe_buffer_give(pool, whole);
-    }
-}
-
-void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly)
-{
-    discard_fragmented(deferral, pool, reassembly);
     while (rawe_reassembly_ready(reassembly) != NULL) {
-        if (rawe_deferral_full(deferral) || !keep_next(deferral, pool, conn, reassembly)) {
+        if ((!all && rawe_deferral_full(deferral)) || !keep_next(deferral, conn, reassembly)) {
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
     }
 }
 
-void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                                     struct rawe_conn *conn, struct rawe_reassembly *reassembly)
+static struct rawe_sends *completed(struct rawe_deferral *deferral, enum rawe_status status)
 {
-    discard_fragmented(deferral, pool, reassembly);
-    bool deferred = true;
-    while (deferred && rawe_reassembly_ready(reassembly) != NULL) {
-        deferred = keep_next(deferral, pool, conn, reassembly);
-    }
+    return &deferral->completed[status == RAWE_STATUS_DONE ? 0 : 1];
 }
 
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status)
 {
-    unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
-    struct rawe_send **tail = deferral->completed[which] == NULL ? &deferral->completed[which]
-                                                                 : deferral->completed_tail[which];
-    *tail = list;
-    while (*tail != NULL) {
-        tail = &(*tail)->next;
-    }
-    deferral->completed_tail[which] = tail;
+    rawe_sends_append_all(completed(deferral, status), list);
     deferral->pending = true;
 }
 
 struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
                                                enum rawe_status status)
 {
-    unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
-    struct rawe_send *list = deferral->completed[which];
-    deferral->completed[which] = NULL;
+    struct rawe_send *list = completed(deferral, status)->first;
+    completed(deferral, status)->first = NULL;
     return list;
 }
 
@@ -338,35 +319,33 @@ struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral)
     return entry;
 }
 
-void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                        struct rawe_deferred *entry)
+void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry)
 {
     deferral->bytes -= entry->allocated_bytes;
     if (entry->whole != NULL) {
-        rawe_buffer_give(pool, entry->whole);
+        rawe_buffer_give(deferral->pool, entry->whole);
     }
     free(entry);
 }
 
-void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool)
+void rawe_deferral_discard(struct rawe_deferral *deferral)
 {
     struct rawe_deferred *entry;
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
-        rawe_deferral_drop(deferral, pool, entry);
+        rawe_deferral_drop(deferral, entry);
     }
     deferral->pending = deferral->fragments_wait = false;
     deferral->discards = true;
 }
 
-void rawe_deferral_forget(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                          const struct rawe_conn *conn)
+void rawe_deferral_forget(struct rawe_deferral *deferral, const struct rawe_conn *conn)
 {
     struct rawe_deferred **link = &deferral->first;
     while (*link != NULL) {
         struct rawe_deferred *entry = *link;
         if (entry->conn == conn) {
             *link = entry->next;
-            rawe_deferral_drop(deferral, pool, entry);
+            rawe_deferral_drop(deferral, entry);
         } else {
             link = &entry->next;
         }

@@ -123,8 +123,9 @@ struct rawe_deferral {
     bool discards;       /**< the owner never comes back: nothing is kept */
     size_t bytes;        /**< allocated for `first` and what follows it */
     size_t limit_bytes;  /**< see rawe_deferral_full */
+    struct rawe_buffer_pool *pool; /**< that messages are put together in */
     struct rawe_deferred *first, **tail;
-    struct rawe_send *completed[2], **completed_tail[2]; /**< DONE, FAILED */
+    struct rawe_sends completed[2]; /**< DONE, FAILED */
 };
 
 /** No more is kept: messages are not taken, and get no credit. One may exceed the limit. */
@@ -137,13 +138,12 @@ static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
-/** Keep fragmented messages whose turn it is; when full, they stay: fragments_wait. */
-void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly);
-
-/** The same without limit: the connection restarts, and the peer was told they arrived. */
-void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                                     struct rawe_conn *conn, struct rawe_reassembly *reassembly);
+/**
+ * Keep fragmented messages whose turn it is; when full, they stay: fragments_wait. `all`: without
+ * limit, as the connection restarts, and the peer was told that they have arrived.
+ */
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                                   struct rawe_reassembly *reassembly, bool all);
 
 /** Keep a list of completed sends, all with the same status. */
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
@@ -157,14 +157,12 @@ struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
 struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 
 /** Free an entry that was taken out, and give its buffer back to the pool. */
-void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                        struct rawe_deferred *entry);
+void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry);
 
 /** The owner never comes back: drop everything, now and later. Messages are still taken. */
-void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool);
+void rawe_deferral_discard(struct rawe_deferral *deferral);
 
 /** Drop what is kept for a connection that ends. */
-void rawe_deferral_forget(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                          const struct rawe_conn *conn);
+void rawe_deferral_forget(struct rawe_deferral *deferral, const struct rawe_conn *conn);
 
 #endif
