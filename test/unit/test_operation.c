@@ -18,15 +18,10 @@ static bool began;
 
 static void set_up(void)
 {
-    table = (struct rawe_operation_table){0};
+    rawe_operation_table_init(&table, 0);
     for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
         operations[i] = (struct rawe_operation){.peer_key = PEER_KEY, .peer_port = PEER_PORT};
     }
-}
-
-static void tear_down(void)
-{
-    rawe_operation_table_free(&table);
 }
 
 static struct rawe_operation *find(const struct rawe_operation *operation)
@@ -34,7 +29,7 @@ static struct rawe_operation *find(const struct rawe_operation *operation)
     return rawe_operation_find(&table, operation->index, operation->key, PEER_KEY, PEER_PORT);
 }
 
-FIXTURE(set_up, tear_down);
+FIXTURE(set_up, NULL);
 
 TEST(enter__up_to_the_limit)
 {

@@ -143,7 +143,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->now_ns = now_ns;
     engine->incarnation = now_ns;
     /* A REPLY names an operation of any of a process's engines: each engine has its own key. */
-    engine->operations.last_key = (uint64_t)config->key << 32;
+    rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
     engine->deferral.limit_bytes = config->deferred_max_bytes;
     engine->deferral.pool = &engine->reassembly_buffers;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
@@ -178,7 +178,6 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_buffer_pool_free(&engine->reassembly_buffers);
     rawe_buffer_pool_free(&engine->bundles);
     rawe_conn_serve_free(engine);
-    rawe_operation_table_free(&engine->operations);
     free(engine->batches.pattern);
     engine->batches.pattern = NULL;
     rawe_conn_table_free(&engine->own_table);

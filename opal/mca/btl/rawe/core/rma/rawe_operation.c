@@ -1,50 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_operation.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SIZE 64u
-
-void rawe_operation_table_free(struct rawe_operation_table *table)
+void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key)
 {
-    free(table->entries);
     memset(table, 0, sizeof(*table));
-}
-
-static bool grow(struct rawe_operation_table *table)
-{
-    uint32_t size = table->size == 0 ? FIRST_SIZE : table->size * 2;
-    struct rawe_operation **entries =
-        size <= RAWE_OPERATIONS_MAX
-            ? realloc(table->entries, size * sizeof(struct rawe_operation *))
-            : NULL;
-    if (entries == NULL) {
-        return false;
-    }
-    for (uint32_t i = table->size; i < size; i++) {
-        entries[i] = NULL;
-    }
-    table->next = table->size;
-    table->entries = entries;
-    table->size = size;
-    return true;
+    rawe_list_init(&table->under_way);
+    table->last_key = last_key;
 }
 
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation)
 {
-    if (table->in_use == table->size && !grow(table)) {
+    if (table->in_use == RAWE_OPERATIONS_MAX) {
         return false;
     }
     while (table->entries[table->next] != NULL) {
-        table->next = (table->next + 1) % table->size;
+        table->next = (table->next + 1) % RAWE_OPERATIONS_MAX;
     }
     operation->table = table;
     operation->index = table->next;
     operation->key = ++table->last_key;
     table->entries[table->next] = operation;
-    table->next = (table->next + 1) % table->size;
     table->in_use++;
+    rawe_list_append(&table->under_way, &operation->link);
     return true;
 }
 
@@ -54,13 +33,14 @@ void rawe_operation_remove(struct rawe_operation *operation)
     table->entries[operation->index] = NULL;
     table->next = operation->index;
     table->in_use--;
+    rawe_list_remove(&operation->link);
     operation->table = NULL;
 }
 
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port)
 {
-    struct rawe_operation *operation = index < table->size ? table->entries[index] : NULL;
+    struct rawe_operation *operation = index < RAWE_OPERATIONS_MAX ? table->entries[index] : NULL;
     return operation != NULL && operation->key == key && operation->peer_key == peer_key &&
                    operation->peer_port == peer_port
                ? operation
@@ -70,28 +50,26 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began)
 {
-    uint32_t left = table->in_use;
+    const struct rawe_link *all = &table->under_way;
     uint64_t progress_ns = 0;
     *began = false;
-    for (uint32_t i = 0; left != 0; i++) {
-        const struct rawe_operation *operation = table->entries[i];
-        if (operation != NULL && operation->peer_key == peer_key &&
-            operation->peer_port == peer_port && operation->progress_ns > progress_ns) {
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *operation = rawe_operation_of(link);
+        if (operation->peer_key == peer_key && operation->peer_port == peer_port &&
+            operation->progress_ns > progress_ns) {
             progress_ns = operation->progress_ns;
             *began = operation->left_bytes == operation->len_bytes;
         }
-        left -= operation != NULL;
     }
     return progress_ns;
 }
 
 bool rawe_operation_has_rival(const struct rawe_operation *operation)
 {
-    const struct rawe_operation_table *table = operation->table;
-    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
-        const struct rawe_operation *other = table->entries[i];
-        left -= other != NULL;
-        if (other != NULL && other->inflow != NULL && other->peer != operation->peer) {
+    const struct rawe_link *all = &operation->table->under_way;
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *other = rawe_operation_of(link);
+        if (other->inflow != NULL && other->peer != operation->peer) {
             return true;
         }
     }
@@ -110,10 +88,12 @@ void rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_ke
                             uint16_t peer_port, uint8_t lane, struct rawe_sends *completions)
 {
     uint64_t least_bytes = lane == RAWE_LANE_BULK ? RAWE_OPERATION_SHORT_BYTES + 1 : 0;
-    for (uint32_t i = 0; i < table->size && table->in_use != 0; i++) {
-        struct rawe_operation *operation = table->entries[i];
-        if (operation != NULL && operation->peer_key == peer_key &&
-            operation->peer_port == peer_port && operation->len_bytes >= least_bytes &&
+    struct rawe_link *next;
+    for (struct rawe_link *link = table->under_way.next; link != &table->under_way; link = next) {
+        struct rawe_operation *operation = rawe_operation_of(link);
+        next = link->next;
+        if (operation->peer_key == peer_key && operation->peer_port == peer_port &&
+            operation->len_bytes >= least_bytes &&
             /* The request has left the queue; its `done` may be deferred still. */
             operation->request.send.framed_bytes == operation->request.send.total_bytes) {
             rawe_operation_remove(operation);

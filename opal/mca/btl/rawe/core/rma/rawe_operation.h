@@ -45,11 +45,11 @@ struct rawe_operation {
     uint8_t atomic; /**< ATOMIC: enum rawe_atomic */
     uint64_t operand, compare;
     /* the engine's */
-    struct rawe_peer *peer;             /**< it goes to; NULL: not begun by a peer object */
-    struct rawe_link link;              /**< in the engine's list of those that wait to begin */
-    struct rawe_operation *whole;       /**< it is a piece of that one */
-    struct rawe_inflow *inflow;         /**< the limit it shares with others; NULL: none */
-    uint64_t asked_bytes;               /**< of a GET in pieces: from the beginning on */
+    struct rawe_peer *peer;       /**< it goes to; NULL: not begun by a peer object */
+    struct rawe_link link;        /**< in the engine's list of those that wait, or the table's */
+    struct rawe_operation *whole; /**< it is a piece of that one */
+    struct rawe_inflow *inflow;   /**< the limit it shares with others; NULL: none */
+    uint64_t asked_bytes;         /**< of a GET in pieces: from the beginning on */
     struct rawe_operation_table *table; /**< NULL: it is not in one */
     enum rawe_refusal refusal;
     enum rawe_status status;
@@ -66,15 +66,23 @@ struct rawe_operation {
 };
 
 struct rawe_operation_table {
-    struct rawe_operation **entries; /**< by index; NULL: free */
-    uint32_t size, in_use;
+    struct rawe_operation *entries[RAWE_OPERATIONS_MAX]; /**< by index; NULL: free */
+    struct rawe_link under_way;                          /**< all of them */
+    uint32_t in_use;                                     /**< how many they are */
     uint32_t next;     /**< where to look for a free entry first */
     uint64_t last_key; /**< given to the newest operation */
 };
 
-void rawe_operation_table_free(struct rawe_operation_table *table);
+/** The operation that has this link. */
+static inline struct rawe_operation *rawe_operation_of(struct rawe_link *link)
+{
+    return RAWE_OWNER(link, struct rawe_operation, link);
+}
 
-/** Enter an operation, and give it index and key. False at the limit, or without memory. */
+/** Empty; keys are given from behind `last_key` on. */
+void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key);
+
+/** Enter an operation, and give it index and key. False at the limit. */
 bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
 
 /** Take it out of its table: nothing more will come. */

@@ -374,23 +374,17 @@ struct asked {
     bool single;          /**< of no other peer than one, and none of another waits */
 };
 
-static struct rawe_operation *operation_of(struct rawe_link *link)
-{
-    return RAWE_OWNER(link, struct rawe_operation, link);
-}
-
 static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
-    const struct rawe_operation_table *table = &engine->operations;
+    const struct rawe_link *all = &engine->operations.under_way;
     const struct rawe_link *queue = &engine->waiting;
     struct asked asked = {
-        .single = rawe_list_empty(queue) || (operation_of(queue->next)->peer == peer &&
-                                             operation_of(queue->before)->peer == peer),
+        .single = rawe_list_empty(queue) || (rawe_operation_of(queue->next)->peer == peer &&
+                                             rawe_operation_of(queue->before)->peer == peer),
     };
-    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
-        const struct rawe_operation *operation = table->entries[i];
-        left -= operation != NULL;
-        if (operation != NULL && takes_turns(operation)) {
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *operation = rawe_operation_of(link);
+        if (takes_turns(operation)) {
             asked.bytes += operation->left_bytes;
             asked.single = asked.single && operation->peer == peer;
             if (operation->progress_ns > asked.progress_ns) {
@@ -547,13 +541,13 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 #define CANDIDATES_MAX 16u
 
 /** What long GETs have asked of a peer and not got. */
-static uint64_t owed_bytes(const struct rawe_operation_table *table, const struct rawe_peer *peer)
+static uint64_t owed_bytes(const struct rawe_engine *engine, const struct rawe_peer *peer)
 {
+    const struct rawe_link *all = &engine->operations.under_way;
     uint64_t bytes = 0;
-    for (uint32_t i = 0, left = table->in_use; left != 0; i++) {
-        const struct rawe_operation *operation = table->entries[i];
-        left -= operation != NULL;
-        if (operation != NULL && operation->peer == peer && takes_turns(operation)) {
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        const struct rawe_operation *operation = rawe_operation_of(link);
+        if (operation->peer == peer && takes_turns(operation)) {
             bytes += operation->left_bytes;
         }
     }
@@ -564,15 +558,15 @@ static uint64_t owed_bytes(const struct rawe_operation_table *table, const struc
 static struct rawe_operation *choose_turn(struct rawe_engine *engine)
 {
     struct rawe_link *link = engine->waiting.next;
-    struct rawe_operation *best = operation_of(link);
-    uint64_t least_bytes = owed_bytes(&engine->operations, best->peer);
+    struct rawe_operation *best = rawe_operation_of(link);
+    uint64_t least_bytes = owed_bytes(engine, best->peer);
     for (unsigned i = 1; i < CANDIDATES_MAX && least_bytes != 0 && link->next != &engine->waiting;
          i++) {
         link = link->next;
-        uint64_t bytes = owed_bytes(&engine->operations, operation_of(link)->peer);
+        uint64_t bytes = owed_bytes(engine, rawe_operation_of(link)->peer);
         if (bytes < least_bytes) {
             least_bytes = bytes;
-            best = operation_of(link);
+            best = rawe_operation_of(link);
         }
     }
     rawe_list_remove(&best->link);
@@ -620,13 +614,13 @@ static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *
     rawe_list_init(&abandoned);
     for (struct rawe_link *link = engine->waiting.next; link != &engine->waiting; link = next) {
         next = link->next;
-        if (operation_of(link)->peer == peer) {
+        if (rawe_operation_of(link)->peer == peer) {
             rawe_list_remove(link);
             rawe_list_append(&abandoned, link);
         }
     }
     while (!rawe_list_empty(&abandoned)) {
-        struct rawe_operation *operation = operation_of(rawe_list_take(&abandoned));
+        struct rawe_operation *operation = rawe_operation_of(rawe_list_take(&abandoned));
         operation->status = RAWE_STATUS_FAILED;
         end_asking(engine, operation);
     }
