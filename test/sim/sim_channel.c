@@ -256,7 +256,7 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         const struct sim_peer *via = channel->via;
         if (channel->peer == from->vpid && channel->lane == from->lane &&
-            via->nic->index == sim_route_meant(nic, from) && via->peer.config.key == from->key) {
+            via->nic->index == sim_route_meant(nic, from) && via->peer.route.key == from->key) {
             return sim_channel_wake(channel);
         }
     }

@@ -123,7 +123,7 @@ void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
 /** The route that has this rawe_peer. */
 static inline struct sim_peer *sim_route_of(const struct rawe_peer *peer)
 {
-    return peer->config.owner;
+    return peer->owner;
 }
 /** How many routes to the process of a route there are. */
 unsigned sim_route_count(struct sim_peer *route);

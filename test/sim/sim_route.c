@@ -294,7 +294,7 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
 /** rawe_failover_callbacks.ask */
 static void ask_route(void *context, struct rawe_peer *peer)
 {
-    ask(sim_route_of(peer), SIM_PING_ROUTE, peer->config.port, peer->config.key);
+    ask(sim_route_of(peer), SIM_PING_ROUTE, peer->route.port, peer->route.key);
 }
 
 /** rawe_failover_callbacks.answered_ns */

@@ -98,7 +98,7 @@ static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32
     rails_start(batch_frames);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rails_peer(0, rail)->takes_part = mbps[rail] != 0;
-        rails_peer(0, rail)->config.speed_mbps = mbps[rail];
+        rails_peer(0, rail)->speed_mbps = mbps[rail];
     }
     assert_true(rawe_handle_register(rails.host[1].nic[0].engine.config.handles, target,
                                      MEMORY_BYTES, &handle_index, &handle_key, RAWE_ACCESS_WRITE));

@@ -77,7 +77,8 @@ static void set_up(void)
     unit_peer_set_up();
     unit_peer_connect();
     net.filter = drop_connects;
-    rawe_peer_init(&other, peer.engine, &peer.config);
+    const struct rawe_peer_config config = unit_peer_config();
+    rawe_peer_init(&other, peer.engine, &config);
     rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES, 0);
     get_count = 0;
     unit_fill(source, sizeof(source), 3);
@@ -222,8 +223,9 @@ TEST(rawe_peer_operate__no_limit)
 
 TEST(rawe_peer_close__gets_that_wait_fail)
 {
+    const struct rawe_peer_config config = unit_peer_config();
     struct rawe_peer third;
-    rawe_peer_init(&third, peer.engine, &peer.config);
+    rawe_peer_init(&third, peer.engine, &config);
     struct get *before = begin_behind_others();
     struct get *get = begin(&third, GET_BYTES);
     struct get *behind = begin(&peer, GET_BYTES);

@@ -26,6 +26,14 @@ static uint64_t read_clock(void *context)
 struct sent sent[MESSAGES];
 unsigned sent_count;
 
+struct rawe_peer_config unit_peer_config(void)
+{
+    struct rawe_peer_config config = net_peer_config(1);
+    config.payload_max_bytes = net.config.payload_max_bytes;
+    config.owner = &net.node[0];
+    return config;
+}
+
 void unit_peer_start(bool batches)
 {
     unit_start_with(
@@ -33,9 +41,7 @@ void unit_peer_start(bool batches)
     if (batches) {
         unit_use_batches(&net, 16);
     }
-    struct rawe_peer_config config = net_peer_config(1);
-    config.payload_max_bytes = net.config.payload_max_bytes;
-    config.owner = &net.node[0];
+    const struct rawe_peer_config config = unit_peer_config();
     engine(0)->config.streak_ns = STREAK_NS;
     engine(0)->config.clock_ns = read_clock;
     engine(0)->config.clock_context = &net;

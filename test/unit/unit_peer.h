@@ -38,6 +38,8 @@ struct sent {
 extern struct sent sent[MESSAGES];
 extern unsigned sent_count;
 
+/** What `peer` is made of. */
+struct rawe_peer_config unit_peer_config(void);
 /** A peer of node 0, whose path carries batches or not. */
 void unit_peer_start(bool batches);
 /** A fixture: a peer whose path carries batches. */

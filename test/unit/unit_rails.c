@@ -71,7 +71,7 @@ static void unknown_source(void *context, const struct rawe_conn *conn,
     assert_ptr_equal(conn->owner, &nic->host->inbox);
     nic->host->unknown_calls++;
     if (!nic->joined && !nic->host->refuses &&
-        memcmp(source_mac, nic->peer.config.mac, RAWE_MAC_BYTES) == 0) {
+        memcmp(source_mac, nic->peer.route.mac, RAWE_MAC_BYTES) == 0) {
         join(nic);
     }
 }

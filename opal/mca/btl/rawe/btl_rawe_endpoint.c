@@ -321,7 +321,7 @@ static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, boo
 /** The endpoint whose route a connection uses, mostly its own. */
 static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 {
-    return rawe_peer_used(conn)->config.owner;
+    return rawe_peer_used(conn)->owner;
 }
 
 /** Report a connection without progress whose peer answers PINGs and makes progress itself. */
@@ -447,7 +447,7 @@ static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
     for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
          other = rawe_peer_next(other)) {
-        ((mca_btl_base_endpoint_t *)other->config.owner)->lost = true;
+        ((mca_btl_base_endpoint_t *)other->owner)->lost = true;
     }
     endpoint->lost = true;
     endpoint->lost_text = why;

@@ -49,13 +49,13 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
 /** rawe_failover_callbacks.ask */
 static void ask(void *context, struct rawe_peer *peer)
 {
-    mca_btl_rawe_endpoint_ping(peer->config.owner);
+    mca_btl_rawe_endpoint_ping(peer->owner);
 }
 
 /** rawe_failover_callbacks.answered_ns */
 static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 {
-    const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
+    const mca_btl_base_endpoint_t *endpoint = peer->owner;
 
     return NULL == endpoint->watch ? 0 : rawe_watch_last_pong_ns(endpoint->watch);
 }
@@ -68,7 +68,7 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
         [RAWE_FAILOVER_UNANSWERED] = "does not answer, unlike others",
         [RAWE_FAILOVER_ANSWERS] = "answers again",
     };
-    const mca_btl_base_endpoint_t *endpoint = peer->config.owner;
+    const mca_btl_base_endpoint_t *endpoint = peer->owner;
 
     mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
                             mca_btl_rawe_peer_text(endpoint->proc).text, texts[report]);

@@ -362,7 +362,7 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
     bool taken = rawe_balance_operate(peer, &fragment->operation);
 
     do {
-        mca_btl_base_endpoint_t *endpoint = each->config.owner;
+        mca_btl_base_endpoint_t *endpoint = each->owner;
         mca_btl_rawe_thread_watch(endpoint->module);
         each = rawe_peer_next(each);
     } while (each != peer);

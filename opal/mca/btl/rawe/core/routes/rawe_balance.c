@@ -95,7 +95,7 @@ static uint32_t measured_mbps(const struct rawe_peer *peer)
 
 static uint64_t nominal_mbps(const struct rawe_peer *peer)
 {
-    uint32_t mbps = peer->config.speed_mbps;
+    uint32_t mbps = peer->speed_mbps;
     mbps = mbps != 0 ? mbps : 1;
     return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }

@@ -27,7 +27,8 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
 {
     memset(peer, 0, sizeof(*peer));
     peer->engine = engine;
-    peer->config = *config;
+    peer->owner = config->owner;
+    peer->speed_mbps = config->speed_mbps;
     peer->route = (struct rawe_route){
         .engine = engine,
         .port = config->port,
@@ -113,7 +114,7 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
 {
     struct rawe_rest *rest = rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]);
     if (rest == NULL) {
-        peer->conn[lane] = rawe_conn_open(&peer->route, lane, peer, peer->config.owner);
+        peer->conn[lane] = rawe_conn_open(&peer->route, lane, peer, peer->owner);
         return peer->conn[lane];
     }
     struct rawe_conn *conn = rawe_conn_wake(rest, &peer->route);

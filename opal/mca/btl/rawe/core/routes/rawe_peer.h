@@ -49,7 +49,8 @@ struct rawe_peer {
     struct rawe_route route;            /**< to it; others of the process may be in its ring */
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used, and at rest */
     uint32_t resting[RAWE_LANES];       /**< id of the connection at rest; 0: it is not */
-    struct rawe_peer_config config;
+    void *owner;                        /**< of the connections */
+    uint32_t speed_mbps;                /**< see rawe_peer_config */
     uint64_t streak_since_ns; /**< messages that fit a frame have been sent since then... */
     uint32_t streak_count;    /**< ... on the express lane: how many */
     bool streak;              /**< the bulk lane carries such messages, no others */
