@@ -68,12 +68,10 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
 
     rawe_handle_table_init(handles, config->key);
     complete.handles = handles;
-    if (!rawe_engine_init(engine, &complete, callbacks, context, &output, now_ns)) {
-        net_fail("engines start", "n%u has no memory", config->vpid);
-    }
+    rawe_engine_init(engine, &complete, callbacks, context, &output, now_ns);
 }
 
-bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
+void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit)
 {
     const struct rawe_batches batches = {
@@ -83,7 +81,7 @@ bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
         .receive_frames = engine->config.receive_frames,
     };
 
-    return rawe_engine_use_batches(engine, &batches);
+    rawe_engine_use_batches(engine, &batches);
 }
 
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,

@@ -28,8 +28,8 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
                       const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, net_transmit *transmit, void *context,
                       uint64_t now_ns);
-/** Give it a link that moves batches with that much data at most. False without memory. */
-bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
+/** Give it a link that moves batches with that much data at most. */
+void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit);
 /** A connection to process `index`, IDLE, by this route, which is set. NULL without memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,

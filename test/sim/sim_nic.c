@@ -158,10 +158,8 @@ void sim_nic_start(struct sim_nic *nic)
     config.key = nic->key;
     memcpy(config.mac, nic->mac, RAWE_MAC_BYTES);
     nic->full_until_ns = 0;
-    if (!rawe_engine_init(&nic->engine, &config, &sim_channel_callbacks, nic, &output,
-                          sim_node_clock(node))) {
-        abort();
-    }
+    rawe_engine_init(&nic->engine, &config, &sim_channel_callbacks, nic, &output,
+                     sim_node_clock(node));
     if (plan->reassembly_limit != 0) {
         nic->engine.reassembly_buffers.limit = plan->reassembly_limit;
     }

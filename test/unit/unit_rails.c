@@ -132,8 +132,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     if (batch_frames != 0) {
         uint32_t segment_bytes = config.payload_max_bytes + RAWE_HEADER_BYTES -
                                  RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
-        assert_true(net_engine_use_batches(&nic->engine, batch_frames * segment_bytes,
-                                           net_link_transmit_batch));
+        net_engine_use_batches(&nic->engine, batch_frames * segment_bytes, net_link_transmit_batch);
     }
     peer.payload_max_bytes = rails.mtu_payload_bytes[rail] != 0 ? rails.mtu_payload_bytes[rail]
                                                                 : config.payload_max_bytes;

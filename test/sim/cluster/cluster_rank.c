@@ -11,6 +11,7 @@
 #include "net_engine.h"
 #include "net_harness.h"
 #include "net_packet.h"
+#include "conn/rawe_conn_batch.h"
 #include "routes/rawe_balance.h"
 
 /** The send buffer of the socket for frames that are in no batch (rawe_packet.c). */
@@ -69,7 +70,7 @@ static const uint8_t *constant_data(const struct cluster_rank *rank,
     const uint8_t *data = packet->piece_count == 2 ? packet->pieces[1].base : NULL;
     bool constant =
         data != NULL && (lies_in(data, rank->cluster->payload, CLUSTER_MESSAGE_BYTES_MAX) ||
-                         lies_in(data, rank->engine.batches.pattern, RAWE_BATCH_BYTES_MAX));
+                         lies_in(data, rawe_conn_batch_pattern(), RAWE_BATCH_BYTES_MAX));
     return constant ? data : NULL;
 }
 
@@ -474,8 +475,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     config.inflow_index = index % cluster->plan.ranks;
     net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
                      cluster->now_ns);
-    if (!net_engine_use_batches(&rank->engine, RAWE_BATCH_BYTES_MAX, transmit_batch) ||
-        !rawe_handle_register(&rank->handles, cluster->payload, CLUSTER_MESSAGE_BYTES_MAX,
+    net_engine_use_batches(&rank->engine, RAWE_BATCH_BYTES_MAX, transmit_batch);
+    if (!rawe_handle_register(&rank->handles, cluster->payload, CLUSTER_MESSAGE_BYTES_MAX,
                               &rank->payload_index, &rank->payload_key, RAWE_ACCESS_READ)) {
         net_fail("engines start", "n%u has no memory", index);
     }

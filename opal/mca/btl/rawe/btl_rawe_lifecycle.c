@@ -183,18 +183,15 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 }
 
 /** Let the engine send batches, if the device or the kernel cuts them. */
-static bool use_batches(mca_btl_rawe_module_t *module)
+static void use_batches(mca_btl_rawe_module_t *module)
 {
     struct rawe_batches batches = {
         .output = {.context = module->bulk},
         .bytes_max = RAWE_BATCH_BYTES_MAX,
+        .overhead_bytes = module->bulk->overhead_bytes,
+        .receive_frames = module->bulk->receive_frames,
     };
 
-    if (NULL == module->bulk) {
-        return true;
-    }
-    batches.overhead_bytes = module->bulk->overhead_bytes;
-    batches.receive_frames = module->bulk->receive_frames;
     /*
      * Where the device does not cut them the kernel does, which is faster than a system call for
      * each frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
@@ -203,7 +200,7 @@ static bool use_batches(mca_btl_rawe_module_t *module)
         batches.output.transmit = module->bulk->kind->transmit_batch;
         batches.output.longest_bytes = &module->bulk->batch_bytes;
     } /* otherwise peers may still send us some */
-    return rawe_engine_use_batches(&module->engine, &batches);
+    rawe_engine_use_batches(&module->engine, &batches);
 }
 
 /** What this host's ranks ask for meets in one switch port. Containers have other MACs. */
@@ -230,7 +227,7 @@ static uint64_t arrival_clock_ns(void *context)
     return rawe_port_arrival_clock_ns();
 }
 
-static bool open_engine(mca_btl_rawe_module_t *module)
+static void open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
@@ -285,9 +282,10 @@ static bool open_engine(mca_btl_rawe_module_t *module)
     struct rawe_output output = {.transmit = module->link->kind->transmit, .context = module->link};
 
     memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
-    return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
-                            mca_btl_rawe_now_ns()) &&
-           use_batches(module);
+    rawe_engine_init(&module->engine, &config, &callbacks, module, &output, mca_btl_rawe_now_ns());
+    if (NULL != module->bulk) {
+        use_batches(module);
+    }
 }
 
 /** mca_btl_rawe_module_t.open_sockets */
@@ -311,11 +309,10 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
         mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
         rawe_port_close(module->bulk); /* the next attempt opens it again */
         module->bulk = NULL;
-    }
-    if (NULL == module->link || !open_engine(module)) {
         rawe_port_close(rawe_port_open_end(&responder));
         return false;
     }
+    open_engine(module);
     /* The responder last: it may be asked at once. */
     if (!responds && !start_responder(module, &responder)) {
         return false;

@@ -6,7 +6,6 @@
 #include "rawe_engine.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rawe_crc32c.h"
@@ -112,7 +111,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
 /** Probes within the timeout, at least: an answer counts when the next one is due. */
 #define PROBES_PER_TIMEOUT 4u
 
-bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
+void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns)
 {
@@ -169,7 +168,6 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
                           sizeof(struct rawe_partial) + config->message_max_bytes,
                           REASSEMBLY_BUFFERS_MAX);
     rawe_conn_bundle_pool_init(&engine->bundles);
-    return true;
 }
 
 void rawe_engine_free(struct rawe_engine *engine)
@@ -178,24 +176,13 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_buffer_pool_free(&engine->reassembly_buffers);
     rawe_buffer_pool_free(&engine->bundles);
     rawe_conn_serve_free(engine);
-    free(engine->batches.pattern);
-    engine->batches.pattern = NULL;
     rawe_conn_table_free(&engine->own_table);
 }
 
-bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
+void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
 {
-    uint8_t *pattern = malloc(RAWE_BATCH_BYTES_MAX);
-    if (pattern == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < RAWE_BATCH_BYTES_MAX; i++) {
-        pattern[i] = (uint8_t)(i ^ (i >> 8) * 29u);
-    }
     engine->batches = *batches;
-    engine->batches.pattern = pattern;
     rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
-    return true;
 }
 
 /** The connection that a frame is for, woken if it rests. NULL: none, or no memory. */

@@ -19,13 +19,13 @@
 
 #include "conn/rawe_conn_state.h"
 
-/** Returns false when there is no memory. The configuration must be within its bounds (assert). */
-bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
+/** The configuration must be within its bounds (assert). */
+void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns);
 
-/** Send batches of the bulk lane, to peers to which they pass. False without memory. */
-bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
+/** Send batches of the bulk lane, to peers to which they pass. */
+void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
 
 /** The frame that is received next arrived at this host then, by config.arrival_clock_ns. */
 static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arrived_ns)

@@ -161,7 +161,7 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
 /** Can batches be sent at all, where it is now? */
 static bool possible(const struct rawe_conn *conn)
 {
-    return conn->engine->batches.pattern != NULL && conn->via->batches.output.transmit != NULL &&
+    return conn->engine->batches.bytes_max != 0 && conn->via->batches.output.transmit != NULL &&
            conn->lane == RAWE_LANE_BULK && !conn->engine->config.checksum;
 }
 
@@ -197,10 +197,22 @@ bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn)
     return conn->batch == RAWE_BATCH_VALIDATING || (waits && !rawe_sendwin_empty(&conn->sendwin));
 }
 
+const uint8_t *rawe_conn_batch_pattern(void)
+{
+    static uint8_t pattern[RAWE_BATCH_BYTES_MAX];
+    static bool filled;
+    if (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE)) {
+        for (uint32_t i = 0; i < RAWE_BATCH_BYTES_MAX; i++) {
+            pattern[i] = (uint8_t)(i ^ (i >> 8) * 29u);
+        }
+        __atomic_store_n(&filled, true, __ATOMIC_RELEASE);
+    }
+    return pattern;
+}
+
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    const struct rawe_batches *batches = &engine->batches;
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
         conn->sendwin.held != NULL || /* it was there before, and needs a number */
@@ -221,7 +233,8 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
         .total_bytes = data_bytes,
     };
     rawe_conn_batch_describe(conn, frame, &fragment);
-    frame->external[0] = (struct rawe_bytes){batches->pattern, data_bytes};
+    frame->external[0] =
+        (struct rawe_bytes){(void *)(uintptr_t)rawe_conn_batch_pattern(), data_bytes};
     frame->external_count = 1;
     frame->flags |= RAWE_FLAG_ACK_NOW;
     conn->validation_begin = conn->sendwin.next;

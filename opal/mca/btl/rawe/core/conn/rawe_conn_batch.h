@@ -53,6 +53,8 @@ static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct 
 void rawe_conn_batch_withdraw(struct rawe_conn *conn);
 /** The route has changed: validate batches again, as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
+/** Content of validation frames, RAWE_BATCH_BYTES_MAX: what is sent, and must arrive. */
+const uint8_t *rawe_conn_batch_pattern(void);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Must new frames wait, as validation is under way, or comes when the window is empty? */

@@ -82,11 +82,10 @@ void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, 
 /** Validation data has to be what was sent. */
 static bool validation_right(struct rawe_engine *engine, const struct rawe_fragment *fragment)
 {
-    const uint8_t *pattern = engine->batches.pattern;
-    /* Without batches of our own there is no pattern: plain frames came as they were. */
-    if (fragment->kind != RAWE_FRAGMENT_VALIDATION || pattern == NULL ||
+    if (fragment->kind != RAWE_FRAGMENT_VALIDATION ||
         (fragment->total_bytes <= RAWE_BATCH_BYTES_MAX &&
-         memcmp(fragment->data, pattern + fragment->offset, fragment->data_bytes) == 0)) {
+         memcmp(fragment->data, rawe_conn_batch_pattern() + fragment->offset,
+                fragment->data_bytes) == 0)) {
         return true;
     }
     engine->counters.dropped_validation++;

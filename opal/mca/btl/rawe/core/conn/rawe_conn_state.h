@@ -122,10 +122,9 @@ struct rawe_engine_config {
 /** How batches of the bulk lane are sent and received: what the link says of it. */
 struct rawe_batches {
     struct rawe_batch_output output; /**< transmit is NULL where there is none */
-    uint32_t bytes_max;              /**< data of one batch */
+    uint32_t bytes_max;              /**< data of one batch; 0: there are none */
     uint32_t overhead_bytes;         /**< what the link puts in front of the batch header */
     uint32_t receive_frames;         /**< how many frames our own receive queue holds */
-    uint8_t *pattern;                /**< content of validation frames, RAWE_BATCH_BYTES_MAX */
 };
 
 /** State of an engine that its connections share. */
