@@ -301,6 +301,17 @@ static void await(struct record *record)
     record->waited = true; /* not before: a second thread waits for the same answer */
 }
 
+/** The record of a process that has published something; NULL: it has not, in time. As `await`. */
+static struct record *record_known(opal_process_name_t name)
+{
+    struct record *record = record_get(name);
+
+    if (NULL != record && NULL == record->data && !record->waited) {
+        await(record);
+    }
+    return NULL != record && NULL != record->data ? record : NULL;
+}
+
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
     struct difference difference = {.what = NULL};
@@ -308,11 +319,8 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
 
     out->count = 0;
     pthread_mutex_lock(&records.lock);
-    struct record *record = record_get(proc->proc_name);
-    if (NULL != record && NULL == record->data && !record->waited) {
-        await(record);
-    }
-    if (NULL != record && NULL != record->data) {
+    struct record *record = record_known(proc->proc_name);
+    if (NULL != record) {
         difference = parse(record->data, record->len_bytes, out);
         unreported = NULL != difference.what && !record->reported;
         record->reported = record->reported || unreported;
@@ -334,12 +342,8 @@ unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host
     struct mca_btl_rawe_published published = {.count = 0};
 
     pthread_mutex_lock(&records.lock);
-    struct record *record = record_get(name);
-    if (NULL != record && NULL == record->data && !record->waited) {
-        await(record);
-    }
-    bool usable = NULL != record && NULL != record->data &&
-                  NULL == parse(record->data, record->len_bytes, &published).what;
+    const struct record *record = record_known(name);
+    bool usable = NULL != record && NULL == parse(record->data, record->len_bytes, &published).what;
     pthread_mutex_unlock(&records.lock);
     *host = published.host;
     return usable && 0 != published.count ? published.capabilities : 0;

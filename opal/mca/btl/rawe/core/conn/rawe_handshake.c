@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_handshake.h"
 
-bool rawe_handshake_drops(const struct rawe_handshake *handshake, uint64_t incarnation)
-{
-    uint64_t known = handshake->peer_incarnation;
-    return handshake->state == RAWE_CONN_FAILED || incarnation < known ||
-           (handshake->state == RAWE_CONN_PEER_CLOSED && incarnation <= known);
-}
-
 enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshake,
                                                  uint64_t incarnation)
 {
     uint64_t known = handshake->peer_incarnation;
     uint8_t state = handshake->state;
-    if (rawe_handshake_drops(handshake, incarnation)) {
+    if (state == RAWE_CONN_FAILED || incarnation < known ||
+        (state == RAWE_CONN_PEER_CLOSED && incarnation == known)) {
         return RAWE_HANDSHAKE_DROP;
     }
     handshake->peer_incarnation = incarnation;

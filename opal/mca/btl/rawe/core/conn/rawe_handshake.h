@@ -46,9 +46,6 @@ enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_RENEW_ID,
 };
 
-/** Is a CONNECT from a peer with this incarnation to be dropped? */
-bool rawe_handshake_drops(const struct rawe_handshake *handshake, uint64_t incarnation);
-
 /** Judge a CONNECT and note the incarnation unless it is to be dropped. */
 enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshake,
                                                  uint64_t incarnation);
