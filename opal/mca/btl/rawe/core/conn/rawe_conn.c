@@ -227,12 +227,15 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     rawe_grants_reset(&engine->grants, &conn->grant, rest->expected);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
-    rawe_handshake_resume(&conn->handshake, &rest->handshake);
     rawe_rtt_resume(&conn->rtt, &rest->rtt);
-    rawe_liveness_resume(&conn->liveness, rest->probe_number);
     rawe_credit_resume(&conn->credit, &rest->credit);
-    rawe_conn_credit_resume(conn, rest->peer_credit);
-    rawe_conn_batch_resume(conn, rest);
+    conn->handshake = rest->handshake;
+    conn->batch = rest->batch;
+    conn->batch_failures = rest->batch_failures;
+    conn->batch_verdict_ns = rest->batch_verdict_ns;
+    conn->ack_requested = rest->next_sequence;
+    conn->peer_credit = rest->peer_credit;
+    conn->liveness.probe_number = rest->probe_number; /* late answers are not mistaken for others */
     rawe_conn_table_wake(engine->table, conn->handshake.local_id, conn);
     append_awake(conn, engine->now_ns);
     free(rest);

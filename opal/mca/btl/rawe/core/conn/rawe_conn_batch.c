@@ -112,13 +112,6 @@ void rawe_conn_batch_reset(struct rawe_conn *conn)
     conn->batches_lost = conn->batch_failures = 0;
 }
 
-void rawe_conn_batch_resume(struct rawe_conn *conn, const struct rawe_rest *rest)
-{
-    conn->batch = rest->batch;
-    conn->batch_failures = rest->batch_failures;
-    conn->batch_verdict_ns = rest->batch_verdict_ns;
-}
-
 void rawe_conn_batch_cancel(struct rawe_conn *conn)
 {
     if (conn->batch == RAWE_BATCH_VALIDATING) {

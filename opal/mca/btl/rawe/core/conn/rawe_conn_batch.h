@@ -31,8 +31,6 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
                               const struct rawe_fragment *fragment);
 /** Another life of the connection begins: whether batches pass is to be found out. */
 void rawe_conn_batch_reset(struct rawe_conn *conn);
-/** A connection that was at rest goes on with what had been found out. */
-void rawe_conn_batch_resume(struct rawe_conn *conn, const struct rawe_rest *rest);
 /** Validation, if it is under way, will not be answered. */
 void rawe_conn_batch_cancel(struct rawe_conn *conn);
 /** A plain probe was answered, and nothing new was acknowledged: do batches still pass? */

@@ -370,12 +370,6 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
     conn->no_credit_ns = 0;
 }
 
-void rawe_conn_credit_resume(struct rawe_conn *conn, uint32_t peer_credit)
-{
-    conn->ack_requested = conn->sendwin.next;
-    conn->peer_credit = peer_credit;
-}
-
 /* ---- frames enter the send window, and ask for acknowledgements in time ---- */
 
 /** A small window is no reason to have each frame acknowledged by a frame of its own. */

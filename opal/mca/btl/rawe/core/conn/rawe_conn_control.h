@@ -151,8 +151,6 @@ void rawe_conn_revoke_credit(struct rawe_conn *conn);
 void rawe_conn_want_no_credit(struct rawe_conn *conn);
 /** Another life of the connection begins: nothing is known of the peer's credit. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
-/** A connection that was at rest goes on, its windows numbered already. */
-void rawe_conn_credit_resume(struct rawe_conn *conn, uint32_t peer_credit);
 /** The timer has expired: is the question that was planned due, and is there one? */
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -257,7 +257,10 @@ struct rawe_conn_finalize {
     uint64_t stuck_ns;       /**< ... and nothing has been acknowledged */
 };
 
-/** A connection. A comment above each part names the module that writes it (test/lint). */
+/**
+ * A connection. A comment above each part names the module that writes it (test/lint); rawe_conn.c
+ * puts back what was kept at rest.
+ */
 struct rawe_conn {
     /* rawe_conn.c: what never changes */
     struct rawe_engine *engine;

@@ -53,13 +53,6 @@ enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshak
 /** A reply tells the peer's id. True when the connection is OPEN by that. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
-/** A connection that was at rest goes on. */
-static inline void rawe_handshake_resume(struct rawe_handshake *handshake,
-                                         const struct rawe_handshake *rested)
-{
-    *handshake = *rested;
-}
-
 /** Our end takes a step of the drawing above, other than by the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)

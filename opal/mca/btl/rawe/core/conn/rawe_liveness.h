@@ -138,12 +138,6 @@ static inline uint64_t rawe_liveness_connected_ns(const struct rawe_liveness *li
 /** A life begins or ends: nothing is owed, no probe is under way, no memory is taken. */
 void rawe_liveness_reset(struct rawe_liveness *liveness);
 
-/** A connection that was at rest goes on: late answers to probes from before are not mistaken. */
-static inline void rawe_liveness_resume(struct rawe_liveness *liveness, uint32_t probe_number)
-{
-    liveness->probe_number = probe_number;
-}
-
 /** A peer that owes nothing is asked now (`due`), or it was, and owes that answer. */
 static inline bool rawe_liveness_ask_idle(struct rawe_liveness *liveness, bool due)
 {
