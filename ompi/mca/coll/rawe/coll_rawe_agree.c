@@ -8,7 +8,7 @@
  *      says to member 0 whether it knows that this one takes part; if so, it waits for the verdict.
  *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
  *      all others. What a member does not wait for, Open MPI drops with the communicator
- *   2. member 0 says who is on which host, and draws the group's id         Bcasts beneath
+ *   2. member 0 says which member is on which host, and draws the id       Bcasts beneath
  *   3. each leader opens its port, and says where it is                     Allgather beneath
  *   4. each leader sends a message to all, and receives theirs: some networks pass no multicast, or
  *      no frame of this length. It is the first message of each stream. The second goes as a batch,

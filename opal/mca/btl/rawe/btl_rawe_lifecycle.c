@@ -58,7 +58,7 @@ static int register_error(struct mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/** 64 KiB, what btl/tcp buffers at least, and the PML's header: they are worth no handshake. */
+/** 64 KiB, as btl/tcp buffers at least, and the PML's header: too short for a handshake to pay. */
 #define EAGER_BYTES (64 * 1024 + 64)
 
 /* Limits: what fits eager goes at once, longer messages are announced and read into place. */

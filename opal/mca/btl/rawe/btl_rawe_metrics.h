@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Metrics: what is counted for a module, and who may read it.
+ * Metrics: what is counted for a module, and the ways to read it.
  */
 #ifndef MCA_BTL_RAWE_METRICS_H
 #define MCA_BTL_RAWE_METRICS_H

@@ -232,7 +232,7 @@ static int report_local(mca_btl_rawe_access_t *access, enum rawe_refusal refusal
     return OPAL_SUCCESS;
 }
 
-/** Begin an access to a peer's memory, what is special of whose kind has been entered. */
+/** Begin an access to a peer's memory. What only its kind needs has been entered. */
 static int begin(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_address,
                  const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
 {

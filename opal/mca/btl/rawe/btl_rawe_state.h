@@ -69,7 +69,7 @@ extern struct mca_btl_rawe_state mca_btl_rawe_state;
 /** CLOCK_MONOTONIC in nanoseconds: the engines' time. */
 uint64_t mca_btl_rawe_now_ns(void);
 
-/** The same, as rawe_peer_config.now_ns. */
+/** The same, as rawe_engine_config.clock_ns. */
 uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
 #endif

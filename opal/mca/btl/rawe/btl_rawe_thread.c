@@ -226,7 +226,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     atomic_store_explicit(&module->thread_mode,
                           idle ? MCA_BTL_RAWE_THREAD_IDLE : MCA_BTL_RAWE_THREAD_POLLS,
                           memory_order_release);
-    /* If a frame woke it that cannot be read, or room that is none, it is not woken by that again. */
+    /* A frame that cannot be read, or room that is none, does not wake it twice. */
     listen_for(module,
                module->open && 0 != mca_btl_rawe_state.handles.readable &&
                    (useful || !module->thread_listens),

@@ -25,8 +25,8 @@
 /**
  * Probes go both ways, as a plain frame and like batches. The answer to the plain one says nothing
  * of batches that are late. But when it comes again and again, and nothing else does, batches do
- * not pass any more: a bond sends them another way than plain frames, a filter was set up. As many
- * in a row are no coincidence of losses, and no batch is late by that time.
+ * not pass any more: a bond sends them another way than plain frames, a filter was set up. Eight
+ * in a row are no chance losses, and no batch is as late.
  */
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull

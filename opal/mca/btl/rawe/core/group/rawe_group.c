@@ -398,7 +398,7 @@ static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, 
 {
     const bool held = frame->repaired_ns != 0 && now_ns - frame->repaired_ns < RAWE_GROUP_HOLD_NS;
     if (frame->repaired == frame->nacks && !held) {
-        frame->nacks = frame->repaired = 0; /* who asked before has it, or asks again */
+        frame->nacks = frame->repaired = 0; /* members that asked before have it, or ask again */
     }
     bool known = frame->nacks > NACKS_UNICAST;
     for (uint8_t i = 0; i < frame->nacks && !known; i++) {

@@ -117,7 +117,7 @@ bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_h
 bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_group_header *header,
                            const uint8_t *head, size_t head_bytes, size_t data_bytes);
 
-/** Who sends it, and to which group. */
+/** Write this member, as the sender, and the group into a header. */
 void rawe_group_sign(const struct rawe_group_config *config, struct rawe_group_header *header);
 
 static inline bool rawe_group_multicast(const struct rawe_group_config *config,

@@ -3,7 +3,7 @@
  *
  * Packet sockets for processes that may not open any: rawe-socket-helper, a small program with the
  * capability, opens them and hands them over (doc/security.md). It is no child of the process: no
- * SIGCHLD comes of it, and a program that waits for its children does not meet it. Any thread may
+ * SIGCHLD comes of it, and a program that waits for its children does not reap it. Any thread may
  * call, and waits until the socket is there, which may take a while.
  *
  * They talk over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input: requests,

@@ -99,7 +99,7 @@ struct rawe_port_config {
     uint8_t group[6]; /**< frames to this address instead of the interface's; zeros: none */
     /**
      * Of what is sent to groups, only that for these: bit i (of word i / 32) is set if the last byte of
-     * an id is i. The caller's, who may change it, see rawe_port_renew_filter. NULL: all.
+     * an id is i. It stays the caller's, and may change: see rawe_port_renew_filter. NULL: all.
      */
     const uint32_t *groups;
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */

@@ -31,7 +31,7 @@
 /** How long a path is tested once its process is known to be there, by another path or before. */
 #define PATIENCE_NS (500 * NS_PER_MS)
 
-/** The same, when there is little to hope for, or to gain: a worse path is usable. */
+/** The same where an answer is unlikely, or a worse path is usable already. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
 /** No pass is later than that as long as we run. */

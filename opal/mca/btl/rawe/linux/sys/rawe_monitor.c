@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/** Anybody on the host may connect: after this many the thread pauses. Some 1 % of a processor. */
+/** Any user of the host may connect: after that many answers it pauses (1 % of a CPU). */
 #define ANSWERS_MAX 8u
 #define PAUSE_MS 50
 
