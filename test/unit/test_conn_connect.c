@@ -57,8 +57,10 @@ static void connect_to_busy(unsigned ends)
     struct unit_send send[2];
     memset(others, 0, sizeof(others));
     memset(send, 0, sizeof(send));
-    rawe_grants_init(&net.node[0].engine.grants, 100000, 25000, 1500);
-    rawe_grants_init(grants, 100000, 25000, 1500);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rawe_engine *engine = &net.node[i].engine;
+        rawe_grants_init(&engine->grants, 100000, 25000, 1500, engine->grants.ring_frames);
+    }
     for (unsigned i = 0; i < 20; i++) {
         rawe_grants_expect(grants, &others[i], net.now_ns);
     }

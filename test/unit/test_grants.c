@@ -19,13 +19,15 @@ static struct rawe_grants grants;
 static struct rawe_grants_member members[100];
 static uint32_t next[100]; /**< number of the member's next frame */
 static uint64_t now_ns;
+static uint16_t ring_frames; /**< what the ring has for each */
 
 static void set_up(void)
 {
     memset(members, 0, sizeof(members));
     memset(next, 0, sizeof(next));
     now_ns = MS;
-    rawe_grants_init(&grants, 100000, LINK_MBPS, FRAME_BYTES);
+    ring_frames = RING;
+    rawe_grants_init(&grants, 100000, LINK_MBPS, FRAME_BYTES, &ring_frames);
     for (unsigned i = 0; i < 100; i++) {
         rawe_grants_reset(&grants, &members[i], 0);
     }
@@ -72,7 +74,7 @@ TEST(rawe_grants_credit__one_that_is_alone_is_not_limited)
 
 TEST(rawe_grants_credit__without_a_limit_nobody_is)
 {
-    rawe_grants_init(&grants, 0, LINK_MBPS, FRAME_BYTES);
+    rawe_grants_init(&grants, 0, LINK_MBPS, FRAME_BYTES, &ring_frames);
     begin(10);
     assert_int_equal(grant(), 0);
     assert_int_equal(credit(3), RING);
@@ -83,6 +85,21 @@ TEST(rawe_grants_credit__no_more_than_the_ring_has)
     begin(2);
     grant();
     assert_int_equal(rawe_grants_credit(&grants, &members[0], 3), 3);
+}
+
+/** What is granted, but cannot be in flight, would count as on its way, and the link would idle. */
+TEST(rawe_grants_next__no_more_than_the_ring_has)
+{
+    for (uint16_t frames = 1; frames < 5; frames++) {
+        set_up();
+        ring_frames = frames;
+        begin(100);
+        grant();
+        for (unsigned i = 0; i < 100; i++) {
+            assert_true(members[i].frames <= frames);
+        }
+        assert_true(grants.frames + frames > BUDGET);
+    }
 }
 
 TEST(rawe_grants_next__several_share)
@@ -245,7 +262,7 @@ static void begin_host(unsigned ranks)
 {
     memset(&host, 0, sizeof(host));
     for (unsigned r = 0; r < ranks; r++) {
-        rawe_grants_init(&rank[r], 100000, LINK_MBPS, FRAME_BYTES);
+        rawe_grants_init(&rank[r], 100000, LINK_MBPS, FRAME_BYTES, &ring_frames);
         rawe_inflow_join(&rank[r].inflow, &host, r);
         for (unsigned p = 0; p < PEERS; p++) {
             peer[r][p] = (struct rawe_grants_member){0};

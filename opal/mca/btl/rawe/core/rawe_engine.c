@@ -147,7 +147,8 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->deferral.pool = &engine->reassembly_buffers;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
     rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
-                     config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES);
+                     config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES,
+                     &engine->credit.share[RAWE_LANE_BULK].active);
     if (config->inflow_shared != NULL) {
         rawe_inflow_join(&engine->inflow, &config->inflow_shared->gets, config->inflow_index);
         rawe_inflow_join(&engine->grants.inflow, &config->inflow_shared->grants,

@@ -23,9 +23,13 @@
 #define WAITED_MOST_NS 10000000u
 
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
-                      uint32_t frame_bytes)
+                      uint32_t frame_bytes, const uint16_t *ring_frames)
 {
-    *grants = (struct rawe_grants){.frame_bytes = frame_bytes, .ranks = 1};
+    *grants = (struct rawe_grants){
+        .frame_bytes = frame_bytes,
+        .ranks = 1,
+        .ring_frames = ring_frames,
+    };
     rawe_inflow_init(&grants->inflow, port_bytes, link_mbps);
     rawe_list_init(&grants->peers);
 }
@@ -155,9 +159,9 @@ static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t senders = grants->senders != 0 ? grants->senders : 1;
     const uint32_t path = path_frames(grants) / senders / grants->ranks;
-    const uint32_t frames =
-        (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / senders;
-    return frames > LEAST_FRAMES ? frames : LEAST_FRAMES;
+    uint32_t frames = (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / senders;
+    frames = frames > LEAST_FRAMES ? frames : LEAST_FRAMES;
+    return frames < *grants->ring_frames ? frames : *grants->ring_frames;
 }
 
 /** The peer whose turn is next. */
@@ -195,7 +199,8 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
                               const struct rawe_grants_member *member)
 {
     const uint32_t share = share_frames(grants);
-    return member->begins && share == LEAST_FRAMES ? FIRST_FRAMES : share;
+    const bool first = member->begins && share <= LEAST_FRAMES && share > FIRST_FRAMES;
+    return first ? FIRST_FRAMES : share;
 }
 
 /** Grant a peer its share. If the link idles, the limit grows by that. False: not now. */

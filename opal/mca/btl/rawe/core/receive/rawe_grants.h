@@ -32,20 +32,21 @@ struct rawe_grants_member {
 };
 
 struct rawe_grants {
-    struct rawe_inflow inflow; /**< limit on what is granted at a time */
-    struct rawe_link peers;    /**< that have more, that of the next turn first */
-    uint32_t senders;          /**< how many these are */
-    uint32_t frames;           /**< granted to them, and not come */
-    uint32_t frame_bytes;      /**< what a frame takes of the port */
-    uint32_t ranks;            /**< processes of this host that grant, this one included */
+    struct rawe_inflow inflow;   /**< limit on what is granted at a time */
+    struct rawe_link peers;      /**< that have more, that of the next turn first */
+    uint32_t senders;            /**< how many these are */
+    uint32_t frames;             /**< granted to them, and not come */
+    uint32_t frame_bytes;        /**< what a frame takes of the port */
+    uint32_t ranks;              /**< processes of this host that grant, this one included */
+    const uint16_t *ring_frames; /**< what the ring has for each peer that sends */
     uint64_t waited_ns[2]; /**< longest wait of frames in this host: in this period, in the last */
     uint64_t period_ns;    /**< when this period began */
     bool waits;            /**< rawe_grants_next may have something to grant */
 };
 
-/** `port_bytes` and `link_mbps` as for rawe_inflow_init. */
+/** `port_bytes` and `link_mbps` as for rawe_inflow_init; `ring_frames` changes meanwhile. */
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
-                      uint32_t frame_bytes);
+                      uint32_t frame_bytes, const uint16_t *ring_frames);
 /** The connection begins again: `first_sequence` is the next number to come. */
 void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,
                        uint32_t first_sequence);
