@@ -280,10 +280,10 @@ TEST(member__that_ends_early_is_forgotten)
     assert_int_equal(processes[0].broken, 0);
 }
 
-TEST(hush__the_end_of_the_leader_is_of_no_interest)
+TEST(quiesce__the_end_of_the_leader_is_of_no_interest)
 {
     form_group();
-    rawe_host_group_hush(processes[1].group);
+    rawe_host_group_quiesce(processes[1].group);
     end_process(&processes[0]);
     await_calls(&processes[2], 1);
     await_calls(&processes[3], 1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs that go on without lost processes: MPI_ERR_PROC_FAILED, revoke, shrink (ULFM)."""
+"""Fault-tolerant jobs: MPI_ERR_PROC_FAILED, revoke, shrink (ULFM)."""
 
 import os
 import re

@@ -35,7 +35,7 @@ static atomic_uint closed;
 static unsigned unmended; /**< times that broken groups were said to be of no interest */
 
 /** A process lingers for data that comes through its sockets. */
-void rawe_host_group_hush(struct rawe_host_group *group)
+void rawe_host_group_quiesce(struct rawe_host_group *group)
 {
     assert_int_equal(lingered, unmended + 1);
     unmended++;

@@ -205,7 +205,7 @@ bool mca_btl_rawe_compat_names(const char *selection, const char *component);
 bool mca_btl_rawe_compat_verbose(void);
 
 /**
- * Does the job go on without processes that fail (ULFM: mpirun --with-ft)? Then the PML's error
+ * Is this a fault-tolerant job (ULFM: mpirun --with-ft)? Then the PML's error
  * callback returns, and makes MPI_ERR_PROC_FAILED of any error with a process.
  */
 bool mca_btl_rawe_compat_fault_tolerant(void);

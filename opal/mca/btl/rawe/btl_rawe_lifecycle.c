@@ -529,7 +529,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();
         /* What it lingered for came through sockets of the group: now these may be closed. */
-        rawe_host_group_hush(state->group);
+        rawe_host_group_quiesce(state->group);
         mca_btl_rawe_routes_end();
     }
     mca_btl_rawe_lock();

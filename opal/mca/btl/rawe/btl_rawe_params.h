@@ -57,8 +57,8 @@
       "every 4 (messages are held back) or 16 such intervals whether it still does")              \
     X(peer_timeout, 30, 0, 86400, "seconds", ", 0: wait forever", 3,                              \
       "How long a peer may be utterly silent (computing is not silence: a thread of its own "     \
-      "answers for it) before the job ends with an error. Jobs that go on without lost "          \
-      "processes (mpirun --with-ft) ask idle peers as well, and have 10 as their default")
+      "answers for it) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
+      "--with-ft) ask idle peers as well, and have 10 as their default")
 
 /** What is on or off: name, default, level, sentence. */
 #define MCA_BTL_RAWE_FLAG_LIST(X)                                                                 \

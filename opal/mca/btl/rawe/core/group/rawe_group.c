@@ -50,7 +50,7 @@ static bool have_members(struct rawe_group *group)
     return group->members != NULL;
 }
 
-/** Acknowledge one of the streams that have news for their roots, by turns. */
+/** Acknowledge one of the streams whose root has not been told of all that came, by turns. */
 static void piggyback(struct rawe_group *group, struct rawe_group_header *header)
 {
     for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {

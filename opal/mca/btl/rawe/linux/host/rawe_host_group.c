@@ -73,7 +73,7 @@ struct rawe_host_group {
     struct sockaddr_un address;
     socklen_t address_bytes;
     struct leader *leader; /**< NULL: in another process */
-    bool hushed;
+    bool quiesced;
     bool broken;       /**< until all sockets are reopened */
     unsigned attempts; /**< to connect, or to send */
     unsigned socket_count;
@@ -407,7 +407,7 @@ static int proceed(struct rawe_host_group *group)
         group->broken = is_grouped(group);
         group->attempts = ATTEMPTS_MAX; /* or it would be refused forever */
     }
-    if (group->hushed) {
+    if (group->quiesced) {
         return -1;
     }
     if (group->broken) {
@@ -494,11 +494,11 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
     rawe_service_wake(&group->source, 0);
 }
 
-void rawe_host_group_hush(struct rawe_host_group *group)
+void rawe_host_group_quiesce(struct rawe_host_group *group)
 {
     if (group != NULL) {
         pthread_mutex_lock(&group->lock);
-        group->hushed = true;
+        group->quiesced = true;
         pthread_mutex_unlock(&group->lock);
     }
 }
@@ -508,7 +508,7 @@ void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
     if (group == NULL) {
         return;
     }
-    rawe_host_group_hush(group);
+    rawe_host_group_quiesce(group);
     rawe_service_remove(&group->source);
     struct pollfd end = {.fd = group->source.fd, .events = POLLIN};
     if (end.fd >= 0 && rawe_descriptor_send(end.fd, "", 1, -1)) {

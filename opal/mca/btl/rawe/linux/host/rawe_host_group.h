@@ -53,7 +53,7 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
 bool rawe_host_group_has(const struct rawe_port *port);
 
 /** From now on nothing is sent, nor `broken` called: sockets may be closed. NULL: nothing. */
-void rawe_host_group_hush(struct rawe_host_group *group);
+void rawe_host_group_quiesce(struct rawe_host_group *group);
 
 /** Leave, sockets still open; wait (`wait_ms` at most) until all do. NULL: nothing to close. */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
