@@ -50,7 +50,7 @@ def multicasts(result):
         ("types",),
         ("loop", 1000),
         ("late",),
-        ("late", 100000),
+        pytest.param(("late", 100000), marks=pytest.mark.thorough),
         ("ten",),
         ("last",),
         ("truncates", 200),
@@ -116,7 +116,14 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
 )
 @pytest.mark.parametrize(
     "what",
-    [("sizes",), ("long",), ("scatters",), ("types",), ("late",), ("dups", 3)],
+    [
+        ("sizes",),
+        ("long",),
+        ("scatters",),
+        ("types",),
+        pytest.param(("late",), marks=pytest.mark.thorough),
+        ("dups", 3),
+    ],
     ids=str,
 )
 def test_every_byte_arrives_where_hosts_have_several_ranks(
@@ -353,7 +360,7 @@ def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS, length=100):
     return job, {int(rank): int(pid) for rank, pid in found}
 
 
-@pytest.mark.parametrize("length", [100, 300000])
+@pytest.mark.parametrize("length", [pytest.param(100, marks=pytest.mark.thorough), 300000])
 @pytest.mark.parametrize("ranks, killed", [(4, 2), (8, 2), (8, 6)], ids=["", "leader", "other"])
 def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, length):
     job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks, length=length)
@@ -361,7 +368,14 @@ def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, le
     assert_failure(job.finish())
 
 
-@pytest.mark.parametrize("ranks, length", [(4, 100), (8, 100), (4, 300000)])
+@pytest.mark.parametrize(
+    "ranks, length",
+    [
+        (4, 100),
+        pytest.param(8, 100, marks=pytest.mark.thorough),
+        pytest.param(4, 300000, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, length):
     lab = make_lab(hosts=HOSTS)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")

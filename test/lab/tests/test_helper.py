@@ -156,6 +156,7 @@ struct group *__wrap_getgrnam(const char *name)
 """
 
 
+@pytest.mark.thorough
 def test_many_ranks_start_although_names_are_slow(make_lab, place):
     ranks = 32
     turn, source = place / "turn", place / "names.c"
@@ -286,6 +287,7 @@ GOOD = {
     "founder": founder((1, 0), (2, 1)),
     "full group": founder(*((3 * i, i % 255) for i in range(PLACES))),
 }
+THOROUGH = ("middle bulk", "responder", "full group")  # like the others, and slow
 # What check_request() and the list refuse: test/unit/test_socket_helper.c.
 HOSTILE = {
     "much more": (request() + bytes(60000), BAD_REQUEST),
@@ -295,7 +297,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.thorough] * (name in THOROUGH)) for name in GOOD],
+)
 def test_what_is_granted_cannot_be_widened(place, name):
     status, granted = ask(place, GOOD[name])
     assert (status, len(granted)) == (GRANTED, 1)

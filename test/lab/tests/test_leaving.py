@@ -10,7 +10,9 @@ from rawelab import launch
 JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
 
 
-@pytest.mark.parametrize("loss, thread", [(0, 0), (10, 0), (10, 1)])
+@pytest.mark.parametrize(
+    "loss, thread", [(0, 0), pytest.param(10, 0, marks=pytest.mark.thorough), (10, 1)]
+)
 @pytest.mark.parametrize("count, size", [(40, 100), (40, 3000), (8, 20000), (40, 60000)])
 def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, loss, thread):
     lab = make_lab(loss=loss)

@@ -122,7 +122,7 @@ def await_both(lab, job):
     wait_until(lambda: min(shares(lab, job)) > 0.2, "use of both NICs")
 
 
-@pytest.mark.parametrize("nic", [0, 1])
+@pytest.mark.parametrize("nic", [0, pytest.param(1, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("how", PULLS)
 def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pulled, how, nic):
     pull, mend = PULLS[how]

@@ -35,6 +35,7 @@ def test_a_soak_too_short_for_pulls_says_so(build):
     assert "--minutes" in result.stderr, result.stderr
 
 
+@pytest.mark.thorough
 def test_a_soak_survives_random_pulls(build):
     result = pull(build, "0.25", "--pulls", "6", "--seed", "3")
     said = result.stdout + result.stderr
