@@ -15,12 +15,12 @@
 static _Atomic enum mca_btl_rawe_compat_stage stage;
 static atomic_uint polls; /**< the thread's */
 static atomic_uint calls;
-static atomic_uint rounds_meanwhile; /**< MPI's, between two looks */
+static atomic_uint entries_meanwhile; /**< MPI's, between two looks */
 
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 {
     atomic_fetch_add(&polls, 1);
-    atomic_fetch_add(&mca_btl_rawe_state.rounds, rounds_meanwhile);
+    atomic_fetch_add(&mca_btl_rawe_engines_lock.entries, entries_meanwhile);
     return stage;
 }
 
@@ -45,7 +45,7 @@ static void begin(void)
 {
     fake_ompi_begin();
     stage = MCA_BTL_RAWE_COMPAT_WORKS;
-    polls = calls = rounds_meanwhile = 0;
+    polls = calls = entries_meanwhile = 0;
     opal_set_using_threads(false);
 }
 
@@ -82,11 +82,11 @@ TEST(async__calls_while_mpi_is_absent)
 
 TEST(async__leaves_to_mpi_what_mpi_does)
 {
-    rounds_meanwhile = 1;
+    entries_meanwhile = 1;
     (void)mca_btl_rawe_async_start();
     wait_for_polls(5);
     assert_int_equal(calls, 0);
-    rounds_meanwhile = 0;
+    entries_meanwhile = 0;
     wait_for_polls(3);
     assert_int_not_equal(calls, 0);
 }

@@ -184,6 +184,21 @@ TEST(mca_btl_rawe_trylock__nests)
     assert_true(another_may_enter());
 }
 
+/** Sends as well as progress: a program that begins one message after the other is inside MPI. */
+TEST(mca_btl_rawe_lock_entries__counts_calls_from_open_mpi)
+{
+    uint32_t before = mca_btl_rawe_lock_entries();
+
+    mca_btl_rawe_lock();
+    assert_true(mca_btl_rawe_enter());
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_unlock();
+    assert_int_equal(mca_btl_rawe_lock_entries(), before + 1);
+    assert_true(mca_btl_rawe_lock_claim());
+    mca_btl_rawe_unlock();
+    assert_int_equal(mca_btl_rawe_lock_entries(), before + 1);
+}
+
 TEST(mca_btl_rawe_lock__waits_for_other_threads)
 {
     pthread_t threads[3];

@@ -7,11 +7,12 @@
 
 #include <string.h>
 
+#include "btl_rawe_lock.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 
 static struct rawe_peer suspected; /**< whose route is in doubt */
-static unsigned rounds_meanwhile;  /**< MPI's, while the thread looks whether there are any */
+static unsigned entries_meanwhile; /**< MPI's, while the thread looks whether there are any */
 
 static unsigned sent_by_flush; /**< batches, each time */
 
@@ -25,7 +26,7 @@ void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
-    mca_btl_rawe_state.rounds += rounds_meanwhile;
+    mca_btl_rawe_engines_lock.entries += entries_meanwhile;
     return 0;
 }
 
@@ -49,7 +50,7 @@ bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
 static void take_over(void)
 {
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS_FAST;
-    mca_btl_rawe_state.thread_rounds = mca_btl_rawe_state.rounds;
+    mca_btl_rawe_state.thread_entries = mca_btl_rawe_engines_lock.entries;
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
@@ -119,11 +120,11 @@ TEST(thread_service__a_probe_wakes_it)
 TEST(thread_service__leaves_alone_what_mpi_serves)
 {
     fake_wait_in_link(1);
-    rounds_meanwhile = 1;
-    mca_btl_rawe_state.rounds = 7;
+    entries_meanwhile = 1;
+    mca_btl_rawe_engines_lock.entries = 7;
     assert_in_range(mca_btl_rawe_thread_service(&module, true), 1, 16);
     assert_int_equal(fake.link_received, 0);
-    rounds_meanwhile = 0;
+    entries_meanwhile = 0;
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.link_received, 1); /* it has left */
 }
@@ -157,11 +158,11 @@ TEST(thread_service__frames_do_not_wake_it_for_anything_else)
 TEST(thread_service__frames_do_not_wake_it_when_mpi_is_back)
 {
     mpi_is_absent(1);
-    rounds_meanwhile = 1;
-    mca_btl_rawe_state.rounds++;
+    entries_meanwhile = 1;
+    mca_btl_rawe_engines_lock.entries++;
     fake_wait_in_link(1);
     (void)mca_btl_rawe_thread_service(&module, false);
-    rounds_meanwhile = 0;
+    entries_meanwhile = 0;
     assert_int_equal(fake.link_received, 1);
     assert_false(fake.listens);
 }
@@ -213,7 +214,7 @@ TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
     module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
     for (unsigned i = 0; i < 8; i++) {
         const int before_ms = rest_ms;
-        mca_btl_rawe_state.thread_rounds = mca_btl_rawe_state.rounds;
+        mca_btl_rawe_state.thread_entries = mca_btl_rawe_engines_lock.entries;
         rest_ms = mca_btl_rawe_thread_service(&module, false);
         assert_int_equal(rest_ms, before_ms < 64 ? 2 * before_ms : 64);
     }

@@ -28,6 +28,7 @@
 #include "linux/sys/rawe_service.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,9 @@ static int component_progress(void)
 
     mca_btl_rawe_async_end();
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
+        if (mca_btl_rawe_async_active()) {
+            sched_yield(); /* that thread may share our processor */
+        }
         return 0; /* another thread makes progress */
     }
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);

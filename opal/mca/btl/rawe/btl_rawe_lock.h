@@ -38,8 +38,9 @@ struct mca_btl_rawe_work {
 };
 
 struct mca_btl_rawe_engines_lock {
-    atomic_uintptr_t owner;                          /**< the thread inside; 0: none */
-    unsigned nested;                                 /**< the owner's further entries */
+    atomic_uintptr_t owner;   /**< the thread inside; 0: none */
+    unsigned nested;          /**< the owner's further entries */
+    _Atomic uint32_t entries; /**< calls from Open MPI so far, nested ones apart; wrapping */
     _Atomic(struct mca_btl_rawe_work *) handed_over; /**< the newest first */
 };
 
@@ -78,6 +79,12 @@ static inline bool mca_btl_rawe_lock_has_work(void)
            atomic_load_explicit(&mca_btl_rawe_engines_lock.handed_over, memory_order_relaxed);
 }
 
+/** Calls from Open MPI so far: if there is none for a while, the program is outside MPI. */
+static inline uint32_t mca_btl_rawe_lock_entries(void)
+{
+    return atomic_load_explicit(&mca_btl_rawe_engines_lock.entries, memory_order_relaxed);
+}
+
 /** Do not wait. False if another thread has the lock. */
 static inline bool mca_btl_rawe_trylock(void)
 {
@@ -89,9 +96,13 @@ static inline bool mca_btl_rawe_trylock(void)
         ++lock->nested;
         return true;
     }
-    return OPAL_LIKELY(0 == owner && atomic_compare_exchange_strong_explicit(
-                                         &lock->owner, &owner, thread, memory_order_acquire,
-                                         memory_order_relaxed));
+    if (OPAL_UNLIKELY(0 != owner || !atomic_compare_exchange_strong_explicit(
+                                        &lock->owner, &owner, thread, memory_order_acquire,
+                                        memory_order_relaxed))) {
+        return false;
+    }
+    atomic_store_explicit(&lock->entries, mca_btl_rawe_lock_entries() + 1, memory_order_relaxed);
+    return true;
 }
 
 /** Wait for the lock. The caller holds no lock of Open MPI's. */

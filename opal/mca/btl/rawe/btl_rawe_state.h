@@ -61,7 +61,7 @@ struct mca_btl_rawe_state {
     bool progressing;                      /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
-    uint32_t thread_rounds;  /**< the progress thread's: as many when it looked last */
+    uint32_t thread_entries; /**< MPI's to the engines when the progress thread looked last */
 };
 
 extern struct mca_btl_rawe_state mca_btl_rawe_state;

@@ -39,7 +39,7 @@
 
 #define MS_NS 1000000u
 
-/** A peer that asks has waited: MPI is away if it makes no progress for as long as this. */
+/** A peer that asks has waited: MPI is away if it is not here for as long as this. */
 #define ABSENT_NS 20000l
 
 /** `module` has something under way: serve it next. */
@@ -135,17 +135,17 @@ bool mca_btl_rawe_thread_serviced(void *context)
     return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
-/** Has MPI made no progress since the thread looked last, or if it had, for as long as ABSENT_NS? */
+/** Has MPI not been here since the thread looked last, or if it has, for as long as ABSENT_NS? */
 static bool mpi_is_absent(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    uint32_t before = state->thread_rounds;
+    uint32_t before = state->thread_entries;
 
-    state->thread_rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
-    if (state->thread_rounds != before) {
+    state->thread_entries = mca_btl_rawe_lock_entries();
+    if (state->thread_entries != before) {
         nanosleep(&(struct timespec){.tv_nsec = ABSENT_NS}, NULL);
     }
-    return state->thread_rounds == atomic_load_explicit(&state->rounds, memory_order_relaxed);
+    return state->thread_entries == mca_btl_rawe_lock_entries();
 }
 
 /** `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
