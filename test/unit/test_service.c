@@ -24,6 +24,7 @@ struct counter {
     int rest_ms;                       /**< what it returns */
     bool reads_nothing;                /**< deaf from the first call on, without reading */
     int listens;                       /**< to this descriptor, from the next call on; -1: none */
+    int nice;                          /**< of the thread that served it */
 };
 
 static int serve(struct rawe_service_source *source, short events)
@@ -32,6 +33,7 @@ static int serve(struct rawe_service_source *source, short events)
     char byte;
 
     source->deaf = counter->reads_nothing;
+    counter->nice = getpriority(PRIO_PROCESS, 0);
     const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX] = {
         {.fd = -1},
         {.fd = __atomic_load_n(&counter->listens, __ATOMIC_SEQ_CST), .events = POLLIN},
@@ -343,4 +345,27 @@ TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
         skip(); /* not allowed here */
     }
     assert_true(served);
+}
+
+static void *least_nice(void *value)
+{
+    (void)setpriority(PRIO_PROCESS, 0, -20);
+    *(int *)value = getpriority(PRIO_PROCESS, 0);
+    return NULL;
+}
+
+/** With an equal share it would wait for a rank that computes on its processor. */
+TEST(start__has_the_least_nice_value_permitted)
+{
+    struct counter one = counter_of(-1, -1);
+    struct rawe_port_error error;
+    pthread_t thread;
+    int permitted;
+
+    assert_int_equal(pthread_create(&thread, NULL, least_nice, &permitted), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(rawe_service_add(service, &one.source, &error), 0);
+    await(&one.calls, 1);
+    rawe_service_remove(&one.source);
+    assert_int_equal(one.nice, permitted);
 }

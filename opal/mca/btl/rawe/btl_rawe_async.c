@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #define MS_NS 1000000u
@@ -30,12 +29,6 @@
 #define POLL_SHARE 4u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
-
-/**
- * The thread's nice value, where RLIMIT_NICE or CAP_SYS_NICE permits it. With an equal share of the
- * processor it would wait up to 3 ms at a time for a rank that computes (EEVDF, a tick of 250 Hz).
- */
-#define NICE (-20)
 
 /** Nothing is under way: a frame wakes it, or mca_btl_rawe_async_wake. */
 #define IDLE_REST_NS (1000u * MS_NS)
@@ -192,8 +185,8 @@ static void *thread_main(void *context)
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t entries = 0;
 
-    (void)prctl(PR_SET_TIMERSLACK, 1ul);      /* rests are as short as the default */
-    (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread alone: Linux */
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
+    rawe_service_raise_share();
     while (!over()) {
         bool waits;
         sleep_on(&descriptors, rest_ns);

@@ -51,6 +51,7 @@ static inline struct rawe_ping_address mca_btl_rawe_ping_address(
 enum {
     MCA_BTL_RAWE_THREAD_IDLE = 0, /**< nothing is under way */
     MCA_BTL_RAWE_THREAD_POLLS,
+    MCA_BTL_RAWE_THREAD_POLLS_SOON, /**< a part of a message waits: soon for once */
     MCA_BTL_RAWE_THREAD_POLLS_FAST, /**< messages are held back: more often */
 };
 

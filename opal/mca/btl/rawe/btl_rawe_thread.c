@@ -25,6 +25,9 @@
 /** Fast polls, once messages have been held back. */
 #define FAST_POLLS 4u
 
+/** Polls until another part of a message that waits has a poll soon after. */
+#define SOON_POLLS 2u
+
 /** The interval doubles this many times at most, while polls achieve nothing. */
 #define DOUBLINGS_MAX 6u
 
@@ -108,12 +111,14 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsig
 /** Progress has been made since the last poll. Returns after how many intervals to poll again. */
 static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode)
 {
-    if (MCA_BTL_RAWE_THREAD_POLLS_FAST != thread_mode) {
+    bool fast = MCA_BTL_RAWE_THREAD_POLLS_FAST == thread_mode;
+
+    if (MCA_BTL_RAWE_THREAD_POLLS == thread_mode) {
         module->thread_polls = 0;
         return SLOW_FACTOR;
     }
-    if (++module->thread_polls < FAST_POLLS) {
-        return FAST_FACTOR;
+    if (++module->thread_polls < (fast ? FAST_POLLS : SOON_POLLS)) {
+        return fast ? FAST_FACTOR : SLOW_FACTOR;
     }
     module->thread_polls = 0;
     atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_POLLS, memory_order_release);

@@ -48,7 +48,7 @@ static inline void mca_btl_rawe_thread_watch_for(mca_btl_rawe_module_t *module, 
 /** A part of a message waits for the peer to acknowledge what was sent before. Lock held. */
 static inline void mca_btl_rawe_thread_watch_queue(mca_btl_rawe_module_t *module)
 {
-    mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS, 1);
+    mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS_SOON, 1);
 }
 
 /** Frames are under way: have the progress thread serve them. Lock held. */

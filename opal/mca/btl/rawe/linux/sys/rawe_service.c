@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -20,6 +21,9 @@
 #define WATCH_AGAIN_MS 10
 
 #define EVENTS_MAX 16
+
+/** The least nice value. */
+#define NICE_LEAST (-20)
 
 struct rawe_service {
     pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
@@ -113,6 +117,7 @@ static void *thread_main(void *context)
 {
     struct rawe_service *service = context;
 
+    rawe_service_raise_share();
     pthread_mutex_lock(&service->lock);
     while (!service->stopping) {
         const int timeout_ms = serve(service);
@@ -141,6 +146,11 @@ static void raise_priority(pthread_t thread)
         parameters.sched_priority++;
         (void)pthread_setschedparam(thread, policy, &parameters);
     }
+}
+
+void rawe_service_raise_share(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, NICE_LEAST); /* of this thread alone: Linux */
 }
 
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,

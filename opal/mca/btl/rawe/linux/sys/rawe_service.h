@@ -45,6 +45,13 @@ struct rawe_service_source {
     bool woken;   /**< atomic */
 };
 
+/**
+ * Have the calling thread run when it wakes although a rank computes on the same processor, as far
+ * as RLIMIT_NICE or CAP_SYS_NICE permits: it takes the nice value -20. With an equal share it would
+ * wait up to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz).
+ */
+void rawe_service_raise_share(void);
+
 /** pthread_create with signals blocked, one real-time priority up. Returns an errno value. */
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
                                const char *name);
