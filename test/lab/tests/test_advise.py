@@ -231,6 +231,12 @@ def test_what_the_kernel_is_too_old_for(advise, kernel, kind, word):
     assert advise.advise_kernel(advise.Host()) == []
 
 
+def test_the_priority_of_progress_threads(advise):
+    (found,) = advise.advise_priority(advise.Host(least_nice=0))
+    assert found.kind == "note" and "nice -20" in found.commands[0]
+    assert advise.advise_priority(advise.Host(least_nice=-20)) == []
+
+
 def test_connection_tracking(advise):
     assert advise.advise_conntrack(advise.Host(conntrack=False, tracking=True)) == []
     assert advise.advise_conntrack(advise.Host(conntrack=True, tracking=False)) == []
