@@ -24,7 +24,6 @@ struct counter {
     int rest_ms;                       /**< what it returns */
     bool reads_nothing;                /**< deaf from the first call on, without reading */
     int listens;                       /**< to this descriptor, from the next call on; -1: none */
-    int nice;                          /**< of the thread that served it */
 };
 
 static int serve(struct rawe_service_source *source, short events)
@@ -33,7 +32,6 @@ static int serve(struct rawe_service_source *source, short events)
     char byte;
 
     source->deaf = counter->reads_nothing;
-    counter->nice = getpriority(PRIO_PROCESS, 0);
     const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX] = {
         {.fd = -1},
         {.fd = __atomic_load_n(&counter->listens, __ATOMIC_SEQ_CST), .events = POLLIN},
@@ -347,25 +345,35 @@ TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
     assert_true(served);
 }
 
-static void *least_nice(void *value)
+/** The nice value of a thread that has taken the least one, as far as it may. */
+static void *take_least(void *value)
 {
     (void)setpriority(PRIO_PROCESS, 0, -20);
     *(int *)value = getpriority(PRIO_PROCESS, 0);
     return NULL;
 }
 
-/** With an equal share it would wait for a rank that computes on its processor. */
-TEST(start__has_the_least_nice_value_permitted)
+static void *raise_share(void *value)
 {
-    struct counter one = counter_of(-1, -1);
-    struct rawe_port_error error;
-    pthread_t thread;
-    int permitted;
+    rawe_service_raise_share();
+    *(int *)value = getpriority(PRIO_PROCESS, 0);
+    return NULL;
+}
 
-    assert_int_equal(pthread_create(&thread, NULL, least_nice, &permitted), 0);
+static int nice_of(void *(*thread_main)(void *))
+{
+    pthread_t thread;
+    int nice;
+
+    assert_int_equal(pthread_create(&thread, NULL, thread_main, &nice), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(rawe_service_add(service, &one.source, &error), 0);
-    await(&one.calls, 1);
-    rawe_service_remove(&one.source);
-    assert_int_equal(one.nice, permitted);
+    return nice;
+}
+
+TEST(raise_share__of_this_thread_alone_as_far_as_permitted)
+{
+    int before = getpriority(PRIO_PROCESS, 0);
+
+    assert_int_equal(nice_of(raise_share), nice_of(take_least));
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
 }

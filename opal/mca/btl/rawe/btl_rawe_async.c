@@ -186,7 +186,7 @@ static void *thread_main(void *context)
     uint32_t entries = 0;
 
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
-    rawe_service_raise_share();
+    mca_btl_rawe_raise_thread();
     while (!over()) {
         bool waits;
         sleep_on(&descriptors, rest_ns);

@@ -117,7 +117,6 @@ static void *thread_main(void *context)
 {
     struct rawe_service *service = context;
 
-    rawe_service_raise_share();
     pthread_mutex_lock(&service->lock);
     while (!service->stopping) {
         const int timeout_ms = serve(service);
