@@ -139,6 +139,19 @@ TEST(rawe_cc_delay__learns_that_a_path_is_longer)
     assert_true(cc.window > window);
 }
 
+/** Its shortest delay is from before these periods, in which the path was longer. */
+TEST(rawe_cc_delay__a_round_trip_that_takes_longer_than_both_periods)
+{
+    start_window(25000, 100);
+    acked(1, PATH_NS);
+    for (unsigned i = 0; i < 3; i++) {
+        now_ns += 11 * SECOND;
+        acked(1, PATH_NS + 5 * US);
+    }
+    acked(cc.state.delay.round_left, PATH_NS + 5 * US);
+    assert_int_equal(cc.window, 101);
+}
+
 TEST(rawe_cc_delay__takes_losses_as_cubic)
 {
     start_window(25000, 100);

@@ -85,12 +85,16 @@ static void note(struct rawe_delay *delay, const struct rawe_ack *ack)
     delay->round_ns = least(delay->round_ns, ack->path_ns);
 }
 
-/** What the shortest delay of this round trip has in excess of the path's own. */
+/**
+ * What the shortest delay of this round trip has in excess of the path's own. A sender with pauses may
+ * take longer than both periods for a round trip, whose shortest delay is older than they are then.
+ */
 static uint32_t queue_ns(const struct rawe_delay *delay)
 {
-    return delay->round_ns == RAWE_CC_UNKNOWN_NS
+    const uint32_t own_ns = least(delay->shortest_ns, delay->before_ns);
+    return delay->round_ns == RAWE_CC_UNKNOWN_NS || delay->round_ns < own_ns
                ? 0
-               : delay->round_ns - least(delay->shortest_ns, delay->before_ns);
+               : delay->round_ns - own_ns;
 }
 
 /**
