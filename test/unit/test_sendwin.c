@@ -205,6 +205,17 @@ TEST(rawe_sendwin_sent__sendings_saturate)
     assert_true(rawe_txframe_sent_ns(&frames[0]) == NOW + 1);
 }
 
+TEST(rawe_sendwin_free_numbers__one_is_promised_to_the_frame_held_back)
+{
+    enter(WINDOW - 2);
+    rawe_sendwin_hold(&window, &frames[WINDOW - 1]);
+    assert_int_equal(rawe_sendwin_free_numbers(&window), 1);
+    enter(1);
+    assert_int_equal(rawe_sendwin_free_numbers(&window), 0);
+    rawe_sendwin_enter(&window, rawe_sendwin_take_held(&window));
+    assert_counts(0, WINDOW, 0);
+}
+
 TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0)
 {
     send_frames(2, NOW);

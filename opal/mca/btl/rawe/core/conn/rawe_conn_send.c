@@ -264,7 +264,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
 {
     struct rawe_engine *engine = conn->engine;
     bool batch = conn->batch == RAWE_BATCH_VALID;
-    if (conn->queue.first == NULL || rawe_sendwin_full(&conn->sendwin)) {
+    if (conn->queue.first == NULL || rawe_sendwin_free_numbers(&conn->sendwin) == 0) {
         return NULL;
     }
     uint32_t room = batch ? rawe_conn_batch_room_bytes(conn) : 0;
@@ -592,7 +592,7 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
 static inline bool may_go_alone(const struct rawe_conn *conn)
 {
     return conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
-           rawe_conn_window_room(conn) != 0 && !rawe_sendwin_full(&conn->sendwin);
+           rawe_conn_window_room(conn) != 0 && rawe_sendwin_free_numbers(&conn->sendwin) != 0;
 }
 
 /** A frame holds a copied send: hold it back, or transmit it. False: neither, it is gone. */

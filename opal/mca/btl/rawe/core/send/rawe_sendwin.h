@@ -191,10 +191,10 @@ static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
     return window->next - window->una;
 }
 
-/** Every number is in use, or promised to the frame that is held back. */
-static inline bool rawe_sendwin_full(const struct rawe_sendwin *window)
+/** Numbers that are left for frames to enter; the frame that is held back has been promised one. */
+static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
 {
-    return rawe_sendwin_used(window) + (window->held != NULL ? 1 : 0) >= window->frames;
+    return window->frames - rawe_sendwin_used(window) - (window->held != NULL ? 1 : 0);
 }
 
 /** Hold back a frame, for more messages to join it. None is held back yet. */
@@ -224,12 +224,6 @@ static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_
 static inline uint32_t rawe_sendwin_count(uint64_t bits)
 {
     return bits <= 1 ? (uint32_t)bits : (uint32_t)__builtin_popcountll(bits);
-}
-
-/** Numbers that are left for frames to enter. */
-static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
-{
-    return window->frames - rawe_sendwin_used(window);
 }
 
 /** Give a frame the next sequence numbers; it is WAITING until rawe_sendwin_sent. */
