@@ -207,6 +207,18 @@ TEST(rawe_peer_send__not_early_when_another_owns_it)
     assert_completes_late(unit_peer_send(5000, false), false);
 }
 
+/** Its caller's memory may hold anything but what a message has to say. */
+TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
+{
+    struct sent *message = unit_peer_make(5000, 0, false);
+    message->message.send.internal = true;
+    unit_peer_send_made(message);
+    rawe_engine_finalizing(peer.engine);
+    rawe_peer_close(&peer);
+    net.node[0].conn[RAWE_LANE_EXPRESS] = net.node[0].conn[RAWE_LANE_BULK] = NULL;
+    assert_int_equal(message->completed, 0);
+}
+
 TEST_WITH(unconnected, rawe_peer_send__not_complete_while_connecting)
 {
     net.node[0].conn[RAWE_LANE_EXPRESS] = rawe_peer_conn(&peer, RAWE_LANE_EXPRESS);

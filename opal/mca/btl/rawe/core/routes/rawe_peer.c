@@ -302,6 +302,7 @@ static enum rawe_peer_result send_in_place(struct rawe_peer *peer, struct rawe_c
     send->ordered = send->ordered || (conn->lane == RAWE_LANE_BULK && peer->streak);
     send->kind = RAWE_FRAGMENT_MESSAGE;
     send->relaxed = early;
+    send->internal = false;
     send->split = NULL;
     send->done = message_done;
     send->transmitted = early ? message_transmitted : NULL;
