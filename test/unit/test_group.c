@@ -426,6 +426,25 @@ TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
     assert_int_equal(control_frames(), MEMBERS_MAX - 1);
 }
 
+/** ... and what is missing is asked for, without a heartbeat. */
+TEST(rawe_group_stream_receive__a_gap_after_a_long_time)
+{
+    start(2);
+    send_bytes(0, 10);
+    pass(100 * MS);
+    group[1].members[0].stream->nack_end += 0x7FFFFFFF;
+    send_bytes(0, 10);
+    pass(100 * MS);
+    lose(2, 1, 1, 1);
+    send_bytes(0, 3 * PAYLOAD_BYTES);
+    memset(net.sent, 0, sizeof(net.sent));
+    pass(RAWE_GROUP_NACK_NS + 2 * RAWE_GROUP_SPREAD_NS);
+    assert_int_equal(counted[1].nacks_sent, 1);
+    assert_int_equal(net.sent[RAWE_GROUP_HEARTBEAT][1], 0);
+    pass(100 * MS);
+    assert_got(0, 3);
+}
+
 /** An acknowledgement that the link has no room for goes with the frame when there is. */
 TEST(rawe_group_stream_piggyback__acknowledgements_wait_for_the_link)
 {

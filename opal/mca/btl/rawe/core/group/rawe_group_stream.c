@@ -103,6 +103,7 @@ static void expect(struct rawe_group_stream *stream, bool again, uint64_t now_ns
 {
     if (stream->end - stream->next == stream->stored_frames) {
         stream->nack_ns = 0;
+        stream->nack_end = stream->end; /* it stays close behind, as numbers come round */
     } else if (stream->nack_ns == 0) {
         set_nack(stream, again ? stream->next : stream->nack_end, now_ns);
     }
