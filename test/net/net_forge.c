@@ -250,7 +250,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
                    const struct net_forgery *forgery, uint8_t *out)
 {
     const struct rawe_engine *engine = victim->engine;
-    uint32_t expected = victim->recvwin.acktr.next;
+    uint32_t expected = victim->recvwin.next;
     struct rawe_header header = {
         .type = (uint8_t)(forgery->what & 15),
         .flags = choose_flags(forgery, (uint8_t)(forgery->what & 15)),

@@ -119,7 +119,7 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
         back = back->next;
     }
     return back == NULL ||
-           rawe_acktr_check(&sim_conn(back)->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE;
+           rawe_recvwin_check(&sim_conn(back)->recvwin, sequence) == RAWE_RECVWIN_DUPLICATE;
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,

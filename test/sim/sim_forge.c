@@ -133,7 +133,7 @@ static uint64_t state_of(const struct sim_node *node)
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         digest = mix(digest, sim_conn(channel), sizeof(*sim_conn(channel)));
-        const uint64_t *taken = sim_conn(channel)->recvwin.acktr.taken;
+        const uint64_t *taken = sim_conn(channel)->recvwin.taken;
         if (taken != NULL) {
             digest = mix(digest, taken, RAWE_WINDOW_FRAMES_MAX / 8);
         }

@@ -23,9 +23,9 @@ static struct sim_watch *watch_of(struct sim_channel *channel)
 }
 
 /** All that has been taken is acknowledged to the peer. */
-static bool all_acked(const struct sim_watch *watch, const struct rawe_acktr *acktr)
+static bool all_acked(const struct sim_watch *watch, const struct rawe_recvwin *recvwin)
 {
-    return watch->acked == acktr->next && watch->acked_beyond == acktr->beyond;
+    return watch->acked == recvwin->next && watch->acked_beyond == recvwin->beyond;
 }
 
 void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
@@ -36,12 +36,12 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
         return;
     }
     struct sim_watch *watch = watch_of(channel);
-    const struct rawe_acktr *acktr = &sim_conn(channel)->recvwin.acktr;
-    if (header->type == RAWE_FRAME_ACK || acktr->beyond == 0) { /* only ACK has a SACK block */
+    const struct rawe_recvwin *recvwin = &sim_conn(channel)->recvwin;
+    if (header->type == RAWE_FRAME_ACK || recvwin->beyond == 0) { /* only ACK has a SACK block */
         watch->acked = header->acknowledgement;
-        watch->acked_beyond = acktr->beyond;
+        watch->acked_beyond = recvwin->beyond;
     }
-    if (all_acked(watch, acktr)) {
+    if (all_acked(watch, recvwin)) {
         watch->owed_since_ns = 0;
     }
 }
@@ -86,10 +86,10 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
 {
     const struct sim_node *node = channel->node;
     const struct rawe_engine *engine = sim_conn(channel)->engine;
-    const struct rawe_acktr *acktr = &sim_conn(channel)->recvwin.acktr;
+    const struct rawe_recvwin *recvwin = &sim_conn(channel)->recvwin;
     uint64_t clock_ns = sim_node_clock(node);
 
-    if (sim_conn(channel)->handshake.state != RAWE_CONN_OPEN || all_acked(watch, acktr)) {
+    if (sim_conn(channel)->handshake.state != RAWE_CONN_OPEN || all_acked(watch, recvwin)) {
         watch->owed_since_ns = 0;
         return;
     }

@@ -377,8 +377,8 @@ static void forge_data(const uint8_t *payload, size_t payload_bytes)
 {
     unit_receive_forged(
         &net, 1, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.acktr.next},
-        payload, payload_bytes);
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.next}, payload,
+        payload_bytes);
 }
 
 static struct unit_memory own;

@@ -126,7 +126,7 @@ static const struct prevention preventions[] = {
     OF_CONN(recvwin.ack_deadline_ns, 1),
     OF_CONN(recvwin.ack_now, true),
     OF_CONN(recvwin.answer_probe, true),
-    OF_CONN(recvwin.acktr.beyond, 1),
+    OF_CONN(recvwin.beyond, 1),
     OF_CONN(reassembly.first, SOME),
     OF_CONN(credit.asked, true),
     OF_CONN(credit.refused, true),

@@ -114,8 +114,8 @@ static struct net_frame *good_frame(void)
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr.next},
-        payload, sizeof(payload));
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.next}, payload,
+        sizeof(payload));
 }
 
 /** Sum of all reasons for which node 1 has dropped something. */
@@ -136,8 +136,8 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(all_drops(), 1);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(counters(1)->frames_received, 0);
-    assert_int_equal(end(1)->recvwin.acktr.next, 0);
-    assert_int_equal(end(1)->recvwin.acktr.beyond, 0);
+    assert_int_equal(end(1)->recvwin.next, 0);
+    assert_int_equal(end(1)->recvwin.beyond, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_false(rawe_engine_pending(&net.node[1].engine));
     assert_int_equal(unit_wire_count(&net), 0);

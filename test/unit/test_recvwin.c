@@ -16,71 +16,71 @@ static const uint32_t starts[] = {
     0, 1000, 0x7FFFFFF0, UINT32_MAX, UINT32_MAX - 5, UINT32_MAX - RAWE_WINDOW_FRAMES_MAX + 1};
 #define STARTS (sizeof(starts) / sizeof(starts[0]))
 
-static struct rawe_acktr acktr;
+static struct rawe_recvwin window;
 
 static void start_at(uint32_t next)
 {
-    rawe_acktr_reset(&acktr, next);
+    rawe_recvwin_reset(&window, next);
 }
 
 static void take(uint32_t sequence)
 {
-    assert_true(rawe_acktr_reserve(&acktr, sequence));
-    rawe_acktr_take(&acktr, sequence);
+    assert_true(rawe_recvwin_reserve(&window, sequence));
+    rawe_recvwin_take(&window, sequence);
 }
 
-TEST(rawe_acktr_check__window_and_what_lies_around_it)
+TEST(rawe_recvwin_check__window_and_what_lies_around_it)
 {
     for (size_t s = 0; s < STARTS; s++) {
         uint32_t start = starts[s];
         start_at(start);
-        assert_int_equal(rawe_acktr_check(&acktr, start), RAWE_ACKTR_NEW);
-        assert_int_equal(rawe_acktr_check(&acktr, start + RAWE_WINDOW_FRAMES_MAX - 1),
-                         RAWE_ACKTR_NEW);
-        assert_int_equal(rawe_acktr_check(&acktr, start + RAWE_WINDOW_FRAMES_MAX),
-                         RAWE_ACKTR_OUTSIDE);
-        assert_int_equal(rawe_acktr_check(&acktr, start + 0x7FFFFFFF), RAWE_ACKTR_OUTSIDE);
-        assert_int_equal(rawe_acktr_check(&acktr, start - 1), RAWE_ACKTR_DUPLICATE);
-        assert_int_equal(rawe_acktr_check(&acktr, start - 0x7FFFFFFF), RAWE_ACKTR_DUPLICATE);
+        assert_int_equal(rawe_recvwin_check(&window, start), RAWE_RECVWIN_NEW);
+        assert_int_equal(rawe_recvwin_check(&window, start + RAWE_WINDOW_FRAMES_MAX - 1),
+                         RAWE_RECVWIN_NEW);
+        assert_int_equal(rawe_recvwin_check(&window, start + RAWE_WINDOW_FRAMES_MAX),
+                         RAWE_RECVWIN_OUTSIDE);
+        assert_int_equal(rawe_recvwin_check(&window, start + 0x7FFFFFFF), RAWE_RECVWIN_OUTSIDE);
+        assert_int_equal(rawe_recvwin_check(&window, start - 1), RAWE_RECVWIN_DUPLICATE);
+        assert_int_equal(rawe_recvwin_check(&window, start - 0x7FFFFFFF), RAWE_RECVWIN_DUPLICATE);
     }
 }
 
-TEST(rawe_acktr_reserve__memory_only_while_something_is_missing)
+TEST(rawe_recvwin_reserve__memory_only_while_something_is_missing)
 {
     start_at(10);
-    assert_true(rawe_acktr_reserve(&acktr, 10));
-    assert_null(acktr.taken);
+    assert_true(rawe_recvwin_reserve(&window, 10));
+    assert_null(window.taken);
     take(12);
-    const uint64_t *taken = acktr.taken;
+    const uint64_t *taken = window.taken;
     assert_non_null(taken);
     take(13);
     take(10);
-    assert_ptr_equal(acktr.taken, taken); /* 11 is missing still */
+    assert_ptr_equal(window.taken, taken); /* 11 is missing still */
     take(11);
-    assert_null(acktr.taken);
-    assert_int_equal(acktr.next, 14);
+    assert_null(window.taken);
+    assert_int_equal(window.next, 14);
 }
 
-TEST(rawe_acktr_reserve__without_memory)
+TEST(rawe_recvwin_reserve__without_memory)
 {
     start_at(10);
     unit_allocations_left = 0;
-    assert_false(rawe_acktr_reserve(&acktr, 11));
-    assert_true(rawe_acktr_reserve(&acktr, 10));
-    assert_int_equal(rawe_acktr_check(&acktr, 11), RAWE_ACKTR_NEW);
+    assert_false(rawe_recvwin_reserve(&window, 11));
+    assert_true(rawe_recvwin_reserve(&window, 10));
+    assert_int_equal(rawe_recvwin_check(&window, 11), RAWE_RECVWIN_NEW);
     unit_allocations_left = 1;
     take(11);
     take(12); /* the same memory */
 }
 
-TEST(rawe_acktr_sack__the_largest_block)
+TEST(rawe_recvwin_sack__the_largest_block)
 {
     for (size_t s = 0; s < STARTS; s++) {
         uint8_t *out = malloc(RAWE_SACK_BYTES_MAX);
         assert_non_null(out);
         start_at(starts[s]);
         take(starts[s] + RAWE_WINDOW_FRAMES_MAX - 1);
-        assert_int_equal(rawe_acktr_sack(&acktr, out), RAWE_SACK_BYTES_MAX);
+        assert_int_equal(rawe_recvwin_sack(&window, out), RAWE_SACK_BYTES_MAX);
         for (unsigned i = 0; i < RAWE_SACK_BYTES_MAX - 1; i++) {
             assert_int_equal(out[i], 0);
         }
@@ -88,7 +88,7 @@ TEST(rawe_acktr_sack__the_largest_block)
         for (uint32_t i = 1; i < RAWE_WINDOW_FRAMES_MAX - 1; i++) {
             take(starts[s] + i);
         }
-        assert_int_equal(rawe_acktr_sack(&acktr, out), RAWE_SACK_BYTES_MAX);
+        assert_int_equal(rawe_recvwin_sack(&window, out), RAWE_SACK_BYTES_MAX);
         for (unsigned i = 0; i < RAWE_SACK_BYTES_MAX - 1; i++) {
             assert_int_equal(out[i], 0xFF);
         }
@@ -103,8 +103,6 @@ TEST(rawe_acktr_sack__the_largest_block)
 #define DELAY (50 * US)
 #define CREDIT 40u
 
-static struct rawe_recvwin window;
-
 static void set_up(void)
 {
     unit_allocations_left = -1;
@@ -116,13 +114,6 @@ static void tear_down(void)
 {
     unit_allocations_left = -1;
     rawe_recvwin_reset(&window, 0);
-    rawe_acktr_reset(&acktr, 0);
-}
-
-static void receive(uint32_t sequence)
-{
-    assert_true(rawe_acktr_reserve(&window.acktr, sequence));
-    rawe_recvwin_take(&window, sequence);
 }
 
 static void assert_nothing_owed(void)
@@ -149,14 +140,14 @@ FIXTURE(set_up, tear_down);
 TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed)
 {
     owe_everything();
-    receive(FIRST + 5);
+    take(FIRST + 5);
     assert_true(rawe_recvwin_has_gap(&window));
     rawe_recvwin_reset(&window, 77);
-    assert_null(window.acktr.taken);
-    assert_int_equal(rawe_recvwin_next(&window), 77);
+    assert_null(window.taken);
+    assert_int_equal(window.next, 77);
     assert_false(rawe_recvwin_has_gap(&window));
     for (uint32_t sequence = 77; sequence < 77 + RAWE_WINDOW_FRAMES_MAX; sequence++) {
-        assert_int_equal(rawe_acktr_check(&window.acktr, sequence), RAWE_ACKTR_NEW);
+        assert_int_equal(rawe_recvwin_check(&window, sequence), RAWE_RECVWIN_NEW);
     }
     assert_nothing_owed();
 }
@@ -165,10 +156,10 @@ TEST(rawe_recvwin_take_in_order__many_at_once)
 {
     rawe_recvwin_take_in_order(&window, 30);
     rawe_recvwin_take_in_order(&window, 12);
-    assert_int_equal(rawe_recvwin_next(&window), FIRST + 42);
+    assert_int_equal(window.next, FIRST + 42);
     assert_int_equal(window.unacked_frames, 42);
-    assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 41), RAWE_ACKTR_DUPLICATE);
-    assert_int_equal(rawe_acktr_check(&window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
+    assert_int_equal(rawe_recvwin_check(&window, FIRST + 41), RAWE_RECVWIN_DUPLICATE);
+    assert_int_equal(rawe_recvwin_check(&window, FIRST + 42), RAWE_RECVWIN_NEW);
 }
 
 TEST(rawe_recvwin_owe__at_once_when_asked_for)
@@ -200,7 +191,7 @@ TEST(rawe_recvwin_owe__every_fourth_frame_while_one_is_missing)
     uint32_t sequence = FIRST + 1;
     for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
         for (unsigned frame = 1; frame <= 4; frame++) {
-            receive(sequence++);
+            take(sequence++);
             assert_int_equal(rawe_recvwin_owe(&window, false, credits[i], DELAY, NOW), frame == 4);
         }
         rawe_recvwin_acknowledged(&window);
@@ -239,14 +230,14 @@ TEST(rawe_recvwin_carried__by_a_data_frame)
 
 TEST(rawe_recvwin_carried__no_sack_block_and_no_answer)
 {
-    receive(FIRST + 1);
+    take(FIRST + 1);
     (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_carried(&window);
     assert_true(window.ack_now);
     assert_int_equal(window.unacked_frames, 1);
     assert_true(window.ack_deadline_ns == NOW + DELAY);
-    receive(FIRST);
+    take(FIRST);
     rawe_recvwin_owe_answer(&window, 9);
     rawe_recvwin_carried(&window);
     assert_false(window.ack_now);
@@ -259,7 +250,7 @@ TEST(rawe_recvwin_acknowledged__nothing_is_owed)
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
     /* Also while something is missing: the SACK block went with it. */
-    receive(FIRST + 9);
+    take(FIRST + 9);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();

@@ -261,7 +261,7 @@ void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence)
         assert_int_equal(conn->sendwin.next, 0);
         conn->sendwin.una = conn->sendwin.next = conn->sendwin.transmit_from = conn->ack_requested =
             sequence;
-        conn->recvwin.acktr.next = sequence;
+        conn->recvwin.next = sequence;
     }
 }
 

@@ -132,7 +132,7 @@ void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload, size_t 
     unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS,
                         (struct rawe_header){.type = RAWE_FRAME_DATA,
                                              .flags = flags,
-                                             .sequence = end(1)->recvwin.acktr.next + ahead},
+                                             .sequence = end(1)->recvwin.next + ahead},
                         payload, payload_bytes);
 }
 

@@ -324,7 +324,7 @@ static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t n
                 head, RAWE_LANE_BULK == conn->lane ? "bulk" : "express",
                 states[conn->handshake.state], conn->handshake.local_id, conn->handshake.peer_id,
                 window->una, window->next, window->in_flight, window->to_transmit, queued_bytes,
-                conn->cc.window, conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.acktr.next,
+                conn->cc.window, conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.next,
                 ago_us(conn->liveness.asked_ns, now_ns).text,
                 ago_us(conn->liveness.silent_since_ns, now_ns).text);
 }

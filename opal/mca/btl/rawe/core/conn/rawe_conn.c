@@ -28,7 +28,7 @@ static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     conn->check_ns = engine->config.rest_ns != 0 ? now_ns + engine->config.rest_ns : UINT64_MAX;
     conn->checked_sent = conn->sendwin.next;
-    conn->checked_taken = rawe_recvwin_next(&conn->recvwin);
+    conn->checked_taken = conn->recvwin.next;
     rawe_list_append(&engine->awake, &conn->awake);
 }
 
@@ -169,8 +169,8 @@ bool rawe_conn_may_rest(const struct rawe_conn *conn)
 
 bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
 {
-    bool idle = conn->checked_sent == conn->sendwin.next &&
-                conn->checked_taken == rawe_recvwin_next(&conn->recvwin);
+    bool idle =
+        conn->checked_sent == conn->sendwin.next && conn->checked_taken == conn->recvwin.next;
     rawe_list_remove(&conn->awake);
     append_awake(conn, now_ns);
     return idle && rawe_conn_may_rest(conn);
@@ -192,7 +192,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .batch_verdict_ns = conn->batch_verdict_ns,
         .next_sequence = conn->sendwin.next,
         .next_message = conn->queue.message_number,
-        .expected = rawe_recvwin_next(&conn->recvwin),
+        .expected = conn->recvwin.next,
         .expected_message = conn->reassembly.next,
         .accepted_max_bytes = conn->accepted_max_bytes,
         .peer_credit = conn->peer_credit,
@@ -415,7 +415,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
             return;
         }
         uint8_t sack[RAWE_SACK_BYTES_MAX];
-        size_t sack_bytes = rawe_acktr_sack(&window->acktr, sack);
+        size_t sack_bytes = rawe_recvwin_sack(window, sack);
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
                                   (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
                                   (conn->credit.refused ? RAWE_FLAG_REFUSED : 0));

@@ -267,7 +267,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
         .connection_id = peer_id,
         .sequence = sequence,
-        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
+        .acknowledgement = conn->recvwin.next,
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };

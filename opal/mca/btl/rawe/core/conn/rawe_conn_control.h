@@ -84,7 +84,7 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
         .key = conn->peer_key,
         .connection_id = conn->handshake.peer_id,
         .sequence = frame->sequence + index,
-        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
+        .acknowledgement = conn->recvwin.next,
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };

@@ -175,8 +175,8 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     struct rawe_recvwin *window = &conn->recvwin;
     bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !engine->deferral.active;
     bool gap_before = rawe_recvwin_has_gap(window);
-    bool in_order = !gap_before && arrival->sequence == rawe_recvwin_next(window);
-    if (!in_order && !rawe_acktr_reserve(&window->acktr, arrival->sequence)) {
+    bool in_order = !gap_before && arrival->sequence == window->next;
+    if (!in_order && !rawe_recvwin_reserve(window, arrival->sequence)) {
         engine->counters.no_buffer++; /* the sender repeats it */
         return;
     }
@@ -219,13 +219,13 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
 /** May a frame be taken? False, and counted: it has been, or is out of the window. */
 static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
-    switch (rawe_acktr_check(&conn->recvwin.acktr, sequence)) {
-    case RAWE_ACKTR_DUPLICATE:
+    switch (rawe_recvwin_check(&conn->recvwin, sequence)) {
+    case RAWE_RECVWIN_DUPLICATE:
         conn->engine->counters.duplicates++;
         rawe_recvwin_note_duplicate(&conn->recvwin);
         rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
         return false;
-    case RAWE_ACKTR_OUTSIDE:
+    case RAWE_RECVWIN_OUTSIDE:
         conn->engine->counters.dropped_outside++;
         return false;
     default:
@@ -309,7 +309,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 {
     uint32_t count = 0;
     while (count < frames &&
-           rawe_acktr_check(&conn->recvwin.acktr, sequence + count) == RAWE_ACKTR_NEW) {
+           rawe_recvwin_check(&conn->recvwin, sequence + count) == RAWE_RECVWIN_NEW) {
         count++;
     }
     return count;

@@ -18,34 +18,6 @@
 
 #include "base/rawe_wire.h"
 
-struct rawe_acktr {
-    uint32_t next;    /**< smallest sequence number not taken yet */
-    uint32_t beyond;  /**< how many have been taken beyond it: 0 when nothing is missing */
-    uint32_t highest; /**< largest sequence number taken, when beyond != 0 */
-    uint64_t *taken;  /**< ring of bits, by sequence number; given back when nothing is missing */
-};
-
-/** Nothing has come from `next` on. All zero before the first call. */
-void rawe_acktr_reset(struct rawe_acktr *acktr, uint32_t next);
-
-enum rawe_acktr_verdict {
-    RAWE_ACKTR_NEW,       /**< never seen */
-    RAWE_ACKTR_DUPLICATE, /**< taken before */
-    RAWE_ACKTR_OUTSIDE,   /**< so far ahead that no honest sender can have sent it */
-};
-
-/** What to do with a sequence number; changes nothing. */
-enum rawe_acktr_verdict rawe_acktr_check(const struct rawe_acktr *acktr, uint32_t sequence);
-
-/** Have memory to take `sequence`, which is new. False without. */
-bool rawe_acktr_reserve(struct rawe_acktr *acktr, uint32_t sequence);
-
-/** Note that a sequence number, found RAWE_ACKTR_NEW and reserved, has been taken. */
-void rawe_acktr_take(struct rawe_acktr *acktr, uint32_t sequence);
-
-/** Write the SACK block (RAWE_SACK_BYTES_MAX). Returns its length, 0: nothing beyond `next`. */
-size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
-
 /** While something is missing, acknowledge every few frames, so that the sender learns what. */
 #define RAWE_RECVWIN_EVERY_WITH_GAP 4u
 
@@ -53,10 +25,13 @@ size_t rawe_acktr_sack(const struct rawe_acktr *acktr, uint8_t *out);
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
-    struct rawe_acktr acktr;
+    uint32_t next;           /**< smallest sequence number not taken yet */
+    uint32_t beyond;         /**< how many have been taken beyond it: 0 when nothing is missing */
+    uint32_t highest;        /**< largest sequence number taken, when beyond != 0 */
+    uint32_t unacked_frames; /**< taken since we last acknowledged */
+    uint64_t *taken; /**< ring of bits, by sequence number; given back when nothing is missing */
     uint64_t ack_deadline_ns; /**< acknowledge then at the latest; 0: no delayed one is owed */
     uint64_t arrived_ns;      /**< when the newest batch arrived at this host; 0: none has */
-    uint32_t unacked_frames;  /**< taken since we last acknowledged */
     uint32_t answer_number;   /**< of the probe to be answered */
     bool ack_now;             /**< acknowledge at the end of this round of reception */
     bool answer_probe;        /**< the acknowledgement answers a probe */
@@ -66,30 +41,35 @@ struct rawe_recvwin {
 /** Nothing has come, nothing is owed, no memory is taken. All zero before the first call. */
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence);
 
-/** The next sequence number expected. */
-static inline uint32_t rawe_recvwin_next(const struct rawe_recvwin *window)
-{
-    return window->acktr.next;
-}
+enum rawe_recvwin_verdict {
+    RAWE_RECVWIN_NEW,       /**< never seen */
+    RAWE_RECVWIN_DUPLICATE, /**< taken before */
+    RAWE_RECVWIN_OUTSIDE,   /**< so far ahead that no honest sender can have sent it */
+};
+
+/** What to do with a sequence number; changes nothing. */
+enum rawe_recvwin_verdict rawe_recvwin_check(const struct rawe_recvwin *window, uint32_t sequence);
+
+/** Have memory to take `sequence`, which is new. False without. */
+bool rawe_recvwin_reserve(struct rawe_recvwin *window, uint32_t sequence);
+
+/** Note that a sequence number, found RAWE_RECVWIN_NEW and reserved, has been taken. */
+void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t sequence);
+
+/** Write the SACK block (RAWE_SACK_BYTES_MAX). Returns its length, 0: nothing beyond `next`. */
+size_t rawe_recvwin_sack(const struct rawe_recvwin *window, uint8_t *out);
 
 /** Some frame before one that has come is missing. */
 static inline bool rawe_recvwin_has_gap(const struct rawe_recvwin *window)
 {
-    return window->acktr.beyond != 0;
+    return window->beyond != 0;
 }
 
 /** Note that `frames`, all of them new and in order, have been taken. */
 static inline void rawe_recvwin_take_in_order(struct rawe_recvwin *window, uint32_t frames)
 {
-    window->acktr.next += frames;
+    window->next += frames;
     window->unacked_frames += frames;
-}
-
-/** Note that one frame, found new by rawe_acktr_check and reserved, has been taken. */
-static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t sequence)
-{
-    rawe_acktr_take(&window->acktr, sequence);
-    window->unacked_frames++;
 }
 
 /** A batch has come, and arrived at this host then. */
