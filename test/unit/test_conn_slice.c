@@ -108,6 +108,7 @@ TEST(rawe_conn_take_slice__parts_that_do_not_belong_together)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t next = end(1)->recvwin.next;
     receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* no first one */
+    assert_null(end(1)->sliced);
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
     receive_slice(next + 1, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50);
     receive_slice(next, (struct rawe_slice){50, 101, RAWE_FRAME_DATA}, 51);

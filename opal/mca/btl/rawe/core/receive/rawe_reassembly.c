@@ -154,7 +154,7 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
 
 struct rawe_sliced {
     uint32_t sequence;
-    uint32_t received_bytes; /**< of its payload, from the beginning; 0: nothing is here */
+    uint32_t received_bytes; /**< of its payload, from the beginning */
     struct rawe_slice first;
     uint8_t payload[];
 };
@@ -175,19 +175,15 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
         return RAWE_SLICE_INVALID;
     }
     struct rawe_sliced *frame = *sliced;
-    if (frame == NULL) {
-        frame = malloc(sizeof(*frame) + payload_max_bytes);
+    if (slice.offset == 0) {
+        frame = frame != NULL ? frame : malloc(sizeof(*frame) + payload_max_bytes);
         if (frame == NULL) {
             return RAWE_SLICE_NO_MEMORY;
         }
-        frame->received_bytes = 0;
         *sliced = frame;
-    }
-    if (slice.offset == 0) {
-        frame->sequence = header->sequence;
-        frame->first = slice;
-        frame->received_bytes = 0;
-    } else if (frame->sequence != header->sequence || frame->received_bytes != slice.offset ||
+        *frame = (struct rawe_sliced){.sequence = header->sequence, .first = slice};
+    } else if (frame == NULL || frame->sequence != header->sequence ||
+               frame->received_bytes != slice.offset ||
                frame->first.total_bytes != slice.total_bytes || frame->first.type != slice.type) {
         return RAWE_SLICE_REFUSED;
     }
@@ -201,7 +197,6 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
     *sliced = NULL;
     *memory = frame;
     *payload = frame->payload;
-    header->type = slice.type;
     header->payload_bytes = slice.total_bytes;
     return RAWE_SLICE_WHOLE;
 }

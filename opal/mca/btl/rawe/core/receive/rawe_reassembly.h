@@ -92,8 +92,8 @@ enum rawe_slice_result {
 
 /**
  * Add a slice, whose header and payload are untrusted, to `*sliced`, which is NULL or allocated
- * here; free() releases it. With RAWE_SLICE_WHOLE, `header` and `payload` become those of the frame,
- * which lies in `*memory`; the caller frees that.
+ * here; free() releases it. With RAWE_SLICE_WHOLE, `payload` and its length in `header` become those
+ * of the frame, which lies in `*memory`; the caller frees that.
  */
 enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
                                        struct rawe_header *header, const uint8_t **payload,
