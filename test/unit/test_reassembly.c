@@ -422,3 +422,13 @@ TEST_WITH(deferring, rawe_deferral_forget__fragmented_messages_too)
     assert_oldest(0, 1, 10);
     assert_oldest(0, 2, 10);
 }
+
+TEST_WITH(deferring, rawe_deferral_forget__what_is_kept_next_follows_what_is_left)
+{
+    assert_true(keep(0, 1, 10));
+    assert_true(keep(1, 2, 10));
+    rawe_deferral_forget(&deferral, &conns[1]);
+    assert_true(keep(0, 3, 10));
+    assert_oldest(0, 1, 10);
+    assert_oldest(0, 3, 10);
+}
