@@ -521,7 +521,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     const struct rawe_fragment part = {
         .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
     assert_non_null(
-        rawe_reassembly_place(&end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
+        rawe_reassembly_place(&end(0)->reassembly, &engine(0)->reassembly_buffers, &part));
     end(0)->batch = RAWE_BATCH_INVALID;
     end(0)->queue.awaited = true;
     end(0)->disowned_since_ns = net.now_ns;

@@ -108,7 +108,7 @@ TEST(rawe_reassembly_add__numbers_outside_the_window)
     assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
     assert_int_equal(add(0x80000000, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
     assert_int_equal(pool.allocated, 0);
-    assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES - 1, 0, 10, 20), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES - 1, 0, 10, 20), RAWE_REASSEMBLY_TAKEN);
 }
 
 TEST(rawe_reassembly_add__refuses_contradictions)
@@ -116,7 +116,7 @@ TEST(rawe_reassembly_add__refuses_contradictions)
     assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED);  /* carries nothing */
     assert_int_equal(add(0, 0, 10, 1001), RAWE_REASSEMBLY_REFUSED); /* too long */
     assert_int_equal(pool.allocated, 0);
-    assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* another length */
     assert_int_equal(add(0, 400, 401, 1000),
                      RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
@@ -129,7 +129,7 @@ TEST(rawe_reassembly_add__refuses_contradictions)
     assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag), RAWE_REASSEMBLY_REFUSED);
     /* None of it has harmed the message. */
     assert_nothing_to_take();
-    assert_int_equal(add(0, 600, 400, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_int_equal(add(0, 600, 400, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_int_equal(add(0, 600, 1, 1000), RAWE_REASSEMBLY_REFUSED); /* it is whole already */
     assert_taken(0, 1000);
 }
@@ -137,57 +137,52 @@ TEST(rawe_reassembly_add__refuses_contradictions)
 TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken)
 {
     for (uint32_t number = 1; number <= 8; number++) {
-        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
     }
     assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_NO_BUFFER);
     /* The one that all others wait for has a buffer in any case. */
-    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
+    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_taken(0, 1000);
-    assert_int_equal(add(1, 500, 500, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_int_equal(add(1, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_taken(1, 1000);
-    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
 }
 
-/** Of a batch that begins in the message's 100th byte. */
-static const struct rawe_fragment first_part = {
-    .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 300, .offset = 100, .total_bytes = 1000};
+/** Of a message that begins before. */
+static const struct rawe_fragment second_part = {
+    .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 900, .offset = 100, .total_bytes = 1000};
 
 TEST(rawe_reassembly_place__then_add_finds_it_there)
 {
-    struct rawe_fragment first = first_part;
-    uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &first, 900);
+    struct rawe_fragment fragment = second_part;
+    uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &fragment);
     assert_non_null(place);
     memcpy(place, message + 100, 900);
-    for (uint32_t offset = 100; offset < 1000; offset += 300) {
-        struct rawe_fragment fragment = first;
-        fragment.offset = offset;
-        fragment.data = place + offset - 100;
-        assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_MORE);
-    }
-    assert_int_equal(add(0, 0, 100, 1000), RAWE_REASSEMBLY_WHOLE);
+    fragment.data = place;
+    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_TAKEN);
+    assert_nothing_to_take();
+    assert_int_equal(add(0, 0, 100, 1000), RAWE_REASSEMBLY_TAKEN);
     assert_taken(0, 1000);
 }
 
-TEST(rawe_reassembly_place__only_inside_the_message)
+TEST(rawe_reassembly_place__only_of_messages_that_may_be)
 {
-    struct rawe_fragment first = first_part;
-    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 901));
-    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, UINT64_MAX));
-    first.total_bytes = 1001; /* longer than any message may be */
-    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
-    first.total_bytes = 1000;
-    first.id = RAWE_REASSEMBLY_MESSAGES;
-    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
-    assert_int_equal(add(0, 0, 100, 500), RAWE_REASSEMBLY_MORE);
-    first.id = 0; /* contradicts what is known of it */
-    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
+    struct rawe_fragment fragment = second_part;
+    fragment.total_bytes = 1001; /* longer than any message may be */
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
+    fragment.total_bytes = 1000;
+    fragment.id = RAWE_REASSEMBLY_MESSAGES;
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
+    assert_int_equal(add(0, 0, 100, 500), RAWE_REASSEMBLY_TAKEN);
+    fragment.id = 0; /* contradicts what is known of it */
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &fragment));
 }
 
 TEST(rawe_reassembly_clear__gives_all_buffers_back)
 {
     for (uint32_t number = 0; number < 8; number++) {
-        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
     }
     rawe_reassembly_clear(&reassembly, &pool, 0);
     rawe_reassembly_clear(&reassembly, &pool, 0);
@@ -195,7 +190,7 @@ TEST(rawe_reassembly_clear__gives_all_buffers_back)
     assert_int_equal(pool.allocated, 0);
     /* What was half there is forgotten, and numbers begin again. */
     assert_int_equal(reassembly.next, 0);
-    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
 }
 
 /** Bytes that an entry with a payload of `len` bytes takes. */
@@ -260,8 +255,7 @@ static void reassemble(uint32_t number, uint32_t total_bytes, uint16_t data_byte
                                      .id = number,
                                      .total_bytes = total_bytes,
                                      .data = data};
-    assert_in_range(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_MORE,
-                    RAWE_REASSEMBLY_WHOLE);
+    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_TAKEN);
 }
 
 /** The oldest entry is that fragmented message; drop it. */

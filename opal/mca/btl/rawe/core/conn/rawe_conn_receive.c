@@ -616,8 +616,7 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
         return rawe_conn_place_reply(conn, fragment);
     }
     return rawe_fragment_is_part(fragment->kind)
-               ? rawe_reassembly_place(&conn->reassembly, &engine->reassembly_buffers, fragment,
-                                       fragment->data_bytes)
+               ? rawe_reassembly_place(&conn->reassembly, &engine->reassembly_buffers, fragment)
                : NULL;
 }
 

@@ -94,14 +94,11 @@ static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
 }
 
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
-                               const struct rawe_fragment *first, uint64_t len_bytes)
+                               const struct rawe_fragment *fragment)
 {
-    if (len_bytes > first->total_bytes - first->offset) {
-        return NULL; /* before a message is begun for it */
-    }
     enum rawe_reassembly_result why;
-    struct rawe_partial *partial = find_partial(reassembly, pool, first, &why);
-    return partial == NULL ? NULL : partial->content + first->offset;
+    struct rawe_partial *partial = find_partial(reassembly, pool, fragment, &why);
+    return partial == NULL ? NULL : partial->content + fragment->offset;
 }
 
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
@@ -117,8 +114,7 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
         memmove(partial->content + fragment->offset, fragment->data, fragment->data_bytes);
     }
     partial->received_bytes += fragment->data_bytes;
-    return partial->received_bytes < partial->total_bytes ? RAWE_REASSEMBLY_MORE
-                                                          : RAWE_REASSEMBLY_WHOLE;
+    return RAWE_REASSEMBLY_TAKEN;
 }
 
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly)

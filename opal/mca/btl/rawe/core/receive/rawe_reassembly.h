@@ -51,8 +51,7 @@ struct rawe_reassembly {
 };
 
 enum rawe_reassembly_result {
-    RAWE_REASSEMBLY_MORE,      /**< taken, message not whole yet */
-    RAWE_REASSEMBLY_WHOLE,     /**< taken, message is whole: see rawe_reassembly_take */
+    RAWE_REASSEMBLY_TAKEN,     /**< is the message whole? See rawe_reassembly_ready */
     RAWE_REASSEMBLY_REFUSED,   /**< contradicts earlier fragments or the limits: a hostile frame */
     RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
 };
@@ -68,9 +67,9 @@ const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *r
 /** Take the next message in order, if whole, or NULL. The caller gives the buffer back. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
-/** Where to receive `len_bytes` from `first` on, for rawe_reassembly_add; or NULL. */
+/** Where to receive the data of a fragment, which is then given to rawe_reassembly_add; or NULL. */
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
-                               const struct rawe_fragment *first, uint64_t len_bytes);
+                               const struct rawe_fragment *fragment);
 
 /** Give all buffers back. Messages are numbered from `first` on. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
