@@ -227,8 +227,8 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     rawe_grants_reset(&engine->grants, &conn->grant, rest->expected);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
-    rawe_rtt_resume(&conn->rtt, &rest->rtt);
-    rawe_credit_resume(&conn->credit, &rest->credit);
+    conn->rtt = rest->rtt;
+    conn->credit = rest->credit;
     conn->handshake = rest->handshake;
     conn->batch = rest->batch;
     conn->batch_failures = rest->batch_failures;

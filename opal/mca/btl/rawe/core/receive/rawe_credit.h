@@ -60,13 +60,6 @@ void rawe_credit_open(struct rawe_credit *credit, unsigned lane);
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
-/** A member that was kept elsewhere goes on. */
-static inline void rawe_credit_resume(struct rawe_credit_member *member,
-                                      const struct rawe_credit_member *rested)
-{
-    *member = *rested;
-}
-
 /** The slow path of rawe_credit_note. */
 void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);

@@ -19,12 +19,6 @@ struct rawe_rtt {
 
 void rawe_rtt_init(struct rawe_rtt *rtt);
 
-/** Go on with what was measured before. */
-static inline void rawe_rtt_resume(struct rawe_rtt *rtt, const struct rawe_rtt *measured)
-{
-    *rtt = *measured;
-}
-
 /**
  * Expect that round trip until the first sample: the one of the handshake, so that what is lost of the
  * first frames is soon asked for. It may be that of an earlier question, and is no minimum.
