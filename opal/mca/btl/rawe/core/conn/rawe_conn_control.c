@@ -377,11 +377,12 @@ void rawe_conn_credit_reset(struct rawe_conn *conn)
 
 /**
  * Ask for an acknowledgement with each quarter of the window, so that it slides in time; not while
- * half of it is free. `more` frames enter with the first.
+ * half of it is free. A batch with more behind it may use up a small window alone.
  */
-static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t more)
+static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     const struct rawe_sendwin *window = &conn->sendwin;
+    uint32_t more = conn->queue.first != NULL ? frame->segments - 1u : 0;
     uint32_t limit = rawe_conn_in_flight_limit(conn);
     uint32_t part = limit / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
@@ -394,13 +395,7 @@ static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *fram
 
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    request_ack(conn, frame, 0);
-    rawe_sendwin_enter(&conn->sendwin, frame);
-}
-
-void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *frame)
-{
-    request_ack(conn, frame, frame->segments - 1u);
+    request_ack(conn, frame);
     rawe_sendwin_enter(&conn->sendwin, frame);
 }
 

@@ -177,8 +177,6 @@ static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
 }
 /** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
-/** The same for a batch with more behind it: alone it may use up a small window. */
-void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** The link has taken segments of a frame of the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)

@@ -308,11 +308,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     send->frames++;
     request_ack(conn, frame,
                 rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && !send->relaxed);
-    if (batch && conn->queue.first != NULL) {
-        rawe_conn_enter_window_whole(conn, frame);
-    } else {
-        rawe_conn_enter_window(conn, frame);
-    }
+    rawe_conn_enter_window(conn, frame);
     return frame;
 }
 
