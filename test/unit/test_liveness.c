@@ -21,6 +21,7 @@ static struct rawe_liveness_limits limits;
 static void set_up(void)
 {
     memset(&liveness, 0, sizeof(liveness));
+    rawe_liveness_init(&liveness, &rtt, &limits);
     rawe_rtt_init(&rtt);
     limits = (struct rawe_liveness_limits){
         .probe_least_ns = 500 * US, .probe_most_ns = 100 * MS, .peer_timeout_ns = 5 * S};
@@ -35,7 +36,7 @@ static void tear_down(void)
 
 static uint64_t interval_ns(void)
 {
-    return rawe_liveness_interval_ns(&liveness, &rtt, &limits);
+    return rawe_liveness_interval_ns(&liveness);
 }
 
 /** A probe is due at `now_ns`; the verdict reports `silent_ns` of silence. */
@@ -44,7 +45,7 @@ static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64
     uint64_t silence_ns = UINT64_MAX;
     liveness.probe_deadline_ns = now_ns;
     enum rawe_liveness_verdict verdict =
-        rawe_liveness_expire(&liveness, &rtt, &limits, deferring, now_ns, &silence_ns);
+        rawe_liveness_expire(&liveness, deferring, now_ns, &silence_ns);
     assert_true(silence_ns == silent_ns);
     assert_true(liveness.probe_deadline_ns == 0);
     return verdict;
@@ -52,7 +53,7 @@ static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64
 
 static bool asked(uint64_t now_ns)
 {
-    return rawe_liveness_asked(&liveness, &rtt, &limits, now_ns);
+    return rawe_liveness_asked(&liveness, now_ns);
 }
 
 /** Silent since NOW; probed at NOW and then each 100 ms until `until_ns`. */
@@ -169,7 +170,7 @@ TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence)
 TEST(rawe_liveness_migrate__begins_to_probe_again)
 {
     silent_until(NOW + S);
-    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + S);
+    rawe_liveness_migrate(&liveness, false, NOW + S);
     assert_int_equal(liveness.probes_unanswered, 0);
     (void)asked(NOW + S);
     assert_int_equal(expire(NOW + S + MS, false, S + MS), RAWE_LIVENESS_ASK);
@@ -178,14 +179,14 @@ TEST(rawe_liveness_migrate__begins_to_probe_again)
 TEST(rawe_liveness_migrate__deferring_does_not_count)
 {
     silent_until(NOW + S);
-    rawe_liveness_migrate(&liveness, &rtt, &limits, true, NOW + S);
+    rawe_liveness_migrate(&liveness, true, NOW + S);
     (void)asked(NOW + S);
     assert_int_equal(expire(NOW + S, false, 900 * MS), RAWE_LIVENESS_ASK);
 }
 
 TEST(rawe_liveness_migrate__a_peer_that_was_heard_is_not_silent)
 {
-    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW);
+    rawe_liveness_migrate(&liveness, false, NOW);
     assert_true(liveness.silent_since_ns == 0);
 }
 
@@ -277,7 +278,7 @@ TEST(rawe_liveness_probe_answered__probes_never_sent)
 /** Twenty questions are under way. */
 static void send_twenty(void)
 {
-    memset(&liveness, 0, sizeof(liveness));
+    set_up();
     for (uint32_t i = 1; i <= 20; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
     }

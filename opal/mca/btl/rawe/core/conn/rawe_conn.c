@@ -45,6 +45,7 @@ static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, str
     conn->owner = owner;
     conn->peer = peer;
     conn->lane = (uint8_t)lane;
+    rawe_liveness_init(&conn->liveness, &conn->rtt, &engine->config.liveness);
     rawe_conn_path_open(conn, preferred);
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
@@ -81,8 +82,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
     engine->counters.migrations++;
-    rawe_liveness_migrate(&conn->liveness, &conn->rtt, &engine->config.liveness,
-                          engine->deferral.active, now_ns);
+    rawe_liveness_migrate(&conn->liveness, engine->deferral.active, now_ns);
     if (state == RAWE_CONN_CONNECTING) {
         rawe_conn_send_connect(conn);
     } else if (state == RAWE_CONN_OPEN) {
@@ -96,7 +96,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     } else {
         return;
     }
-    (void)rawe_liveness_asked(&conn->liveness, &conn->rtt, &engine->config.liveness, now_ns);
+    (void)rawe_liveness_asked(&conn->liveness, now_ns);
     rawe_conn_arm(conn);
 }
 
@@ -297,20 +297,19 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    const struct rawe_liveness_limits *limits = &engine->config.liveness;
+    const uint64_t timeout_ns = engine->config.liveness.peer_timeout_ns;
     const struct rawe_sendwin *window = &conn->sendwin;
     /* Without credit nothing is sent, and a peer that says so is there. */
     bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
     bool absent = engine->deferral.active && !engine->finalizing;
-    uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,
-                                                   sendings, absent, now_ns);
+    uint64_t stalled_ns =
+        rawe_liveness_stalled_ns(&conn->liveness, window->una, sendings, absent, now_ns);
     if (stalled_ns == 0) {
         return true;
     }
-    if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns &&
-        !engine->finalizing) {
+    if (timeout_ns != 0 && stalled_ns >= timeout_ns && !engine->finalizing) {
         if (peer_gone(conn, stalled_ns)) {
             return true;
         }
@@ -328,7 +327,6 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_liveness *liveness = &conn->liveness;
-    bool deferring = engine->deferral.active;
     uint64_t silent_ns;
     /* A peer that has ended the connection answers no probe. */
     if (conn->disowned_since_ns != 0 && liveness->probes_unanswered != 0 &&
@@ -338,8 +336,8 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     if (!check_stall(conn, now_ns)) {
         return false;
     }
-    enum rawe_liveness_verdict verdict = rawe_liveness_expire(
-        liveness, &conn->rtt, &engine->config.liveness, deferring, now_ns, &silent_ns);
+    enum rawe_liveness_verdict verdict =
+        rawe_liveness_expire(liveness, engine->deferral.active, now_ns, &silent_ns);
     if (peer_gone(conn, silent_ns)) {
         return true;
     }
@@ -354,7 +352,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         engine->counters.probes_sent++;
         rawe_route_note_asked(conn->preferred, now_ns);
     }
-    bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
+    bool doubt = rawe_liveness_asked(liveness, now_ns);
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
         rawe_liveness_spread(liveness, now_ns);
     }

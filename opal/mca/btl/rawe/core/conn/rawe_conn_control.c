@@ -46,7 +46,7 @@ void rawe_conn_arm(struct rawe_conn *conn)
 
 static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 {
-    return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
+    return rawe_liveness_interval_ns(&conn->liveness);
 }
 
 /** A target in MPI begins to reply sooner; one that computes is to be woken soon. */

@@ -18,9 +18,10 @@
 /** More doublings than any limit needs. */
 #define DOUBLINGS_MAX 16u
 
-uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                                   const struct rawe_liveness_limits *limits)
+uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness)
 {
+    const struct rawe_liveness_limits *limits = liveness->limits;
+    const struct rawe_rtt *rtt = liveness->rtt;
     uint64_t most_ns = limits->probe_most_ns;
     uint64_t first_most_ns = most_ns < FIRST_PROBE_MOST_NS ? most_ns : FIRST_PROBE_MOST_NS;
     uint64_t interval_ns = rtt->smoothed_ns == 0
@@ -43,11 +44,9 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
 }
 
 /** Not all of the time since the last question is the peer's silence. */
-static void discount_absence(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                             const struct rawe_liveness_limits *limits, bool deferring,
-                             uint64_t now_ns)
+static void discount_absence(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns)
 {
-    uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
+    uint64_t interval_ns = rawe_liveness_interval_ns(liveness);
     uint64_t passed_ns = now_ns - liveness->asked_ns;
     if (deferring) {
         liveness->silent_since_ns += passed_ns;
@@ -56,37 +55,31 @@ static void discount_absence(struct rawe_liveness *liveness, const struct rawe_r
     }
 }
 
-enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
-                                                const struct rawe_rtt *rtt,
-                                                const struct rawe_liveness_limits *limits,
-                                                bool deferring, uint64_t now_ns,
-                                                uint64_t *silent_ns)
+enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness, bool deferring,
+                                                uint64_t now_ns, uint64_t *silent_ns)
 {
+    const uint64_t timeout_ns = liveness->limits->peer_timeout_ns;
     liveness->probe_deadline_ns = 0;
     if (liveness->silent_since_ns == 0) {
         liveness->silent_since_ns = now_ns;
     } else {
-        discount_absence(liveness, rtt, limits, deferring, now_ns);
+        discount_absence(liveness, deferring, now_ns);
     }
     *silent_ns = now_ns > liveness->silent_since_ns ? now_ns - liveness->silent_since_ns : 0;
-    return limits->peer_timeout_ns != 0 && *silent_ns >= limits->peer_timeout_ns && !deferring
-               ? RAWE_LIVENESS_GIVE_UP
-               : RAWE_LIVENESS_ASK;
+    return timeout_ns != 0 && *silent_ns >= timeout_ns && !deferring ? RAWE_LIVENESS_GIVE_UP
+                                                                     : RAWE_LIVENESS_ASK;
 }
 
-void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                           const struct rawe_liveness_limits *limits, bool deferring,
-                           uint64_t now_ns)
+void rawe_liveness_migrate(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns)
 {
     if (liveness->silent_since_ns != 0) {
-        discount_absence(liveness, rtt, limits, deferring, now_ns);
+        discount_absence(liveness, deferring, now_ns);
     }
     liveness->probes_unanswered = 0;
 }
 
-uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                                  const struct rawe_liveness_limits *limits, uint32_t una,
-                                  unsigned sendings, bool deferring, uint64_t now_ns)
+uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, uint32_t una, unsigned sendings,
+                                  bool deferring, uint64_t now_ns)
 {
     if (sendings < RAWE_LIVENESS_STALL_SENDINGS || una != liveness->stalled_una ||
         liveness->stalled_since_ns == 0) {
@@ -94,7 +87,7 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct r
         liveness->stalled_since_ns = now_ns;
         return 0;
     }
-    uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
+    uint64_t interval_ns = rawe_liveness_interval_ns(liveness);
     uint64_t passed_ns = now_ns - liveness->asked_ns;
     if (deferring || passed_ns > 2 * interval_ns + OWN_PAUSE_NS) {
         liveness->stalled_since_ns += passed_ns;
@@ -138,12 +131,11 @@ void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns)
     liveness->probes->sent_ns[at] = now_ns;
 }
 
-bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                         const struct rawe_liveness_limits *limits, uint64_t now_ns)
+bool rawe_liveness_asked(struct rawe_liveness *liveness, uint64_t now_ns)
 {
     liveness->asked_ns = now_ns;
     liveness->probes_unanswered++;
-    liveness->probe_deadline_ns = now_ns + rawe_liveness_interval_ns(liveness, rtt, limits);
+    liveness->probe_deadline_ns = now_ns + rawe_liveness_interval_ns(liveness);
     return liveness->probes_unanswered >= DOUBT_PROBES;
 }
 

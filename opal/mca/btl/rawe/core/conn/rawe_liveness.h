@@ -23,7 +23,16 @@ struct rawe_liveness_probes {
     uint32_t numbers[RAWE_LIVENESS_PROBES];
 };
 
+struct rawe_liveness_limits {
+    uint64_t probe_least_ns;  /**< shortest silence that is asked about */
+    uint64_t probe_most_ns;   /**< longest interval between probes */
+    uint64_t peer_timeout_ns; /**< silence after which the peer is given up; 0: never */
+    uint64_t idle_ns;         /**< a peer that owes nothing is asked this often; 0: never */
+};
+
 struct rawe_liveness {
+    const struct rawe_rtt *rtt;                /**< the connection's */
+    const struct rawe_liveness_limits *limits; /**< the engine's */
     uint64_t probe_deadline_ns; /**< ask, or see whether an answer is owed, then; 0: no */
     uint64_t waits_since_ns;    /**< an acknowledgement is owed, and nothing came; 0: none is */
     uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
@@ -37,19 +46,19 @@ struct rawe_liveness {
     bool idle_asked;            /**< asked although it owed nothing: that answer it owes */
 };
 
-struct rawe_liveness_limits {
-    uint64_t probe_least_ns;  /**< shortest silence that is asked about */
-    uint64_t probe_most_ns;   /**< longest interval between probes */
-    uint64_t peer_timeout_ns; /**< silence after which the peer is given up; 0: never */
-    uint64_t idle_ns;         /**< a peer that owes nothing is asked this often; 0: never */
-};
-
 /** The interval before there is a round trip to compute it from; also between CONNECTs. */
 #define RAWE_LIVENESS_FIRST_INTERVAL_NS 1000000ull
 
+/** Of a connection with that round trip; all zero before. Both outlive it. */
+static inline void rawe_liveness_init(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                                      const struct rawe_liveness_limits *limits)
+{
+    liveness->rtt = rtt;
+    liveness->limits = limits;
+}
+
 /** How long to wait for an answer before the next question. */
-uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                                   const struct rawe_liveness_limits *limits);
+uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness);
 
 /** The peer has acknowledged something, or answered: silence is over. */
 static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
@@ -160,16 +169,11 @@ enum rawe_liveness_verdict {
 };
 
 /** A question is due. Time in which we did not run, or `deferring`, is no silence. */
-enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
-                                                const struct rawe_rtt *rtt,
-                                                const struct rawe_liveness_limits *limits,
-                                                bool deferring, uint64_t now_ns,
-                                                uint64_t *silent_ns);
+enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness, bool deferring,
+                                                uint64_t now_ns, uint64_t *silent_ns);
 
 /** The peer is asked by another route from now on: questions restart, its silence does not. */
-void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                           const struct rawe_liveness_limits *limits, bool deferring,
-                           uint64_t now_ns);
+void rawe_liveness_migrate(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns);
 
 /** Sendings of the oldest frame after which it is not chance any more that it does not arrive. */
 #define RAWE_LIVENESS_STALL_SENDINGS 4u
@@ -179,9 +183,8 @@ void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt
  * arrived although probes are answered? 0: not stalled. Time in which we did not run, or the owner
  * was outside MPI, does not count.
  */
-uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                                  const struct rawe_liveness_limits *limits, uint32_t una,
-                                  unsigned sendings, bool deferring, uint64_t now_ns);
+uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, uint32_t una, unsigned sendings,
+                                  bool deferring, uint64_t now_ns);
 
 /** Number of the next probe. */
 static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *liveness)
@@ -193,8 +196,7 @@ static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *live
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /** Asked, or tried to: plan the next question. True: enough are unanswered to doubt. */
-bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
-                         const struct rawe_liveness_limits *limits, uint64_t now_ns);
+bool rawe_liveness_asked(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /** When the answered probe (number untrusted) was sent, or 0; forgets it and earlier ones. */
 uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
