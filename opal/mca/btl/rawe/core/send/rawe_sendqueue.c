@@ -13,8 +13,7 @@ _Static_assert(RAWE_REASSEMBLY_MESSAGES <= 64, "messages_done has a bit for each
 
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number)
 {
-    (void)rawe_sendqueue_clear(queue);
-    queue->reports = (struct rawe_sends){NULL};
+    *queue = (struct rawe_sendqueue){.tail = &queue->first};
     rawe_sendqueue_renumber(queue, first_number);
 }
 

@@ -117,9 +117,7 @@ bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
 
 void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t first_sequence)
 {
-    window->oldest = NULL;
-    window->frames = (uint16_t)frames;
-    window->una = window->next = first_sequence;
+    *window = (struct rawe_sendwin){.frames = (uint16_t)frames};
     rawe_sendwin_reset(window, first_sequence);
 }
 
