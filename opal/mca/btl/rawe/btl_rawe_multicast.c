@@ -126,9 +126,8 @@ static unsigned transmit(const uint8_t *to, const struct rawe_bytes *frames, uns
     uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
     unsigned taken = 0;
 
-    memcpy(ethernet, to, RAWE_MAC_BYTES);
-    memcpy(ethernet + RAWE_MAC_BYTES, module->address.mac, RAWE_MAC_BYTES);
-    rawe_put16(ethernet + 2 * RAWE_MAC_BYTES, (uint16_t)mca_btl_rawe_params.ethertype);
+    rawe_eth_header_encode(ethernet, to, module->address.mac,
+                           (uint16_t)mca_btl_rawe_params.ethertype);
     for (; taken < count; ++taken) {
         const struct rawe_frame frame = {
             .pieces = {{ethernet, sizeof(ethernet)}, frames[taken]},

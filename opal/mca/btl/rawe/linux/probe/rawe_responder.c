@@ -188,10 +188,7 @@ uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
                           const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
 {
-    memcpy(frame, mac, RAWE_MAC_BYTES);
-    memcpy(frame + RAWE_MAC_BYTES, responder->mac, RAWE_MAC_BYTES);
-    frame[12] = (uint8_t)(responder->ethertype >> 8);
-    frame[13] = (uint8_t)responder->ethertype;
+    rawe_eth_header_encode(frame, mac, responder->mac, responder->ethertype);
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
 }
 
