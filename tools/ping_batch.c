@@ -113,7 +113,7 @@ static bool exchange(const struct ping_socket *one, struct rawe_port *bulk, stru
     for (unsigned i = 0; i < TRIES && batch != NULL && answer.missing != 0 && !ping_stopped; i++) {
         ping_random(&answer.number, sizeof answer.number);
         build_batch(batch, one, to, key, mtu_bytes, answer.number);
-        (void)rawe_port_transmit_batch(bulk, &batch->packet, batch->segment_bytes);
+        (void)bulk->kind->transmit_batch(bulk, &batch->packet, batch->segment_bytes);
         const uint64_t until_ns = rawe_port_clock_ns() + ANSWER_WAIT_NS;
         while (answer.missing != 0 && rawe_port_clock_ns() < until_ns && !ping_stopped) {
             if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {

@@ -150,7 +150,7 @@ void fixture_send(struct rawe_port *port, uint8_t *frame, size_t len_bytes)
     const struct rawe_frame out = {
         .pieces = {{frame, len_bytes}}, .piece_count = 1, .len_bytes = (uint32_t)len_bytes};
 
-    assert_int_equal(rawe_port_transmit(port, &out, 1), 1);
+    assert_int_equal(port->kind->transmit(port, &out, 1), 1);
 }
 
 static void count_frame(void *context, uint8_t *frame, size_t len_bytes)

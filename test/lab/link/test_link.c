@@ -69,7 +69,7 @@ static unsigned transmit(struct rawe_port *link, uint8_t *frame, size_t len_byte
         out.pieces[i] = (struct rawe_bytes){frame + done, end - done};
         done = end;
     }
-    return rawe_port_transmit(link, &out, 1);
+    return link->kind->transmit(link, &out, 1);
 }
 
 /** Wait, up to ten seconds, for a frame: the kernel may deliver it from another thread. */
@@ -299,7 +299,7 @@ static bool transmit_batch(struct rawe_port *bulk)
 
     memcpy(head, net.b.mac, 6);
     memcpy(head + 6, net.a.mac, 6);
-    return rawe_port_transmit_batch(bulk, &packet, SEGMENT_BYTES);
+    return bulk->kind->transmit_batch(bulk, &packet, SEGMENT_BYTES);
 }
 
 /** The qdisc has room for 64 MB: the port has its share in it, and is writable when that is sent. */

@@ -69,7 +69,7 @@ static void send_batch(unsigned frames, uint16_t segment_bytes, uint8_t id)
     memcpy(head + 6, net.a.mac, 6);
     rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
     head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_ID_BYTE] = id;
-    assert_true(rawe_port_transmit_batch(bulk, &packet, frames > 1 ? segment_bytes : 0));
+    assert_true(bulk->kind->transmit_batch(bulk, &packet, frames > 1 ? segment_bytes : 0));
     rawe_port_close(bulk);
 }
 

@@ -37,7 +37,7 @@ static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_por
 {
     return NULL != port &&
            ((0 != (which & MEMBERS) && rawe_host_group_has(port)) ||
-            (0 != (which & ASTRAY) && rawe_port_interface(port) != module->interface.index));
+            (0 != (which & ASTRAY) && port->kind->interface(port) != module->interface.index));
 }
 
 static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, unsigned which)

@@ -122,11 +122,11 @@ static void job_address(uint8_t out[RAWE_MAC_BYTES])
 
 static unsigned transmit(const uint8_t *to, const struct rawe_bytes *frames, unsigned count)
 {
-    mca_btl_rawe_module_t *module = groups.module;
+    struct rawe_port *link = groups.module->link;
     uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
     unsigned taken = 0;
 
-    rawe_eth_header_encode(ethernet, to, module->address.mac,
+    rawe_eth_header_encode(ethernet, to, groups.module->address.mac,
                            (uint16_t)mca_btl_rawe_params.ethertype);
     for (; taken < count; ++taken) {
         const struct rawe_frame frame = {
@@ -134,7 +134,7 @@ static unsigned transmit(const uint8_t *to, const struct rawe_bytes *frames, uns
             .piece_count = 2,
             .len_bytes = (uint32_t)(sizeof(ethernet) + frames[taken].len_bytes),
         };
-        if (1 != rawe_port_transmit(module->link, &frame, 1)) {
+        if (1 != link->kind->transmit(link, &frame, 1)) {
             break;
         }
     }
@@ -159,6 +159,7 @@ static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x
 static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes)
 {
+    struct rawe_port *bulk = groups.module->group_bulk;
     uint8_t headers[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES] = {0};
     const struct rawe_frame packet = {
         .pieces = {{headers, sizeof(headers)}, *data},
@@ -169,7 +170,7 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
     memcpy(headers, batch_address, RAWE_MAC_BYTES);
     memcpy(headers + RAWE_MAC_BYTES, groups.module->address.mac, RAWE_MAC_BYTES);
     memcpy(headers + RAWE_ETH_HEADER_BYTES, head, RAWE_BATCH_HEADER_BYTES);
-    return rawe_port_transmit_batch(groups.module->group_bulk, &packet, segment_bytes);
+    return bulk->kind->transmit_batch(bulk, &packet, segment_bytes);
 }
 
 /** Something may be under way. */

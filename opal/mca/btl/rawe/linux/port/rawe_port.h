@@ -147,17 +147,20 @@ struct rawe_port {
     bool offloaded;           /**< of bulk: the device cuts batches, or passes them whole */
 };
 
-/** What a kind of port does; the functions below are how to call it. */
+/** What a kind of port does; see the functions below where there is no comment. */
 struct rawe_port_kind {
     int (*open)(struct rawe_port **port, const struct rawe_port_config *config,
                 struct rawe_port_error *error);
     int (*reopen)(struct rawe_port *port, int interface_index, struct rawe_port_error *error);
     int (*renew_filter)(struct rawe_port *port, struct rawe_port_error *error);
+    /** Index of the interface that it receives from; negative when that is gone. */
     int (*interface)(const struct rawe_port *port);
     void (*close)(struct rawe_port *port);
     unsigned (*receive)(struct rawe_port *port, unsigned budget,
                         const struct rawe_port_receiver *receiver, void *context);
+    /** rawe_output.transmit; its context is the port. */
     unsigned (*transmit)(void *port, const struct rawe_frame *frames, unsigned count);
+    /** rawe_batch_output.transmit, the same; of bulk ports. */
     bool (*transmit_batch)(void *port, const struct rawe_frame *packet, uint32_t segment_bytes);
     void (*read_counters)(struct rawe_port *port, struct rawe_port_counters *counters);
 };
@@ -190,12 +193,6 @@ static inline int rawe_port_renew_filter(struct rawe_port *port, struct rawe_por
     return port->kind->renew_filter(port, error);
 }
 
-/** Index of the interface that it receives from; negative when that is gone. */
-static inline int rawe_port_interface(const struct rawe_port *port)
-{
-    return port->kind->interface(port);
-}
-
 /** NULL is nothing to close. */
 static inline void rawe_port_close(struct rawe_port *port)
 {
@@ -222,20 +219,6 @@ static inline unsigned rawe_port_receive(struct rawe_port *port, unsigned budget
                                          const struct rawe_port_receiver *receiver, void *context)
 {
     return port->kind->receive(port, budget, receiver, context);
-}
-
-/** As rawe_output.transmit, for which `kind->transmit` itself is meant; the context is the port. */
-static inline unsigned rawe_port_transmit(struct rawe_port *port, const struct rawe_frame *frames,
-                                          unsigned count)
-{
-    return port->kind->transmit(port, frames, count);
-}
-
-/** As rawe_batch_output.transmit; of bulk ports. */
-static inline bool rawe_port_transmit_batch(struct rawe_port *port, const struct rawe_frame *packet,
-                                            uint32_t segment_bytes)
-{
-    return port->kind->transmit_batch(port, packet, segment_bytes);
 }
 
 /** The kernel's own (ring_drops) are fetched by this call, a system call. NULL has counted nothing. */

@@ -202,7 +202,7 @@ static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t hea
         .len_bytes = (uint32_t)(head_bytes + zero_bytes),
     };
 
-    return rawe_port_transmit(responder->wire, &frame, 1) == 1;
+    return responder->wire->kind->transmit(responder->wire, &frame, 1) == 1;
 }
 
 /** Send a PING of this payload. What becomes of it only an answer can say. */
