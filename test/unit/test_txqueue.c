@@ -150,3 +150,16 @@ TEST(taken__a_queue_that_is_never_full_takes_longer_batches_again)
     assert_in_range(queue.limit_bytes, LONGEST_BYTES, 2 * LONGEST_BYTES);
     assert_int_equal(rawe_txqueue_batch_bytes(&queue), RAWE_BATCH_BYTES_MAX);
 }
+
+TEST(dropped__for_longer_than_200_ms)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        assert_false(rawe_txqueue_dropped(&queue, now_ns));
+        assert_false(rawe_txqueue_dropped(&queue, now_ns + 200 * MS));
+        assert_true(rawe_txqueue_dropped(&queue, now_ns + 200 * MS + 1));
+        now_ns += 500 * MS;
+    }
+    assert_false(rawe_txqueue_dropped(&queue, now_ns));
+    (void)rawe_txqueue_taken(&queue);
+    assert_false(rawe_txqueue_dropped(&queue, now_ns + 300 * MS)); /* not since then */
+}

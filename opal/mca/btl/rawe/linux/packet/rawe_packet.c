@@ -42,13 +42,6 @@
 /** Headers in front of a batch's data, from the Ethernet header on. */
 #define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 
-/**
- * A batch that is dropped for longer than that counts as lost. Where something drops batches before
- * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
- * the kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
- */
-#define REFUSED_MAX_NS 200000000u
-
 #define IPV4_BYTES RAWE_PACKET_OVERHEAD_BYTES
 
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
@@ -621,17 +614,6 @@ static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
         checksum_fold(checksum_add(IPPROTO_TCP + (uint32_t)bytes, addresses, sizeof addresses)));
 }
 
-/** The kernel has dropped a batch just now, and taken none since a time too long ago. */
-static bool refused_too_long(struct rawe_packet *port)
-{
-    const uint64_t now_ns = rawe_port_clock_ns();
-
-    if (port->refused_since_ns == 0) {
-        port->refused_since_ns = now_ns;
-    }
-    return now_ns - port->refused_since_ns > REFUSED_MAX_NS;
-}
-
 /** What was transmitted and the NIC has not reported as sent, as the kernel charges for it. */
 static uint32_t queued_bytes(int fd)
 {
@@ -689,15 +671,13 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
         }
         if (code == ENOBUFS) {
             port->counters.send_full++;
-            if (!refused_too_long(port)) {
+            if (!rawe_txqueue_dropped(&port->txqueue, rawe_port_clock_ns())) {
                 return false;
             }
         }
-        port->refused_since_ns = 0;
         port->counters.send_errors += frames;
         return true;
     }
-    port->refused_since_ns = 0;
     port->counters.frames_sent += frames;
     if (rawe_txqueue_taken(&port->txqueue)) {
         fit_send_buffer(port);

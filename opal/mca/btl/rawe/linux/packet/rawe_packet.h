@@ -60,7 +60,6 @@ struct rawe_packet {
     struct rawe_port_counters counters;
     /* of a bulk port */
     struct rawe_txqueue txqueue;
-    uint64_t refused_since_ns; /**< the kernel has dropped each batch since; 0: not the last one */
     struct rawe_packet_envelope envelope; /**< of the packet being received */
     uint8_t *scratch; /**< for packets without a place; NULL: in use, or never needed */
 };

@@ -24,6 +24,13 @@
 /** The queue has not been full for as many batches: the rate is not what it was. */
 #define TAKEN_MAX 64u
 
+/**
+ * A batch that is dropped for longer than that counts as lost. Where something drops batches before
+ * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
+ * the kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
+ */
+#define DROPPED_MAX_NS 200000000u
+
 void rawe_txqueue_init(struct rawe_txqueue *queue)
 {
     *queue = (struct rawe_txqueue){.limit_bytes = LIMIT_LONGEST_BYTES};
@@ -42,6 +49,7 @@ static bool set_limit(struct rawe_txqueue *queue, uint64_t bytes)
 bool rawe_txqueue_taken(struct rawe_txqueue *queue)
 {
     queue->refused = false;
+    queue->dropped_since_ns = 0;
     if (++queue->taken < TAKEN_MAX || queue->limit_bytes >= LIMIT_LONGEST_BYTES) {
         return false;
     }
@@ -55,6 +63,18 @@ void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
     queue->refused = true;
     queue->queued_bytes = queued_bytes;
     queue->seen_ns = now_ns;
+}
+
+bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns)
+{
+    if (queue->dropped_since_ns == 0) {
+        queue->dropped_since_ns = now_ns;
+    }
+    if (now_ns - queue->dropped_since_ns <= DROPPED_MAX_NS) {
+        return false;
+    }
+    queue->dropped_since_ns = 0;
+    return true;
 }
 
 /** The queue has emptied in a pause of the caller: it should have lasted. */

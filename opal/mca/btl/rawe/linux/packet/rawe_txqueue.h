@@ -26,6 +26,7 @@ struct rawe_txqueue {
     uint64_t
         drained_bytes;   /**< between two polls with nothing taken, since the rate is measured... */
     uint64_t drained_ns; /**< ... and the time that took */
+    uint64_t dropped_since_ns; /**< since then each batch was dropped; 0: the last one was not */
 };
 
 /** The rate is unknown: two of the longest batches. */
@@ -34,6 +35,8 @@ void rawe_txqueue_init(struct rawe_txqueue *queue);
 bool rawe_txqueue_taken(struct rawe_txqueue *queue);
 /** A batch found none; `queued_bytes` lie there. */
 void rawe_txqueue_full(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
+/** A batch was dropped instead (ENOBUFS). True: none was taken for long; it counts as lost. */
+bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns);
 /** A batch that was refused is about to be tried again. Returns true when the limit has changed. */
 bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64_t now_ns);
 /** Longest batch of which the limit holds two. */
