@@ -150,14 +150,11 @@ static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *s
            (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
 }
 
-static void count_record(struct rawe_counters *counters, const struct rawe_send *send)
+static void count_send(struct rawe_counters *counters, const struct rawe_send *send, uint64_t bytes)
 {
-    if (send->kind == RAWE_FRAGMENT_PUT) {
-        counters->puts_sent++;
-    }
-    if (!rawe_fragment_is_request(send->kind)) {
-        counters->bytes_sent += send->pieces[0].len_bytes;
-    }
+    counters->messages_sent += send->kind == RAWE_FRAGMENT_MESSAGE;
+    counters->puts_sent += send->kind == RAWE_FRAGMENT_PUT;
+    counters->bytes_sent += rawe_fragment_is_request(send->kind) ? 0 : bytes;
 }
 
 /** Let a message join the frame that is held back. False: it has no room for it. */
@@ -660,7 +657,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (conn->sendwin.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
             add_send(conn->sendwin.held, send);
-            count_record(&engine->counters, send);
+            count_send(&engine->counters, send, send->pieces[0].len_bytes);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
             }
@@ -682,7 +679,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (!launch(conn, frame, hold, now_ns)) {
         return RAWE_STATUS_BUSY;
     }
-    count_record(&engine->counters, send);
+    count_send(&engine->counters, send, send->pieces[0].len_bytes);
     return RAWE_STATUS_DONE;
 }
 
@@ -702,18 +699,11 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
         rawe_conn_complete(engine, send, RAWE_STATUS_FAILED);
         return false;
     }
-    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
-        engine->counters.messages_sent++;
-    } else if (send->kind == RAWE_FRAGMENT_PUT) {
-        engine->counters.puts_sent++;
-    }
     if (conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
         send_coalesced(conn, now_ns); /* it was there before */
     }
     rawe_sendqueue_push(&conn->queue, send);
-    if (!rawe_fragment_is_request(send->kind)) {
-        engine->counters.bytes_sent += send->total_bytes;
-    }
+    count_send(&engine->counters, send, send->total_bytes);
     assert(rawe_fragment_is_record(send->kind) ||
            send->total_bytes <= engine->config.message_max_bytes);
     return true;
