@@ -118,7 +118,7 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
-    /* The peer knows from this that there is something, unless it connects at the same time. */
+    /* The peer knows from this that there is something. */
     rawe_conn_report_more(conn, conn->lane == RAWE_LANE_BULK && conn->queue.first != NULL);
     rawe_liveness_connecting(&conn->liveness, now_ns);
     rawe_conn_arm(conn);
@@ -130,7 +130,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->liveness, now_ns);
     rawe_liveness_heard(&conn->liveness);
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
-        /* Not the answer to a CONNECT of ours: the peer has something to send. */
+        /* It may be the answer to a CONNECT of ours, or the peer has something to send. */
         rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
         rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
     }
