@@ -107,12 +107,12 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
 }
 
-TEST(rawe_conn_table_rest__found_as_what_it_is)
+TEST(rawe_conn_table_replace__found_as_what_it_is)
 {
     static struct rawe_rest *rest = (struct rawe_rest *)8;
     uint32_t id = rawe_conn_table_add(&table, &conns[0]);
     assert_null(rawe_conn_table_find_rest(&table, id));
-    rawe_conn_table_rest(&table, id, rest);
+    rawe_conn_table_replace(&table, id, NULL, rest);
     assert_null(rawe_conn_table_find(&table, id));
     assert_ptr_equal(rawe_conn_table_find_rest(&table, id), rest);
     assert_null(rawe_conn_table_find_rest(&table, id ^ 1u << GENERATION_SHIFT));
@@ -120,10 +120,10 @@ TEST(rawe_conn_table_rest__found_as_what_it_is)
     assert_null(rawe_conn_table_find_rest(&table, UINT32_MAX));
     uint32_t other = rawe_conn_table_add(&table, &conns[1]); /* the entry is not free */
     assert_int_not_equal(other & INDEX_MASK, id & INDEX_MASK);
-    rawe_conn_table_wake(&table, id, &conns[2]);
+    rawe_conn_table_replace(&table, id, &conns[2], NULL);
     assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[2]);
     assert_null(rawe_conn_table_find_rest(&table, id));
-    rawe_conn_table_rest(&table, id, rest);
+    rawe_conn_table_replace(&table, id, NULL, rest);
     rawe_conn_table_remove(&table, id);
     assert_null(rawe_conn_table_find_rest(&table, id));
     assert_int_equal(rawe_conn_table_add(&table, &conns[3]) & INDEX_MASK, id & INDEX_MASK);

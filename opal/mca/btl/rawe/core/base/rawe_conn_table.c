@@ -51,27 +51,21 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id)
     return table->entries[index].id;
 }
 
+void rawe_conn_table_replace(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn,
+                             struct rawe_rest *rest)
+{
+    table->entries[id & INDEX_MASK].conn = conn;
+    table->entries[id & INDEX_MASK].rest = rest;
+}
+
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id)
 {
     uint32_t index = id & INDEX_MASK;
-    table->entries[index].conn = NULL;
-    table->entries[index].rest = NULL;
+    rawe_conn_table_replace(table, id, NULL, NULL);
     if (index < table->full_below) {
         table->full_below = index;
     }
     table->used--;
-}
-
-void rawe_conn_table_rest(struct rawe_conn_table *table, uint32_t id, struct rawe_rest *rest)
-{
-    table->entries[id & INDEX_MASK].conn = NULL;
-    table->entries[id & INDEX_MASK].rest = rest;
-}
-
-void rawe_conn_table_wake(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn)
-{
-    table->entries[id & INDEX_MASK].conn = conn;
-    table->entries[id & INDEX_MASK].rest = NULL;
 }
 
 void rawe_conn_table_free(struct rawe_conn_table *table)

@@ -41,10 +41,9 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id);
 
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id);
 
-/** The connection with this id comes to rest: rawe_conn_table_find does not find it meanwhile. */
-void rawe_conn_table_rest(struct rawe_conn_table *table, uint32_t id, struct rawe_rest *rest);
-/** It is whole again. */
-void rawe_conn_table_wake(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn);
+/** The connection with this id comes to rest (`conn` NULL), or is whole again (`rest` NULL). */
+void rawe_conn_table_replace(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn,
+                             struct rawe_rest *rest);
 
 /** The connection that has this id now, or NULL. Untrusted. */
 static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_table *table,

@@ -207,7 +207,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
     rawe_list_remove(&conn->awake);
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
-    rawe_conn_table_rest(engine->table, conn->handshake.local_id, rest);
+    rawe_conn_table_replace(engine->table, conn->handshake.local_id, NULL, rest);
     engine->counters.rests++;
     free(conn);
     return true;
@@ -236,7 +236,7 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     conn->ack_requested = rest->next_sequence;
     conn->peer_credit = rest->peer_credit;
     conn->liveness.probe_number = rest->probe_number; /* late answers are not mistaken for others */
-    rawe_conn_table_wake(engine->table, conn->handshake.local_id, conn);
+    rawe_conn_table_replace(engine->table, conn->handshake.local_id, conn, NULL);
     append_awake(conn, engine->now_ns);
     free(rest);
     return conn;
