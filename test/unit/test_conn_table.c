@@ -42,7 +42,6 @@ TEST(rawe_conn_table_add__full_at_2_20)
         assert_int_equal(rawe_conn_table_add(&table, &conns[0]) & INDEX_MASK, i);
     }
     assert_int_equal(rawe_conn_table_add(&table, &conns[1]), 0);
-    assert_int_equal(table.used, FULL);
     assert_int_equal(table.size, FULL);
     uint32_t id = (FULL - 1) | 1u << GENERATION_SHIFT;
     rawe_conn_table_remove(&table, id);
@@ -54,7 +53,6 @@ TEST(rawe_conn_table_add__without_memory)
 {
     unit_allocations_left = 0;
     assert_int_equal(rawe_conn_table_add(&table, &conns[0]), 0);
-    assert_int_equal(table.used, 0);
     assert_int_equal(table.size, 0);
     assert_null(rawe_conn_table_find(&table, 1u << GENERATION_SHIFT));
     unit_allocations_left = -1;
@@ -63,7 +61,6 @@ TEST(rawe_conn_table_add__without_memory)
     }
     unit_allocations_left = 0;
     assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 0);
-    assert_int_equal(table.used, 16);
     for (unsigned i = 0; i < 16; i++) {
         assert_ptr_equal(rawe_conn_table_find(&table, i | 1u << GENERATION_SHIFT), &conns[i]);
     }
@@ -92,7 +89,6 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
     rawe_conn_table_remove(&table, ids[4]);
     rawe_conn_table_remove(&table, ids[1]);
     rawe_conn_table_remove(&table, ids[3]);
-    assert_int_equal(table.used, 3);
     static const unsigned indices[] = {1, 3, 4, 6};
     for (unsigned i = 0; i < 4; i++) {
         uint32_t id = rawe_conn_table_add(&table, &conns[10 + i]);
@@ -103,7 +99,6 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
             assert_null(rawe_conn_table_find(&table, ids[indices[i]]));
         }
     }
-    assert_int_equal(table.used, 7);
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
 }
 

@@ -39,7 +39,6 @@ uint32_t rawe_conn_table_add(struct rawe_conn_table *table, struct rawe_conn *co
     }
     table->entries[index].conn = conn;
     table->full_below = index + 1;
-    table->used++;
     return rawe_conn_table_renew(table, index);
 }
 
@@ -65,14 +64,13 @@ void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id)
     if (index < table->full_below) {
         table->full_below = index;
     }
-    table->used--;
 }
 
 void rawe_conn_table_free(struct rawe_conn_table *table)
 {
     uint32_t newest = table->generation;
-    assert(table->used == 0);
     for (uint32_t i = 0; i < table->size; i++) {
+        assert(table->entries[i].conn == NULL && table->entries[i].rest == NULL);
         uint32_t generation = table->entries[i].id >> INDEX_BITS;
         newest = generation > newest ? generation : newest;
     }

@@ -28,8 +28,7 @@ struct rawe_conn_table {
     struct rawe_conn_entry *entries; /**< by index */
     uint32_t size;
     uint32_t full_below; /**< no index below is free */
-    uint32_t used;       /**< connections in the table */
-    uint32_t migrated;   /**< of these, how many do not use their preferred route */
+    uint32_t migrated;   /**< connections that do not use their preferred route */
     uint32_t generation; /**< entries that are used for the first time begin behind it */
 };
 
