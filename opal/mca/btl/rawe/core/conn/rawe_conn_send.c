@@ -39,11 +39,7 @@ static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t byt
     if (more && bytes < coalesce_limit(conn)) {
         bytes = coalesce_limit(conn);
     }
-    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, bytes);
-    if (frame != NULL) {
-        frame->payload_bytes = 0;
-    }
-    return frame;
+    return rawe_txframe_take(&conn->engine->frames, bytes);
 }
 
 /** Copy one more message or record into a frame; it fits. */

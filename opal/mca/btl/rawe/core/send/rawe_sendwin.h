@@ -138,6 +138,7 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     pool->free[large] = frame->next;
     pool->taken++;
     frame->send = NULL;
+    frame->payload_bytes = 0;
     frame->external_count = 0;
     frame->segments = 1;
     frame->segment_bytes = 0;
