@@ -414,7 +414,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_
     }
     /* The peer's credit comes before the end of the round: what is queued goes first. */
     end(0)->peer_credit = 16;
-    rawe_conn_output(end(0), net.now_ns);
+    rawe_conn_output(end(0), true, net.now_ns);
     assert_non_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 15);
     finish();

@@ -428,6 +428,6 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         rawe_recvwin_acknowledged(window);
     }
     if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
-        rawe_conn_output(conn, now_ns);
+        rawe_conn_output(conn, true, now_ns);
     }
 }

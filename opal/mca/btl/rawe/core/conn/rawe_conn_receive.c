@@ -376,7 +376,7 @@ static void go_on(struct rawe_conn *conn, uint64_t now_ns)
     if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
         rawe_conn_make_pending(conn);
     } else {
-        rawe_conn_output(conn, now_ns);
+        rawe_conn_output(conn, true, now_ns);
     }
 }
 

@@ -477,8 +477,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     return copied.first;
 }
 
-/** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */
-static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
+void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
         if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
@@ -495,11 +494,6 @@ static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
         send->transmitted(send, conn);
     }
     rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
-}
-
-void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
-{
-    output(conn, true, now_ns);
 }
 
 /** The clock has not been read yet. */
@@ -545,7 +539,7 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_enter_window(conn, frame);
     if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn) ||
         rawe_conn_needs_slices(conn, frame)) {
-        rawe_conn_output(conn, now_ns);
+        rawe_conn_output(conn, true, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
         (void)transmit_alone(conn, frame, now_ns);
     } else if (conn->sendwin.in_flight == 0) {
@@ -709,7 +703,7 @@ void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
     if (ready_to_send(conn, now_ns)) {
-        output(conn, !coalesces(conn), now_ns);
+        rawe_conn_output(conn, !coalesces(conn), now_ns);
     }
 }
 

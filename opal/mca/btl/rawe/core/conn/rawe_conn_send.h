@@ -39,8 +39,8 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
 /** The second half: transmit what may go; connect if need be. */
 void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns);
 
-/** Frame and transmit what window, credit and link allow. */
-void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
+/** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */
+void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns);
 
 /** Send the frame that is held back, if any. */
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns);
