@@ -230,16 +230,15 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
         (struct rawe_bytes){(void *)(uintptr_t)rawe_conn_batch_pattern(), data_bytes};
     frame->external_count = 1;
     frame->flags |= RAWE_FLAG_ACK_NOW;
-    conn->validation_begin = conn->sendwin.next;
     rawe_conn_enter_window(conn, frame);
-    conn->validation_end = conn->sendwin.next;
     conn->batch = RAWE_BATCH_VALIDATING;
 }
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
-    bool some_arrived = conn->sendwin.una != conn->validation_begin || conn->sendwin.sacked != 0;
-    if (conn->sendwin.una == conn->validation_end || (lost != NULL && some_arrived)) {
+    const struct rawe_sendwin *window = &conn->sendwin; /* that has nothing else */
+    bool some_arrived = lost != NULL && rawe_sendwin_used(window) - window->sacked < lost->segments;
+    if (rawe_sendwin_empty(window) || some_arrived) {
         /* All of it has arrived, or what is missing was lost on a path that lets batches pass. */
         conn->batch = RAWE_BATCH_VALID;
         conn->batch_verdict_ns = conn->engine->now_ns;

@@ -305,8 +305,6 @@ struct rawe_conn {
     uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
     uint64_t plain_since_ns;   /**< since then... */
     uint32_t plain_answers;    /**< ... this many probes in a row had a plain answer only */
-    uint32_t validation_begin; /**< first sequence number of the validation frames */
-    uint32_t validation_end;   /**< one behind the last */
 
     /* rawe_conn_finalize.c: its end */
     bool data_lost; /**< to be reported when the owner is back */
