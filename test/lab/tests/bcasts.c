@@ -4,7 +4,8 @@
  * Collectives in many ways, each byte checked. Usage: bcasts WHAT [COUNT]
  *
  *   sizes     all roots, contiguous and not, up to beyond a frame
- *   long      the same, up to beyond what goes by multicast; sharing no buffer
+ *   long [N]  the same, up to beyond what goes by multicast; sharing no buffer. Up to N bytes [all] members
+ *             take the root's content in another shape, which Open MPI's own algorithms cut differently
  *   scatters  all roots, of every shape, up to beyond what goes by multicast; Allgathers as well
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
  *   types     Reductions of all types and operations, in place and not, of the user's own as well
@@ -140,7 +141,9 @@ static void bcast_vector(MPI_Comm comm, int root, int count, unsigned salt)
     }
     MPI_Type_free(&type);
     /* The others take the same content in another shape. */
-    if (rank == root) {
+    if (number != 0 && 2 * count * (int)sizeof(int) > number) {
+        /* 5.0's han fails then, over btl/tcp as well */
+    } else if (rank == root) {
         MPI_Bcast(buffer, 2 * count, MPI_INT, root, comm);
     } else {
         int *shape = malloc((size_t)(4 * count) * sizeof(int));
