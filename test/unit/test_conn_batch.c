@@ -181,13 +181,15 @@ TEST(received__what_came_in_this_round_has_not_waited)
     batch_end_put(&send, BATCH_DATA_BYTES);
 }
 
-TEST(transmit__after_a_pause_what_exceeds_the_credit_begins_with_one_frame)
+TEST(transmit__after_a_pause_what_exceeds_the_credit_is_announced)
 {
     static const struct {
         uint32_t credit_frames;
         unsigned pause_ms;
-        bool one;
-    } table[] = {{8, 20, true}, {8, 1, false}, {8, 20, true}, {UINT16_MAX, 20, false}};
+        bool announced;
+    } table[] = {
+        {8, 20, true}, {1, 20, true}, {8, 1, false}, {8, 20, true}, {UINT16_MAX, 20, false},
+    };
     batch_connect(16);
     batch_put(30000, 1);
     for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -195,10 +197,26 @@ TEST(transmit__after_a_pause_what_exceeds_the_credit_begins_with_one_frame)
         unit_run(&net, table[i].pause_ms * UNIT_MS, UNIT_MS / 2);
         rawe_conn_note_credit(end(0), table[i].credit_frames, false, false, false, net.now_ns);
         batch_begin_put(&send, 30000);
-        assert_int_equal(end(0)->sendwin.in_flight == 1, table[i].one);
+        assert_true((net.wire->header.flags & RAWE_FLAG_MORE) != 0);
+        assert_int_equal(net.wire->len_bytes < 100, table[i].announced);
+        assert_int_equal(unit_wire_count(&net) == 1, table[i].announced);
         unit_settle(&net); /* no timer expires */
         batch_end_put(&send, 30000);
     }
+    assert_int_equal(counters(0)->validations_passed, 1);
+}
+
+/** It would use up what comes: the question for credit tells as much. */
+TEST(rawe_conn_batch_announce__not_without_credit)
+{
+    struct unit_send send = {0};
+    batch_connect(16);
+    batch_put(30000, 1);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS / 2);
+    rawe_conn_note_credit(end(0), 0, false, false, false, net.now_ns);
+    batch_begin_put(&send, 30000);
+    assert_true(rawe_sendwin_empty(&end(0)->sendwin));
+    batch_end_put(&send, 30000);
 }
 
 /** It is lost, or waits for credit; but for what is not acknowledged yet. */

@@ -203,9 +203,29 @@ const uint8_t *rawe_conn_batch_pattern(void)
     return pattern;
 }
 
+/** Put that much of the pattern into the window. False: no memory. */
+static bool enter_pattern(struct rawe_conn *conn, uint32_t data_bytes)
+{
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, 0);
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_VALIDATION,
+        .data_bytes = (uint16_t)data_bytes,
+        .total_bytes = data_bytes,
+    };
+    if (frame == NULL) {
+        return false;
+    }
+    rawe_conn_batch_describe(conn, frame, &fragment);
+    frame->external[0] =
+        (struct rawe_bytes){(void *)(uintptr_t)rawe_conn_batch_pattern(), data_bytes};
+    frame->external_count = 1;
+    frame->flags |= RAWE_FLAG_ACK_NOW;
+    rawe_conn_enter_window(conn, frame);
+    return true;
+}
+
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->engine;
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
         conn->sendwin.held != NULL || /* it was there before, and needs a number */
@@ -214,24 +234,17 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     }
     uint32_t whole = rawe_conn_batch_frames(conn);
     uint32_t frames = whole < VALIDATION_FRAMES ? whole : VALIDATION_FRAMES;
-    bool enough = rawe_conn_window_room(conn) >= frames;
-    struct rawe_txframe *frame = enough ? rawe_txframe_take(&engine->frames, 0) : NULL;
-    if (frame == NULL) {
-        return;
+    if (rawe_conn_window_room(conn) >= frames &&
+        enter_pattern(conn, frames * rawe_conn_segment_bytes(conn))) {
+        conn->batch = RAWE_BATCH_VALIDATING;
     }
-    uint32_t data_bytes = frames * rawe_conn_segment_bytes(conn);
-    struct rawe_fragment fragment = {
-        .kind = RAWE_FRAGMENT_VALIDATION,
-        .data_bytes = (uint16_t)data_bytes,
-        .total_bytes = data_bytes,
-    };
-    rawe_conn_batch_describe(conn, frame, &fragment);
-    frame->external[0] =
-        (struct rawe_bytes){(void *)(uintptr_t)rawe_conn_batch_pattern(), data_bytes};
-    frame->external_count = 1;
-    frame->flags |= RAWE_FLAG_ACK_NOW;
-    rawe_conn_enter_window(conn, frame);
-    conn->batch = RAWE_BATCH_VALIDATING;
+}
+
+void rawe_conn_batch_announce(struct rawe_conn *conn)
+{
+    if (rawe_sendwin_empty(&conn->sendwin) && rawe_conn_window_room(conn) != 0) {
+        (void)enter_pattern(conn, 1);
+    }
 }
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)

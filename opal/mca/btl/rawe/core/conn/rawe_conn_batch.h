@@ -55,6 +55,8 @@ void rawe_conn_batch_move(struct rawe_conn *conn);
 const uint8_t *rawe_conn_batch_pattern(void);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
+/** Put a frame of next to no data into the empty window: it tells MORE, where one frame may go. */
+void rawe_conn_batch_announce(struct rawe_conn *conn);
 /** Must new frames wait, as validation is under way, or comes when the window is empty? */
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */

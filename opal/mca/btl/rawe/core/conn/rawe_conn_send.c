@@ -442,6 +442,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         rawe_conn_batch_validate(conn);
     } else if (paused && is_to_announce(conn)) {
         rawe_cc_announce(&conn->cc, engine->now_ns);
+        rawe_conn_batch_announce(conn);
     }
     uint32_t room;
     while (conn->handshake.state == RAWE_CONN_OPEN &&

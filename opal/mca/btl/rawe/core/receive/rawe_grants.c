@@ -19,6 +19,8 @@
 
 /** How long frames waited is remembered for one to two of these: some turns of a scheduler. */
 #define PERIOD_NS 4000000u
+/** Shorter waits are part of the round trip that the limit allows for. */
+#define WAITED_LEAST_NS 10000u
 /** Of longer waits there is no need to know: the ring is full before. */
 #define WAITED_MOST_NS 10000000u
 
@@ -85,6 +87,14 @@ static bool shares(const struct rawe_grants *grants)
     return grants->senders >= 2;
 }
 
+/** What fills port and path. What is granted first comes all at once: half of that. */
+static uint32_t path_frames(const struct rawe_grants *grants)
+{
+    const uint32_t frames =
+        (uint32_t)(rawe_inflow_limit_bytes(&grants->inflow) / grants->frame_bytes);
+    return frames > grants->held_back ? frames - grants->held_back : 0;
+}
+
 /** The peer has more to send. */
 static void enter(struct rawe_grants *grants, struct rawe_grants_member *member, uint64_t now_ns)
 {
@@ -92,6 +102,8 @@ static void enter(struct rawe_grants *grants, struct rawe_grants_member *member,
         rawe_list_append(&grants->peers, &member->link);
         member->begins = true;
         if (++grants->senders == 2) {
+            grants->held_back = 0;
+            grants->held_back = path_frames(grants) / 2;
             rawe_inflow_wait(&grants->inflow, now_ns);
         }
     }
@@ -106,7 +118,7 @@ static void note_wait(struct rawe_grants *grants, uint64_t waited_ns, uint64_t n
         grants->waited_ns[0] = 0;
         grants->period_ns = now_ns;
     }
-    if (waited_ns > grants->waited_ns[0]) {
+    if (waited_ns >= WAITED_LEAST_NS && waited_ns > grants->waited_ns[0]) {
         grants->waited_ns[0] = waited_ns < WAITED_MOST_NS ? waited_ns : WAITED_MOST_NS;
     }
 }
@@ -128,6 +140,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     note_wait(grants, waited_ns, now_ns);
     /* A tenth of headers is added there. */
     rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
+    grants->held_back -= used < grants->held_back ? used : grants->held_back;
     add(grants, member, 0 - used); /* of a member without more, none are counted */
     if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
         member->newest = newest;
@@ -146,12 +159,6 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
     if (shares(grants)) {
         rawe_inflow_arrived(&grants->inflow, PROBE_BYTES, now_ns);
     }
-}
-
-/** What fills port and path. */
-static uint32_t path_frames(const struct rawe_grants *grants)
-{
-    return (uint32_t)(rawe_inflow_limit_bytes(&grants->inflow) / grants->frame_bytes);
 }
 
 /** What each has in flight. */

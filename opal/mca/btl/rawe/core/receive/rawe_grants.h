@@ -36,6 +36,7 @@ struct rawe_grants {
     struct rawe_link peers;      /**< that have more, that of the next turn first */
     uint32_t senders;            /**< how many these are */
     uint32_t frames;             /**< granted to them, and not come */
+    uint32_t held_back;          /**< part of the limit, until that many frames have come */
     uint32_t frame_bytes;        /**< what a frame takes of the port */
     uint32_t ranks;              /**< processes of this host that grant, this one included */
     const uint16_t *ring_frames; /**< what the ring has for each peer that sends */
