@@ -19,6 +19,8 @@ PATTERNS = (
     ("UnibandCold", (4 * K, 16 * K, 256 * K, 4 * M), "mbytes_per_s"),
     ("Biband", (256 * K,), "mbytes_per_s"),
     ("BibandCold", (256 * K,), "mbytes_per_s"),
+    ("sender", (64 * K, M, 16 * M), "computing"),
+    ("receiver", (64 * K, M, 16 * M), "computing"),
 )
 TITLES = {
     "PingPong": "half round trip",
@@ -27,6 +29,8 @@ TITLES = {
     "UnibandCold": "stream, cold",
     "Biband": "streams both ways",
     "BibandCold": "streams both ways, cold",
+    "sender": "the sender computes",
+    "receiver": "the receiver computes",
 }
 NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
@@ -37,6 +41,7 @@ README_ROWS = {
         *(f"{size}, half round trip" for size in ("1 B", "1 KiB", "16 KiB", "64 KiB", "4 MiB")),
         f"64 B, {STREAM}",
         *(f"{size}, {kind}" for size in ("16 KiB", "256 KiB", "4 MiB") for kind in (STREAM, COLD)),
+        *(f"1 MiB, {TITLES[side]}" for side in ("sender", "receiver")),
     ),
     9000: (
         "64 KiB, half round trip",
@@ -98,9 +103,12 @@ def _line(title, part, key, found):
 
 def patterns(reference, wiring, mtu):
     """The Lines that a reference run has of a wiring and an MTU."""
-    part, found = WIRINGS[wiring, mtu], []
+    parts, found = [WIRINGS[wiring, mtu]], []
+    if (wiring, mtu) == next(iter(WIRINGS)):
+        parts.append("overlap")  # measured in this wiring only
     medians = {
-        (key.benchmark, key.size, key.metric.key): (key, of_key)
+        (key.benchmark, key.size, key.metric.key): (part, key, of_key)
+        for part in parts
         for key, of_key in reference.medians(part).items()
         if key.ranks == 2
     }
@@ -108,7 +116,7 @@ def patterns(reference, wiring, mtu):
         for size in sizes:
             if (benchmark, size, metric) in medians:
                 title = f"{size_text(size)}, {TITLES[benchmark]}"
-                found.append(_line(title, part, *medians[benchmark, size, metric]))
+                found.append(_line(title, *medians[benchmark, size, metric]))
     return [line for line in found if line]
 
 

@@ -28,6 +28,7 @@ COLLECTIVES = "Allreduce,Alltoall,Allgather,Bcast"
 # Streams received into one buffer and into 64, and ping-pong: what a wiring is known by.
 STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
+OVERLAP = ("bench/rates/compare", "--transports", "tcp,rawe,async", "--suite")
 PEERS = ("--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband")
 # Name -> command from the checkout's root. At 5 rounds those of IMB together take half an hour.
 PARTS = {
@@ -62,7 +63,8 @@ PARTS = {
     "seeds": (IMB, "--suite", "seeds"),
     "nas": ("bench/nas-runs/compare",),
     "apps": ("bench/app-runs/compare",),
-    "overlap": ("bench/rates/compare", "--suite", "messages", "collectives"),
+    "overlap": (*OVERLAP, "messages"),
+    "overlap-collectives": (*OVERLAP, "collectives", "--rate", "1gbit"),
     "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),

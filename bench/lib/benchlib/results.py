@@ -24,6 +24,7 @@ PEER_ROWS = (
     ("Uniband", "messages_per_s", (64,)),
     ("Uniband", "mbytes_per_s", (16 << 10, 256 << 10, 4 << 20)),
 )
+COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's time."
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
@@ -185,8 +186,8 @@ def _measured(page, runs):
         "better than tcp, for times and rates alike, and below 1 where it is worse. `no "
         "difference shown`: the ratio's interval over the rounds contains 1. The list of workloads "
         "does not depend on the results. A stream has 64 messages in flight, received into one "
-        "buffer, which is hot in "
-        "the receiver's cache; `cold`: into 64 in turn."
+        "buffer, which is hot in the receiver's cache; `cold`: into 64 in turn. "
+        f"{COMPUTES}"
     )
     for wiring, mtu in WIRINGS:
         before = len(page.blocks)
@@ -265,10 +266,9 @@ def readme_block(runs):
         page.text(
             "Above 1 rawe is better, below 1 (bold) it is worse, for times and rates alike; `~`: "
             "no difference is shown, as the ratio's interval over the rounds contains 1. A stream "
-            "has 64 messages in flight; `cold`: received into 64 buffers in turn. By how batches "
-            "cross the wire: "
-            f"{words}. Virtual hosts on one machine ({machines}).{only} Values, and more, are in "
-            "[doc/results.md](doc/results.md)."
+            "has 64 messages in flight; `cold`: received into 64 buffers in turn. "
+            f"{COMPUTES} By how batches cross the wire: {words}. Virtual hosts on one machine "
+            f"({machines}).{only} Values, and more, are in [doc/results.md](doc/results.md)."
         )
         for words, path in filter(None, map(_first_plot, runs)):
             page.text(f"Time and bandwidth over message size ({words}):")

@@ -11,12 +11,14 @@ SHARED_MEMORY = "vader"  # reaches ranks of the same host only
 BASELINE = "baseline"  # bare programs instead of MPI, in a transport's place
 OLD = "old"  # rawe of another build, see --against
 UNICAST = "unicast"  # rawe without coll/rawe: collectives send to each process
+ASYNC = "async"  # rawe with its thread that calls the PML while MPI is away
 # mpirun's arguments for each transport, and the component that has to be there.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
     "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
     OLD: ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
     UNICAST: ("--mca pml ob1 --mca btl rawe,self --mca coll ^rawe", "btl:rawe"),
+    ASYNC: ("--mca pml ob1 --mca btl rawe,self --mca btl_rawe_async_progress 1", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Without these, this pml wants hardware that UCX drives.
     "ucx": (
@@ -33,6 +35,7 @@ TITLES = {
     "rawe": "btl/rawe",
     OLD: "btl/rawe of --against",
     UNICAST: "btl/rawe without multicast",
+    ASYNC: "btl/rawe with async_progress",
     "vader": "btl/vader (shared memory)",
     "ucx": "UCX over TCP",
     "ofi": "libfabric over TCP",
@@ -74,6 +77,7 @@ def arguments(transport, interface=None, shares_hosts=False, against=None):
             "rawe": ["--mca", "btl_rawe_if_include", interface],
             OLD: ["--mca", "btl_rawe_if_include", interface],
             UNICAST: ["--mca", "btl_rawe_if_include", interface],
+            ASYNC: ["--mca", "btl_rawe_if_include", interface],
             "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
             "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
         }.get(transport, [])

@@ -20,6 +20,7 @@ METRICS = {
         Metric("mbytes_per_s", "", "MB/s", True),
         Metric("mops", "", "Mop/s", True),
         Metric("seconds", "", "s", False),
+        Metric("computing", "", "us", False),
     )
 }
 
@@ -75,10 +76,12 @@ def fixture_intel(tmp_path):
         for name, rate in (("Uniband", 1500.0), ("UnibandCold", 700.0))
     ]
     medians(directory, "cut", lines)
+    lines = [("sender", 2, 1 << 20, "computing", 40000.0, 1000.0)]
+    medians(directory, "overlap", lines)
     part = {"command": "c", "status": 0, "seconds": 1, "files": ["medians.csv"]}
     index = {"date": "2030-01-03", "commit": "abc"}
     index["machine"] = [["Processor", "Intel(R) Xeon(R) Processor, 2 cores"]]
-    reference.save(directory, {**index, "parts": {"cut": part}})
+    reference.save(directory, {**index, "parts": {"cut": part, "overlap": part}})
     return reference.load(directory)
 
 
@@ -129,6 +132,7 @@ def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
     found = {line[0]: line[1:] for line in headline.readme_lines([run, intel])}
     # cut, whole, none of the one maker, then of the other
     assert found["1 B, half round trip"] == ["", "2.50", "", "**0.80**", "", ""]
+    assert found["1 MiB, the sender computes"] == ["", "", "", "40.00", "", ""]
     assert found["256 KiB, stream, cold"] == ["", "", "", "**0.70**", "", ""]
     assert found["SP W, 4 ranks on 4 hosts"] == ["", "**0.90**", "", "", "", ""]
 
