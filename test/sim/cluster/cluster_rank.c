@@ -22,6 +22,8 @@
 
 /** What the queue of bulk holds. */
 #define BULK_RECEIVE_FRAMES 2560u
+/** A rank to which nothing happens makes progress that often: the poll of its progress thread. */
+#define PROGRESS_NS 10000000u
 
 /* ---- sending ---- */
 
@@ -299,6 +301,9 @@ static void plan_wake(struct cluster_rank *rank)
         cluster_rank_wake_by(rank, cluster->now_ns + cluster->plan.host_ns);
     }
     cluster_rank_wake_by(rank, rank->next_ns);
+    if (rawe_engine_may_rest(&rank->engine)) {
+        cluster_rank_wake_by(rank, cluster->now_ns + PROGRESS_NS);
+    }
     if (due_ns != UINT64_MAX) {
         cluster_rank_wake_by(rank, due_ns > cluster->now_ns ? due_ns : cluster->now_ns + 1);
     }
@@ -346,7 +351,7 @@ void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
     if (rank->cluster->plan.multicast) {
         rawe_group_progress(&rank->part.group, now_ns);
     }
-    if (rawe_timer_wheel_due(&engine->timers, now_ns)) {
+    if (rawe_engine_may_rest(engine) || rawe_timer_wheel_due(&engine->timers, now_ns)) {
         rawe_engine_advance(engine, now_ns);
     }
     if (rawe_engine_pending(engine)) {
