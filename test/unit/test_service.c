@@ -176,12 +176,12 @@ TEST(wake__after_some_time_or_before)
     pass_a_round(&other);
     const unsigned calls = load(&one.calls);
     const uint64_t before_ns = rawe_port_clock_ns();
-    rawe_service_wake(&one.source, 50);
-    rawe_service_wake(&other.source, 1000000); /* ms: does not put the other off */
+    rawe_service_wake(&one.source, 50000);
+    rawe_service_wake(&other.source, 1000000000); /* us: does not put the other off */
     await(&one.calls, calls + 1);
     assert_true(rawe_port_clock_ns() - before_ns >= 50000000);
-    rawe_service_wake(&one.source, 1000000);
-    rawe_service_wake(&other.source, 1); /* comes first, and serves both */
+    rawe_service_wake(&one.source, 1000000000);
+    rawe_service_wake(&other.source, 500); /* comes first, and serves both */
     await(&one.calls, calls + 2);
     rawe_service_remove(&one.source);
     rawe_service_remove(&other.source);

@@ -77,7 +77,7 @@ int mca_btl_rawe_deregister_mem(mca_btl_base_module_t *of,
     return OPAL_ERROR;
 }
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how, unsigned intervals)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how, unsigned in_us)
 {
     assert_ptr_equal(of, &module);
     of->thread_mode = how;

@@ -46,7 +46,7 @@ uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
     return *(const uint64_t *)watch;
 }
 
-void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms)
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
 {
     wakes++;
 }

@@ -52,7 +52,7 @@ static struct rawe_operation *operation; /**< the PUT or GET under way */
 static unsigned errors;                  /**< that ended the job */
 static bool reported_inside;             /**< a callback while the other thread did the work */
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how, unsigned intervals)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how, unsigned in_us)
 {
     atomic_store(&which->thread_mode, how);
 }

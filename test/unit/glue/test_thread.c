@@ -298,7 +298,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
     assert_int_equal(other.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
-    assert_int_equal(fake.wake_ms, 0);
+    assert_int_equal(fake.wake_us, 0);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
@@ -322,14 +322,14 @@ TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
     mca_btl_rawe_thread_watch_for(&module, false);
-    assert_int_equal(fake.wake_ms, 2 * 16);
+    assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     mca_btl_rawe_thread_watch_for(&module, true);
-    assert_int_equal(fake.wake_ms, 2);
-    fake.wake_ms = -1;
+    assert_int_equal(fake.wake_us, 2000);
+    fake.wake_us = -1;
     mca_btl_rawe_thread_watch_for(&module, true);
     mca_btl_rawe_thread_watch_for(&module, false);
     mca_btl_rawe_thread_watch_queue(&module);
-    assert_int_equal(fake.wake_ms, -1); /* it polls already */
+    assert_int_equal(fake.wake_us, -1); /* it polls already */
 }
 
 /** A message begins with a part of it after a pause; the barrier before has set the slow timer. */
@@ -337,18 +337,18 @@ TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
     mca_btl_rawe_thread_watch_for(&module, false);
-    assert_int_equal(fake.wake_ms, 2 * 16);
+    assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     for (unsigned i = 0; i < 3; ++i) {
         mca_btl_rawe_thread_watch_queue(&module);
-        assert_int_equal(fake.wake_ms, 2);
-        fake.wake_ms = -1;
+        assert_int_equal(fake.wake_us, 1000);
+        fake.wake_us = -1;
         entries_meanwhile = 1;
         for (unsigned polls = 0; polls < 2; ++polls) {
             mca_btl_rawe_thread_watch_queue(&module);
             mca_btl_rawe_engines_lock.entries++;
             assert_int_equal(mca_btl_rawe_thread_service(&module, false), 2 * 16);
         }
-        assert_int_equal(fake.wake_ms, -1);
+        assert_int_equal(fake.wake_us, -1);
         entries_meanwhile = 0;
     }
 }

@@ -34,9 +34,9 @@ void mca_btl_rawe_group_repair(void)
     atomic_store(&mca_btl_rawe_state.group_repair, 0);
 }
 
-void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms)
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
 {
-    fake.wake_ms = (int)in_ms;
+    fake.wake_us = (int)in_us;
 }
 
 void rawe_responder_listen(struct rawe_responder *responder,
@@ -103,7 +103,7 @@ void fake_set_up(void)
     fake_ompi_begin();
     memset(&module, 0, sizeof(module));
     rawe_handle_table_init(&handles, 1);
-    fake = (struct fake){.wake_ms = -1};
+    fake = (struct fake){.wake_us = -1};
     fake_ompi.now_ns = 1000 * MS;
     module.link = &link_fake;
     module.bulk = &bulk_fake;

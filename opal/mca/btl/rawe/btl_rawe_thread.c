@@ -98,13 +98,13 @@ static bool take_over(mca_btl_rawe_module_t *module)
     return useful;
 }
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned intervals)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned in_us)
 {
     atomic_store_explicit(&module->thread_mode, how, memory_order_release);
     if (mca_btl_rawe_async_active()) {
         mca_btl_rawe_async_wake();
     } else {
-        rawe_responder_wake(module->responder, intervals * mca_btl_rawe_params.progress_thread_ms);
+        rawe_responder_wake(module->responder, in_us);
     }
 }
 

@@ -10,6 +10,7 @@
 #define MCA_BTL_RAWE_THREAD_H
 
 #include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
 
 /** rawe_responder's second duty; context is the module. */
 int mca_btl_rawe_thread_service(void *context, bool asked);
@@ -17,15 +18,21 @@ int mca_btl_rawe_thread_service(void *context, bool asked);
 /** Intervals (btl_rawe_progress_thread_ms) between polls while MPI makes progress. */
 #define MCA_BTL_RAWE_THREAD_SLOW_FACTOR 16u
 
-/** Have the thread serve the module in mode `how`, first after `intervals`. Lock held. */
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned intervals);
+/** Microseconds of so many intervals. */
+static inline unsigned mca_btl_rawe_thread_us(unsigned intervals)
+{
+    return 1000u * intervals * (unsigned)mca_btl_rawe_params.progress_thread_ms;
+}
+
+/** Have the thread serve the module in mode `how`, first after `in_us`. Lock held. */
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned in_us);
 
 /** The same, unless it does so already. */
 static inline void mca_btl_rawe_thread_attend(mca_btl_rawe_module_t *module, unsigned how,
-                                              unsigned intervals)
+                                              unsigned in_us)
 {
     if (OPAL_UNLIKELY(atomic_load_explicit(&module->thread_mode, memory_order_relaxed) < how)) {
-        mca_btl_rawe_thread_wake(module, how, intervals);
+        mca_btl_rawe_thread_wake(module, how, in_us);
     }
 }
 
@@ -38,17 +45,19 @@ static inline void mca_btl_rawe_thread_attend(mca_btl_rawe_module_t *module, uns
 static inline void mca_btl_rawe_thread_watch_for(mca_btl_rawe_module_t *module, bool held_back)
 {
     if (held_back) {
-        mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS_FAST, 1);
+        mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS_FAST,
+                                   mca_btl_rawe_thread_us(1));
     } else {
         mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS,
-                                   MCA_BTL_RAWE_THREAD_SLOW_FACTOR);
+                                   mca_btl_rawe_thread_us(MCA_BTL_RAWE_THREAD_SLOW_FACTOR));
     }
 }
 
 /** A part of a message waits for the peer to acknowledge what was sent before. Lock held. */
 static inline void mca_btl_rawe_thread_watch_queue(mca_btl_rawe_module_t *module)
 {
-    mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS_SOON, 1);
+    mca_btl_rawe_thread_attend(module, MCA_BTL_RAWE_THREAD_POLLS_SOON,
+                               mca_btl_rawe_thread_us(1) / 2);
 }
 
 /** Frames are under way: have the progress thread serve them. Lock held. */

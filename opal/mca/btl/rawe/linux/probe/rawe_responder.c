@@ -585,9 +585,9 @@ struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
     return responder->wire;
 }
 
-void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms)
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
 {
-    rawe_service_wake(&responder->source, in_ms);
+    rawe_service_wake(&responder->source, in_us);
 }
 
 void rawe_responder_listen(struct rawe_responder *responder,

@@ -77,7 +77,7 @@ int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
 /** Have the thread see to its duty, as rawe_service_wake; from any thread. */
-void rawe_responder_wake(struct rawe_responder *responder, unsigned in_ms);
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us);
 
 /** As rawe_service_listen; only in the service thread. */
 void rawe_responder_listen(struct rawe_responder *responder,

@@ -45,12 +45,12 @@ static void interrupt_sleep(const struct rawe_service *service)
     (void)eventfd_write(service->wake_fd, 1);
 }
 
-/** The same in `in_ms`, unless an alarm comes before; calls do not overlap. */
-static void set_alarm(struct rawe_service *service, unsigned in_ms)
+/** The same in `in_us`, unless an alarm comes before; calls do not overlap. */
+static void set_alarm(struct rawe_service *service, unsigned in_us)
 {
     const struct itimerspec timer = {
-        .it_value = {.tv_sec = in_ms / 1000, .tv_nsec = (long)(in_ms % 1000 * NS_PER_MS)}};
-    const uint64_t due_ns = rawe_port_clock_ns() + in_ms * NS_PER_MS;
+        .it_value = {.tv_sec = in_us / 1000000, .tv_nsec = in_us % 1000000 * 1000l}};
+    const uint64_t due_ns = rawe_port_clock_ns() + in_us * 1000ull;
     const uint64_t alarm_ns = __atomic_load_n(&service->alarm_ns, __ATOMIC_SEQ_CST);
 
     if (alarm_ns == 0 || alarm_ns > due_ns) {
@@ -298,16 +298,16 @@ void rawe_service_remove(struct rawe_service_source *source)
     pthread_mutex_unlock(&service->lock);
 }
 
-void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms)
+void rawe_service_wake(struct rawe_service_source *source, unsigned in_us)
 {
     struct rawe_service *service = source->service;
 
     if (service != NULL) {
         __atomic_store_n(&source->woken, true, __ATOMIC_SEQ_CST);
-        if (in_ms == 0) {
+        if (in_us == 0) {
             interrupt_sleep(service);
         } else {
-            set_alarm(service, in_ms);
+            set_alarm(service, in_us);
         }
     }
 }

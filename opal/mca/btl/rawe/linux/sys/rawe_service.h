@@ -77,9 +77,9 @@ void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
 /**
- * Have a source served within `in_ms` [ms], 0: soon, or earlier, with another one; without waiting.
+ * Have a source served within `in_us` [us], 0: soon, or earlier, with another one; without waiting.
  * From any thread if it is 0, else calls for the same service do not overlap.
  */
-void rawe_service_wake(struct rawe_service_source *source, unsigned in_ms);
+void rawe_service_wake(struct rawe_service_source *source, unsigned in_us);
 
 #endif
