@@ -353,9 +353,16 @@ static void *take_least(void *value)
     return NULL;
 }
 
-static void *raise_share(void *value)
+/** The same of one that has adjusted its share until it took the least one, or may not. */
+static void *adjust_share(void *value)
 {
-    rawe_service_raise_share();
+    struct rawe_service_share share = {0};
+
+    while (!share.raised && !share.denied) {
+        rawe_service_adjust_share(&share);
+        usleep(
+            10000); /* beside other processes it goes on: this one sleeps, and waits for nothing */
+    }
     *(int *)value = getpriority(PRIO_PROCESS, 0);
     return NULL;
 }
@@ -370,10 +377,20 @@ static int nice_of(void *(*thread_main)(void *))
     return nice;
 }
 
-TEST(raise_share__of_this_thread_alone_as_far_as_permitted)
+TEST(adjust_share__of_this_thread_alone_as_far_as_permitted)
 {
     int before = getpriority(PRIO_PROCESS, 0);
 
-    assert_int_equal(nice_of(raise_share), nice_of(take_least));
+    assert_int_equal(nice_of(adjust_share), nice_of(take_least));
     assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
+}
+
+TEST(is_shared__when_others_run_while_the_main_thread_waits)
+{
+    assert_false(rawe_service_is_shared(100, 0, 0));
+    assert_false(rawe_service_is_shared(100, 12, 0)); /* kernel threads */
+    assert_true(rawe_service_is_shared(100, 13, 0));
+    assert_false(rawe_service_is_shared(100, 60, 50)); /* it waited for this thread */
+    assert_true(rawe_service_is_shared(100, 60, 40));
+    assert_false(rawe_service_is_shared(100, 0, 50)); /* which has a processor of its own */
 }

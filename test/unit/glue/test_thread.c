@@ -16,20 +16,12 @@ static unsigned entries_meanwhile; /**< MPI's, while the thread looks whether th
 
 static unsigned sent_by_flush; /**< batches, each time */
 
-static unsigned raised; /**< times that the thread's share was */
-
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-void __wrap_rawe_service_raise_share(void);
 void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 
 void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->counters.batches_sent += sent_by_flush;
-}
-
-void __wrap_rawe_service_raise_share(void)
-{
-    raised++;
 }
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
@@ -113,19 +105,6 @@ TEST(thread_service__polls_again_after_something_came)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     take_over();
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
-}
-
-TEST(thread_service__is_raised_once_where_each_rank_has_a_processor)
-{
-    for (unsigned crowded = 0; crowded < 2; ++crowded) {
-        raised = 0;
-        mca_btl_rawe_state.thread_raised = false;
-        opal_process_info.num_local_peers = crowded ? 1000000 : 0;
-        (void)mca_btl_rawe_thread_service(&module, false);
-        (void)mca_btl_rawe_thread_service(&module, false);
-        assert_int_equal(raised, crowded ? 0 : 1);
-    }
-    opal_process_info.num_local_peers = 0;
 }
 
 TEST(thread_service__a_probe_wakes_it)

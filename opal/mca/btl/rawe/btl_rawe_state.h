@@ -61,17 +61,10 @@ struct mca_btl_rawe_state {
     bool progressing;                      /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
-    bool thread_raised;      /**< the progress thread's: it has its share of the processor */
     uint32_t thread_entries; /**< MPI's to the engines when the progress thread looked last */
 };
 
 extern struct mca_btl_rawe_state mca_btl_rawe_state;
-
-/**
- * Raise the calling thread's share of its processor (rawe_service_raise_share), unless this host has
- * more ranks than processors: others wait for these then, and a thread that polls would come first.
- */
-void mca_btl_rawe_raise_thread(void);
 
 /** CLOCK_MONOTONIC in nanoseconds: the engines' time. */
 uint64_t mca_btl_rawe_now_ns(void);

@@ -194,10 +194,6 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     mca_btl_rawe_module_t *module = context;
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
 
-    if (!mca_btl_rawe_state.thread_raised) {
-        mca_btl_rawe_state.thread_raised = true;
-        mca_btl_rawe_raise_thread();
-    }
     if (mca_btl_rawe_async_active()) {
         if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
             mca_btl_rawe_async_wake();

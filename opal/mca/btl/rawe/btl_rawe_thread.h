@@ -18,7 +18,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked);
 /** Intervals (btl_rawe_progress_thread_ms) between polls while MPI makes progress. */
 #define MCA_BTL_RAWE_THREAD_SLOW_FACTOR 16u
 
-/** Microseconds of so many intervals. */
+/** Intervals in microseconds. */
 static inline unsigned mca_btl_rawe_thread_us(unsigned intervals)
 {
     return 1000u * intervals * (unsigned)mca_btl_rawe_params.progress_thread_ms;

@@ -3,9 +3,11 @@
 #include "rawe_service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,6 +27,12 @@
 /** The least nice value. */
 #define NICE_LEAST (-20)
 
+/** Interval at which a share is adjusted. */
+#define ADJUST_NS (50 * NS_PER_MS)
+
+/** That part of the time on the main thread's processor is more than kernel threads take. */
+#define SHARED_PART 8u
+
 struct rawe_service {
     pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
     struct rawe_service_source *sources;
@@ -34,6 +42,7 @@ struct rawe_service {
     int wake_fd;       /**< eventfd, edge-triggered: never read */
     int alarm_fd;      /**< timerfd, the same */
     uint64_t alarm_ns; /**< when it expires, until the thread has served; 0: not set. Atomic */
+    struct rawe_service_share share;
     pthread_t thread;
 };
 
@@ -123,6 +132,7 @@ static void *thread_main(void *context)
         struct epoll_event event;
         pthread_mutex_unlock(&service->lock);
         (void)epoll_wait(service->epoll_fd, &event, 1, timeout_ms);
+        rawe_service_adjust_share(&service->share);
         pthread_mutex_lock(&service->lock);
     }
     pthread_mutex_unlock(&service->lock);
@@ -147,9 +157,47 @@ static void raise_priority(pthread_t thread)
     }
 }
 
-void rawe_service_raise_share(void)
+bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns)
 {
-    (void)setpriority(PRIO_PROCESS, 0, NICE_LEAST); /* of this thread alone: Linux */
+    return waited_ns > ran_ns && waited_ns - ran_ns > passed_ns / SHARED_PART;
+}
+
+/** How long a thread has run and waited for a processor; false where the kernel does not count. */
+static bool read_times(const char *path, uint64_t *ran_ns, uint64_t *waited_ns)
+{
+    FILE *file = fopen(path, "re");
+    const bool read = file != NULL && fscanf(file, "%" SCNu64 " %" SCNu64, ran_ns, waited_ns) == 2;
+
+    if (file != NULL) {
+        fclose(file);
+    }
+    return read;
+}
+
+void rawe_service_adjust_share(struct rawe_service_share *share)
+{
+    const struct rawe_service_share before = *share;
+    const uint64_t now_ns = rawe_port_clock_ns();
+    uint64_t ignored;
+
+    if (before.denied || now_ns - before.adjusted_ns < ADJUST_NS) {
+        return;
+    }
+    share->adjusted_ns = now_ns;
+    if (!read_times("/proc/self/schedstat", &ignored, &share->waited_ns) ||
+        !read_times("/proc/thread-self/schedstat", &share->ran_ns, &ignored)) {
+        share->denied = true; /* CONFIG_SCHED_INFO */
+    } else if (before.adjusted_ns == 0) {
+        share->nice = getpriority(PRIO_PROCESS, 0); /* of this thread alone: Linux */
+    } else {
+        const bool raise = !rawe_service_is_shared(now_ns - before.adjusted_ns,
+                                                   share->waited_ns - before.waited_ns,
+                                                   share->ran_ns - before.ran_ns);
+        if (raise != before.raised) {
+            share->denied = setpriority(PRIO_PROCESS, 0, raise ? NICE_LEAST : share->nice) != 0;
+            share->raised = raise;
+        }
+    }
 }
 
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,

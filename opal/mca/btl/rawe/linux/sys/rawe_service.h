@@ -45,12 +45,27 @@ struct rawe_service_source {
     bool woken;   /**< atomic */
 };
 
+/** A thread's share of its processor. All zero: it is to be adjusted. */
+struct rawe_service_share {
+    uint64_t adjusted_ns; /**< when that was done last */
+    uint64_t waited_ns;   /**< for how long the main thread had waited for a processor by then */
+    uint64_t ran_ns;      /**< for how long the thread had run by then */
+    int nice;             /**< the thread's value, until it is raised */
+    bool raised;
+    bool denied;
+};
+
+/** In `passed_ns` the main thread waited, and ours ran: do other processes use its processor? */
+bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns);
+
 /**
  * Have the calling thread run when it wakes although a rank computes on the same processor, as far
  * as RLIMIT_NICE or CAP_SYS_NICE permits: it takes the nice value -20. With an equal share it would
- * wait up to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz).
+ * wait up to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz). But not where other
+ * processes run there: ranks that yield to each other got a fifth less done beside such threads
+ * (Linux 6.18, two ranks a processor). To be called now and then, by the thread.
  */
-void rawe_service_raise_share(void);
+void rawe_service_adjust_share(struct rawe_service_share *share);
 
 /** pthread_create with signals blocked, one real-time priority up. Returns an errno value. */
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,
