@@ -541,6 +541,17 @@ TEST(mca_btl_rawe_get__reads_what_the_handle_names_or_fails_with_the_connection)
     }
 }
 
+/** The engines do not know accesses to nothing. */
+TEST(mca_btl_rawe_get__of_nothing_is_complete)
+{
+    one_route(RAWE_PEER_QUEUED);
+    assert_int_equal(mca_btl_rawe_get(&module.super, &endpoint, NULL, 0, NULL, &handle, 0, 0,
+                                      MCA_BTL_NO_ORDER, on_put, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_null(operation);
+    assert_over(OPAL_SUCCESS);
+}
+
 TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
 {
     one_route(RAWE_PEER_NO_MEMORY);

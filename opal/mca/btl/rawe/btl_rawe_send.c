@@ -395,8 +395,12 @@ static int rdma(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *lo
                 const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
+    if (0 == size) {
+        callback(&endpoint->module->super, endpoint, local_address, local_handle, context, cbdata,
+                 OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
     mca_btl_rawe_fragment_t *fragment = fragment_take(&endpoint->module->fragments_bare, endpoint);
-
     if (OPAL_UNLIKELY(NULL == fragment)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -435,10 +439,6 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    if (0 == size) {
-        callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
-        return OPAL_SUCCESS;
-    }
     return rdma(endpoint, RAWE_FRAGMENT_PUT, local_address, remote_address, local_handle,
                 remote_handle, size, callback, context, cbdata);
 }
