@@ -221,7 +221,8 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
     return false;
 }
 
-static atomic_int packet_ports; /* that are open */
+static atomic_int packet_ports;   /* that are open */
+static atomic_uint packets_tried; /* to open */
 
 /** There is no memory for the ring of a link. */
 static int open_packet(struct rawe_port **out, const struct rawe_port_config *config,
@@ -229,6 +230,7 @@ static int open_packet(struct rawe_port **out, const struct rawe_port_config *co
 {
     static struct rawe_port packet = {.kind = &rawe_packet_port};
 
+    atomic_fetch_add(&packets_tried, 1);
     if (RAWE_PORT_EXPRESS == config->use) {
         return rawe_port_failed(error, "mmap", ENOMEM);
     }
@@ -247,7 +249,7 @@ const struct rawe_port_kind rawe_packet_port = {.open = open_packet, .close = cl
 /** It is tried again each second, as long as a PING comes. */
 TEST(open_sockets__without_a_link_none_stays_open)
 {
-    const struct rawe_interface lo = {.name = "lo", .loopback = true};
+    const struct rawe_interface lo = {.name = "lo", .loopback = true, .mtu_bytes = 65536};
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo);
 
     assert_non_null(module);
@@ -256,6 +258,20 @@ TEST(open_sockets__without_a_link_none_stays_open)
     mca_btl_rawe_params.batches = false;
     assert_int_equal(packet_ports, 0);
     assert_null(module->bulk);
+    assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
+}
+
+/** Core asserts that frames have room for some data; and no path would be found to be usable. */
+TEST(open_sockets__not_of_an_interface_with_a_tiny_mtu)
+{
+    const struct rawe_interface eth0 = {.name = "eth0", .mtu_bytes = 296};
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&eth0);
+
+    assert_non_null(module);
+    atomic_store(&packets_tried, 0);
+    assert_false(module->open_sockets(module));
+    assert_int_equal(packets_tried, 0);
+    assert_true(mca_btl_rawe_failures_wait());
     assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
 }
 

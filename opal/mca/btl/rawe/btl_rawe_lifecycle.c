@@ -296,6 +296,11 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     struct rawe_port_opening responder = {.config = port_config(module, RAWE_PORT_RESPONDER)};
     const bool responds = NULL != module->responder;
 
+    if (module->interface.mtu_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES) {
+        link.error = (struct rawe_port_error){"using an MTU below 512 bytes", EINVAL};
+        mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
+        return false;
+    }
     rawe_port_open_begin(&link);
     if (mca_btl_rawe_params.batches) {
         rawe_port_open_begin(&bulk);
