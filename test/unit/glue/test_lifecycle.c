@@ -305,3 +305,32 @@ TEST(mca_btl_rawe_module_new__an_interface_keeps_its_keys)
     }
     assert_int_equal(address_in_a_life(&eth0).key, first.key);
 }
+
+/** Longer ones than the wire can name, or memory is there for. */
+TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
+{
+    static const struct {
+        size_t eager, rendezvous, most;          /* that are set */
+        size_t eager_is, rendezvous_is, most_is; /* that the module has */
+    } cases[] = {
+        {4096, 1024, 65536, 4096, 1024, 65536},
+        {0, 1024, 0, 256, 256, 256},
+        {SIZE_MAX, 1024, 65536, 16 << 20, 1024, 16 << 20},
+        {4096, 1024, SIZE_MAX, 4096, 1024, 16 << 20},
+    };
+    const struct rawe_interface lo = {.name = "lo", .loopback = true};
+    const mca_btl_base_module_t as_built = mca_btl_rawe_module_template;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        mca_btl_rawe_module_template.btl_eager_limit = cases[i].eager;
+        mca_btl_rawe_module_template.btl_rndv_eager_limit = cases[i].rendezvous;
+        mca_btl_rawe_module_template.btl_max_send_size = cases[i].most;
+        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&lo);
+        assert_non_null(module);
+        assert_int_equal(module->super.btl_eager_limit, cases[i].eager_is);
+        assert_int_equal(module->super.btl_rndv_eager_limit, cases[i].rendezvous_is);
+        assert_int_equal(module->super.btl_max_send_size, cases[i].most_is);
+        assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
+    }
+    mca_btl_rawe_module_template = as_built;
+}

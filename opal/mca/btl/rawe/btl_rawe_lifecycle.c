@@ -92,18 +92,23 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_register_error = register_error,
 };
 
+/**
+ * Longest message that the user may allow. The wire has 32 bits for its length, and memory for 64 is
+ * asked for at a time.
+ */
+#define MESSAGE_BYTES_MAX ((size_t)16 << 20)
+
+static size_t bound(size_t bytes, size_t least, size_t most)
+{
+    return bytes < least ? least : bytes < most ? bytes : most;
+}
+
 /** Whatever the user set, the limits must have this order. */
 static void order_limits(mca_btl_base_module_t *btl)
 {
-    if (btl->btl_eager_limit < 256) {
-        btl->btl_eager_limit = 256;
-    }
-    if (btl->btl_max_send_size < btl->btl_eager_limit) {
-        btl->btl_max_send_size = btl->btl_eager_limit;
-    }
-    if (btl->btl_rndv_eager_limit > btl->btl_eager_limit) {
-        btl->btl_rndv_eager_limit = btl->btl_eager_limit;
-    }
+    btl->btl_eager_limit = bound(btl->btl_eager_limit, 256, MESSAGE_BYTES_MAX);
+    btl->btl_max_send_size = bound(btl->btl_max_send_size, btl->btl_eager_limit, MESSAGE_BYTES_MAX);
+    btl->btl_rndv_eager_limit = bound(btl->btl_rndv_eager_limit, 0, btl->btl_eager_limit);
 }
 
 bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes)
