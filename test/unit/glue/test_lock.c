@@ -261,6 +261,19 @@ TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first)
     mca_btl_rawe_unlock();
 }
 
+/** A callback may send: what others handed over waits until that has returned. */
+TEST(mca_btl_rawe_enter__leaves_what_was_handed_over_in_a_callback)
+{
+    mca_btl_rawe_lock();
+    mca_btl_rawe_engines_lock.handed_over = &one_item.work;
+    assert_true(mca_btl_rawe_enter());
+    assert_int_equal(items_done[0], 0);
+    mca_btl_rawe_unlock();
+    assert_int_equal(items_done[0], 0);
+    mca_btl_rawe_unlock();
+    assert_int_equal(items_done[0], 1);
+}
+
 TEST(mca_btl_rawe_lock_hand_over__no_thread_is_inside_any_more)
 {
     pthread_t thread = begin_stay();

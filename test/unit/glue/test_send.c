@@ -40,7 +40,6 @@ static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
 static enum rawe_peer_result result;
-static struct rawe_message *transmitted; /**< reported as such by the next send */
 static unsigned sent;
 static const struct rawe_send *sent_in_order[SENDS];
 static unsigned reported;
@@ -74,11 +73,6 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
     assert_ptr_equal(peer, &endpoint.in_order->peer);
     message->completed_early = false;
     note(&message->send);
-    if (NULL != transmitted) {
-        transmitted->completed_early = true;
-        transmitted->complete(transmitted, RAWE_STATUS_DONE);
-        transmitted = NULL;
-    }
     return result;
 }
 
@@ -151,7 +145,6 @@ static void set_up(void)
     operation = NULL;
     reported_inside = false;
     result = RAWE_PEER_COMPLETE;
-    transmitted = NULL;
     for (unsigned i = 0; i < SENDS; ++i) {
         fragments[i] = malloc(sizeof(*fragments[i]) + MCA_BTL_RAWE_SMALL_BYTES);
         OBJ_CONSTRUCT(fragments[i], mca_btl_rawe_fragment_t);
@@ -263,50 +256,6 @@ TEST(mca_btl_rawe_send__behind_what_was_handed_over)
                      OPAL_SUCCESS);
     assert_int_equal(sent, 1);
     assert_int_equal(reported, 0);
-}
-
-static void send_second(void)
-{
-    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[1]->base, 1),
-                     OPAL_SUCCESS);
-}
-
-/** A descriptor of ours waits; it is transmitted with another that is handed over. */
-static void send_and_transmit(void)
-{
-    fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
-    result = RAWE_PEER_QUEUED;
-    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
-                     OPAL_SUCCESS);
-    transmitted = &fragments[0]->message;
-    unit_callback_beside(send_second);
-    assert_int_equal(sent, 2);
-}
-
-/**
- * An earlier message is transmitted with what was handed over, and acknowledged before progress
- * reports that: its descriptor must not have been given to another by then.
- */
-TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
-{
-    send_and_transmit();
-    fragments[0]->message.release(&fragments[0]->message);
-    assert_null(opal_free_list_get(&module.fragments_bare));
-    deliver();
-    assert_int_equal(reported, 1);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
-    assert_null(opal_free_list_get(&module.fragments_bare));
-}
-
-/** The usual order. */
-TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported)
-{
-    send_and_transmit();
-    deliver();
-    assert_int_equal(reported, 1);
-    assert_null(opal_free_list_get(&module.fragments_bare)); /* it may have to be sent again */
-    fragments[0]->message.release(&fragments[0]->message);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
 }
 
 static void sendi(void)

@@ -30,7 +30,8 @@
 
 /**
  * Work handed over to the thread that has the lock. Any thread may call `perform`: once, with the
- * lock held, in the order of handing over. It must not call Open MPI, and may free the memory.
+ * lock held, not in a callback of an engine, in the order of handing over. It must not call Open
+ * MPI, and may free the memory.
  */
 struct mca_btl_rawe_work {
     struct mca_btl_rawe_work *next;
@@ -55,7 +56,7 @@ bool mca_btl_rawe_lock_claim_patiently(void);
 /** Have work done: now, or by the thread that has the lock. */
 void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work);
 
-/** Do what was handed over. Lock held. */
+/** Do what was handed over. Lock held, not in a callback of an engine. */
 void mca_btl_rawe_lock_do_work(void);
 
 /** The slow paths of the functions below. */
@@ -119,7 +120,7 @@ static inline bool mca_btl_rawe_enter(void)
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock() && !mca_btl_rawe_enter_slowly())) {
         return false;
     }
-    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work())) {
+    if (OPAL_UNLIKELY(mca_btl_rawe_lock_has_work() && 0 == mca_btl_rawe_engines_lock.nested)) {
         mca_btl_rawe_lock_do_work(); /* this thread may have handed over work before */
     }
     return true;

@@ -162,21 +162,17 @@ static int opal_status(enum rawe_status status)
     return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
 }
 
-/** Report it by progress. */
+/** rawe_message.complete */
+static void message_complete(struct rawe_message *message, enum rawe_status status)
+{
+    report_complete(fragment_of(message), opal_status(status));
+}
+
+/** Work that was handed over is complete, or failed, at once: progress reports it. */
 static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
     fragment->status = status;
     rawe_list_append(&mca_btl_rawe_state.complete, &fragment->complete);
-}
-
-/** rawe_message.complete: it is reported now, or, where Open MPI cannot be called, by progress. */
-static void message_complete(struct rawe_message *message, enum rawe_status status)
-{
-    if (OPAL_LIKELY(!mca_btl_rawe_state.working)) {
-        report_complete(fragment_of(message), opal_status(status));
-    } else {
-        report_later(fragment_of(message), opal_status(status));
-    }
 }
 
 void mca_btl_rawe_send_complete_deferred(void)
@@ -196,13 +192,7 @@ void mca_btl_rawe_send_complete_deferred(void)
 /** rawe_message.release. The endpoint may be gone. */
 static void message_release(struct rawe_message *message)
 {
-    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
-
-    if (OPAL_UNLIKELY(rawe_list_has(&fragment->complete))) {
-        message->completed_early = false; /* it is disposed of when it is reported */
-        return;
-    }
-    mca_btl_rawe_free(NULL, &fragment->base);
+    mca_btl_rawe_free(NULL, &fragment_of(message)->base);
 }
 
 static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
@@ -216,21 +206,14 @@ static mca_btl_base_endpoint_t *carrier(const mca_btl_rawe_fragment_t *fragment)
     return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
 }
 
-/** Begin to do what was handed over. Returns what end_work is to be given. */
-static bool begin_work(struct rawe_engine *engine)
+/** What was handed over begins, or has begun: no engine calls Open MPI meanwhile. */
+static void defer(bool begins)
 {
-    bool deferring = engine->deferral.active;
-
-    rawe_engine_defer_begin(engine);
-    mca_btl_rawe_state.working = true;
-    return deferring;
-}
-
-static void end_work(struct rawe_engine *engine, bool deferring)
-{
-    mca_btl_rawe_state.working = false;
-    if (!deferring) {
-        rawe_engine_defer_end(engine);
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        if (module->open) {
+            (begins ? rawe_engine_defer_begin : rawe_engine_defer_end)(&module->engine);
+        }
     }
 }
 
@@ -255,13 +238,13 @@ static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
     mca_btl_base_endpoint_t *endpoint = carrier(fragment);
-    bool deferring = begin_work(&endpoint->module->engine);
-    int result = send_by(endpoint, fragment);
 
+    defer(true);
+    int result = send_by(endpoint, fragment);
+    defer(false);
     if (OPAL_SUCCESS != result) {
         report_later(fragment, 1 == result ? OPAL_SUCCESS : result);
     }
-    end_work(&endpoint->module->engine, deferring);
     mca_btl_rawe_thread_watch(endpoint->module);
 }
 
@@ -373,20 +356,12 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
 static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool deferring[MCA_BTL_RAWE_MODULES_MAX];
 
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        deferring[i] = state->modules[i]->open && begin_work(&state->modules[i]->engine);
-    }
+    defer(true);
     if (!rdma_begin(fragment)) {
         report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
     }
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i]->open) {
-            end_work(&state->modules[i]->engine, deferring[i]);
-        }
-    }
+    defer(false);
 }
 
 /** A PUT or GET, which begins now, or when the thread that is inside leaves. */

@@ -47,7 +47,6 @@ struct mca_btl_rawe_state {
     unsigned group_attempts;                 /**< the service thread's: to open sockets again */
     atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
     struct rawe_link complete;               /**< fragments that are complete and not reported */
-    bool working;                 /**< doing work handed over: Open MPI must not be called */
     struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there is only lo */
     atomic_bool carriers_changed; /**< some module's `carrier` has, and routes have to follow */
     opal_mutex_t routes_lock;     /**< guards which endpoints a process has; held while they join */
