@@ -143,6 +143,7 @@ static void set_up(void)
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
     proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
+    mca_btl_rawe_state.error_callback = error_callback;
     rawe_handle_table_init(&handles, 1);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_proc_open();
@@ -150,7 +151,6 @@ static void set_up(void)
         mca_btl_rawe_module_t *module = &modules[i];
         OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        module->error_callback = error_callback;
         unit_engine_start(&module->engine, &handles, module, 1);
         module->engine.config.clock_ns = mca_btl_rawe_peer_now_ns;
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;

@@ -215,7 +215,7 @@ static void set_up(void)
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
-    module.error_callback = end_job;
+    mca_btl_rawe_state.error_callback = end_job;
     theirs = (struct mca_btl_rawe_published){
         .host = THEIR_HOST,
         .count = 1,

@@ -166,7 +166,7 @@ TEST(progress__refused_data_ends_the_job_and_blames_no_process)
         }
         errors = 0;
         fake.internal_errors = cases[i].fragments;
-        module.error_callback = note_error;
+        mca_btl_rawe_state.error_callback = note_error;
         module.engine.finalizing = cases[i].finalizing;
         module.engine.counters.dropped_fragment = cases[i].fragments;
         module.engine.counters.dropped_handle = cases[i].puts;

@@ -521,7 +521,7 @@ TEST(mca_btl_rawe_get__refused_ends_the_job_and_blames_no_process)
 {
     one_route(RAWE_PEER_QUEUED);
     endpoint.proc = OBJ_NEW(opal_proc_t);
-    module.error_callback = note_error;
+    mca_btl_rawe_state.error_callback = note_error;
     assert_int_equal(get(), OPAL_SUCCESS);
     operation->refusal = RAWE_REFUSAL_UNKNOWN;
     operation->done(operation, RAWE_STATUS_FAILED);

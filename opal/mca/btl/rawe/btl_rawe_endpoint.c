@@ -31,13 +31,12 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
-void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl,
-                                 mca_btl_base_module_error_cb_fn_t callback,
-                                 const opal_proc_t *proc, enum rawe_refusal refusal)
+void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *proc,
+                                 enum rawe_refusal refusal)
 {
     MCA_BTL_RAWE_HELP(access_refused, mca_btl_rawe_peer_text(proc).text,
                       mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_refusal_text(refusal));
-    mca_btl_rawe_end_job(btl, callback, "rawe: a peer refused access to its memory");
+    mca_btl_rawe_end_job(btl, "rawe: a peer refused access to its memory");
 }
 
 /** A process's newest endpoint, of any module, head of its list by `older`. routes_lock held. */
@@ -421,12 +420,12 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
 
 static void call_error_callback(const mca_btl_base_endpoint_t *endpoint)
 {
-    mca_btl_rawe_module_t *module = endpoint->module;
+    mca_btl_base_module_error_cb_fn_t callback = mca_btl_rawe_state.error_callback;
     char text[64];
 
-    if (NULL != module->error_callback) {
+    if (NULL != callback) {
         snprintf(text, sizeof(text), "rawe: %s", endpoint->lost_text);
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+        callback(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
     }
 }
 

@@ -45,9 +45,8 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 #define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
 
 /** The process refuses access to its memory: tell the user, and end the job. */
-void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl,
-                                 mca_btl_base_module_error_cb_fn_t callback,
-                                 const opal_proc_t *proc, enum rawe_refusal refusal);
+void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *proc,
+                                 enum rawe_refusal refusal);
 /** The endpoint for this MAC address or, where that is NULL, this port and key; or NULL. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, const uint8_t *mac,

@@ -54,7 +54,7 @@
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
-    ((mca_btl_rawe_module_t *)btl)->error_callback = callback;
+    mca_btl_rawe_state.error_callback = callback; /* the same one for all modules */
     return OPAL_SUCCESS;
 }
 

@@ -62,15 +62,14 @@ void mca_btl_rawe_failures_report(void)
     }
 }
 
-void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback,
-                          const char *text)
+void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, const char *text)
 {
     char copy[400];
 
-    if (NULL != callback) {
+    if (NULL != mca_btl_rawe_state.error_callback) {
         snprintf(copy, sizeof(copy), "%s", text);
         /* No process has failed: if one is named, 5.0 may go on without it. */
-        callback(btl, MCA_BTL_ERROR_FLAGS_FATAL, NULL, copy);
+        mca_btl_rawe_state.error_callback(btl, MCA_BTL_ERROR_FLAGS_FATAL, NULL, copy);
     }
 }
 

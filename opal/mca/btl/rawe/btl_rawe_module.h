@@ -68,9 +68,8 @@ typedef struct mca_btl_rawe_module {
     struct rawe_inflow_shared *inflow; /**< shared with the ranks of this host; NULL: with none */
     /** Open what is not open yet. False: it failed, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
-    uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */
-    uint64_t idle_ns;       /**< peers that owe nothing are asked this often; 0: never */
-    mca_btl_base_module_error_cb_fn_t error_callback;
+    uint64_t open_tried_ns;           /**< when that was done last; 0: never. endpoints_lock held */
+    uint64_t idle_ns;                 /**< peers that owe nothing are asked this often; 0: never */
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
     opal_free_list_t fragments_bare;  /**< hold nothing: PUT, GET */
@@ -112,7 +111,6 @@ static inline bool mca_btl_rawe_failures_wait(void)
 void mca_btl_rawe_failures_report(void);
 
 /** End the job by the PML's error callback, if there is one. */
-void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback,
-                          const char *text);
+void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, const char *text);
 
 #endif

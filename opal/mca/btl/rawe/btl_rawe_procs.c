@@ -139,12 +139,12 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 
     if (!mca_btl_rawe_proc_tried(proc->proc_name, module->address.index) ||
         mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name) ||
-        NULL == module->error_callback || !mca_btl_rawe_compat_alone()) {
+        NULL == mca_btl_rawe_state.error_callback || !mca_btl_rawe_compat_alone()) {
         return;
     }
     snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
              mca_btl_rawe_peer_text(proc).text, mca_btl_rawe_compat_hostname(proc).text);
-    mca_btl_rawe_end_job(&module->super, module->error_callback, text);
+    mca_btl_rawe_end_job(&module->super, text);
 }
 
 /**

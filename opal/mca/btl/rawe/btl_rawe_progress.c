@@ -122,7 +122,7 @@ static void data_refused(mca_btl_rawe_module_t *module)
         MCA_BTL_RAWE_HELP(internal_error, "receiving a message",
                           "a part fits none that is taken here, data is missing", __func__);
     }
-    mca_btl_rawe_end_job(&module->super, module->error_callback, "rawe: data is missing");
+    mca_btl_rawe_end_job(&module->super, "rawe: data is missing");
 }
 
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max)

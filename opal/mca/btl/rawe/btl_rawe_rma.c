@@ -46,17 +46,9 @@ OBJ_CLASS_INSTANCE(mca_btl_rawe_access_t, opal_free_list_item_t, NULL, NULL);
 static struct {
     mca_btl_base_module_t super;
     bool open;
-    mca_btl_base_module_error_cb_fn_t error_callback;
     _Atomic(struct rma_endpoint *) gone; /**< deleted, but accesses may still refer to them */
     opal_free_list_t accesses;
 } rma;
-
-static int register_error(struct mca_btl_base_module_t *btl,
-                          mca_btl_base_module_error_cb_fn_t callback)
-{
-    rma.error_callback = callback;
-    return OPAL_SUCCESS;
-}
 
 static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoint)
 {
@@ -129,7 +121,7 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
 static void unreachable(const struct rma_endpoint *endpoint)
 {
     MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
-    mca_btl_rawe_end_job(&rma.super, rma.error_callback, "rawe: no access to windows on this host");
+    mca_btl_rawe_end_job(&rma.super, "rawe: no access to windows on this host");
 }
 
 /** The endpoint that accesses to a process go through; NULL: it cannot be reached, the job ends. */
@@ -183,8 +175,7 @@ static void access_done(mca_btl_rawe_access_t *access, int status)
 static void report(mca_btl_rawe_access_t *access, enum rawe_refusal refusal, bool done)
 {
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != refusal)) {
-        mca_btl_rawe_access_refused(&rma.super, rma.error_callback, access->endpoint->proc,
-                                    refusal);
+        mca_btl_rawe_access_refused(&rma.super, access->endpoint->proc, refusal);
     }
     access_done(access, done ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
@@ -463,7 +454,7 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
         .btl_atomic_cswap = atomic_cswap,
         .btl_register_mem = mca_btl_rawe_register_mem,
         .btl_deregister_mem = mca_btl_rawe_deregister_mem,
-        .btl_register_error = register_error,
+        .btl_register_error = mca_btl_rawe_module_template.btl_register_error,
     };
     rma.open = true;
     if (!mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),

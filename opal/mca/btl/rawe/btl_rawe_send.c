@@ -331,9 +331,8 @@ static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 
     if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
         /* The peer does not let us read what it has offered: the receiver would never learn why. */
-        mca_btl_rawe_module_t *module = fragment->endpoint->module;
-        mca_btl_rawe_access_refused(&module->super, module->error_callback,
-                                    fragment->endpoint->proc, operation->refusal);
+        mca_btl_rawe_access_refused(&fragment->endpoint->module->super, fragment->endpoint->proc,
+                                    operation->refusal);
     }
     rdma_report(fragment, opal_status(status));
 }

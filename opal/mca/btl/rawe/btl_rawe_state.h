@@ -35,7 +35,8 @@ struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
-    bool multicast_possible;                 /**< known when the modules are open */
+    mca_btl_base_module_error_cb_fn_t error_callback; /**< the PML's; NULL: there is none yet */
+    bool multicast_possible;                          /**< known when the modules are open */
     bool collectives;                        /**< coll/rawe is there, and wants to multicast */
     size_t ring_bytes;                       /**< of the receive ring of each module */
     struct rawe_handle_table handles;        /**< registered memory */
@@ -47,7 +48,7 @@ struct mca_btl_rawe_state {
     unsigned group_attempts;                 /**< the service thread's: to open sockets again */
     atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
     struct rawe_link complete;               /**< fragments that are complete and not reported */
-    struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there is only lo */
+    struct rawe_carrier *carrier;            /**< watches the interfaces; NULL: there is only lo */
     atomic_bool carriers_changed; /**< some module's `carrier` has, and routes have to follow */
     opal_mutex_t routes_lock;     /**< guards which endpoints a process has; held while they join */
     struct rawe_failover failover;         /**< between the routes to processes */
