@@ -6,13 +6,11 @@
  */
 #include "btl_rawe_rma.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
-#include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
@@ -317,49 +315,6 @@ TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
     assert_int_equal(errors, 1);
     assert_int_equal(done, 1);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
-}
-
-/** Without that, nothing of the process stays. */
-TEST_WITH(with_other, del_procs__lets_go_of_the_process)
-{
-    char to[8];
-
-    (void)read_from_other(to, sizeof(to));
-    assert_int_equal(put_wrongly(named, to, sizeof(to)), OPAL_SUCCESS);
-    rawe_peer_close(&reached.peer);
-    assert_int_equal(done, 2);
-    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
-    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1);
-}
-
-static pthread_barrier_t entered, left;
-
-static void *stay_main(void *context)
-{
-    mca_btl_rawe_lock();
-    pthread_barrier_wait(&entered);
-    pthread_barrier_wait(&left);
-    mca_btl_rawe_unlock();
-    return context;
-}
-
-/** The thread inside may be about to complete an access to it. */
-TEST_WITH(with_other, del_procs__not_beside_another_thread)
-{
-    pthread_t thread;
-
-    pthread_barrier_init(&entered, NULL, 2);
-    pthread_barrier_init(&left, NULL, 2);
-    opal_set_using_threads(true);
-    assert_int_equal(pthread_create(&thread, NULL, stay_main, NULL), 0);
-    pthread_barrier_wait(&entered);
-    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
-    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 2);
-    pthread_barrier_wait(&left);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    opal_set_using_threads(false);
-    pthread_barrier_destroy(&entered);
-    pthread_barrier_destroy(&left);
 }
 
 static void set_up_local(void)

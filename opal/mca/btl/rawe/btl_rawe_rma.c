@@ -24,8 +24,7 @@ struct rma_endpoint {
     opal_proc_t *proc;
     bool self;
     mca_btl_base_endpoint_t *via; /**< NULL: not looked for yet */
-    unsigned awaited;             /**< accesses that engines have. Lock held */
-    struct rma_endpoint *next_gone;
+    struct rma_endpoint *next;
 };
 
 /** An access under way. */
@@ -46,7 +45,7 @@ OBJ_CLASS_INSTANCE(mca_btl_rawe_access_t, opal_free_list_item_t, NULL, NULL);
 static struct {
     mca_btl_base_module_t super;
     bool open;
-    _Atomic(struct rma_endpoint *) gone; /**< deleted, but accesses may still refer to them */
+    _Atomic(struct rma_endpoint *) endpoints; /**< all of them, deleted ones too */
     opal_free_list_t accesses;
 } rma;
 
@@ -79,6 +78,9 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
         endpoint->proc = procs[i];
         endpoint->self = self;
         endpoint->via = through;
+        endpoint->next = atomic_load(&rma.endpoints);
+        while (!atomic_compare_exchange_weak(&rma.endpoints, &endpoint->next, endpoint)) {
+        }
         if (NULL != reachable) {
             opal_bitmap_set_bit(reachable, (int)i);
         }
@@ -86,34 +88,10 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
-static void rma_endpoint_free(struct rma_endpoint *endpoint)
-{
-    OBJ_RELEASE(endpoint->proc);
-    free(endpoint);
-}
-
-/** Windows that were not freed leave accesses: their endpoints stay with the engines. */
+/** Endpoints stay, as connections do: windows that were not freed leave accesses under way. */
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {
-    /* Without waiting: see mca_btl_rawe_del_procs. */
-    bool inside = mca_btl_rawe_enter();
-    for (size_t i = 0; i < count; ++i) {
-        struct rma_endpoint *endpoint = rma_endpoint(endpoints[i]);
-        if (NULL == endpoint) {
-            continue;
-        }
-        if (inside && 0 == endpoint->awaited) {
-            rma_endpoint_free(endpoint);
-            continue;
-        }
-        endpoint->next_gone = atomic_load(&rma.gone);
-        while (!atomic_compare_exchange_weak(&rma.gone, &endpoint->next_gone, endpoint)) {
-        }
-    }
-    if (inside) {
-        mca_btl_rawe_unlock();
-    }
     return OPAL_SUCCESS;
 }
 
@@ -185,7 +163,6 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
 {
     mca_btl_rawe_access_t *access = RAWE_OWNER(operation, mca_btl_rawe_access_t, operation);
 
-    --access->endpoint->awaited;
     report(access, operation->refusal, RAWE_STATUS_DONE == status);
 }
 
@@ -245,9 +222,7 @@ static int begin(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_ad
     operation->spreads = false;
     mca_btl_rawe_lock();
     base = base->in_order;
-    ++endpoint->awaited; /* before it may be done */
     bool taken = rawe_balance_operate(&base->peer, operation);
-    endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
@@ -471,9 +446,10 @@ void mca_btl_rawe_rma_close(void)
     if (rma.open) {
         rma.open = false;
         struct rma_endpoint *next;
-        for (struct rma_endpoint *gone = atomic_load(&rma.gone); NULL != gone; gone = next) {
-            next = gone->next_gone;
-            rma_endpoint_free(gone);
+        for (struct rma_endpoint *each = atomic_load(&rma.endpoints); NULL != each; each = next) {
+            next = each->next;
+            OBJ_RELEASE(each->proc);
+            free(each);
         }
         OBJ_DESTRUCT(&rma.accesses);
     }
