@@ -111,7 +111,6 @@ static mca_btl_rawe_module_t *module_new(bool listed)
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->fragments_small, opal_free_list_t);
     OBJ_CONSTRUCT(&module->fragments_large, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->fragments_bare, opal_free_list_t);
     if (listed) {
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }
@@ -190,7 +189,7 @@ TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
     items_destructed = 0;
     for (unsigned i = 0; i < MODULES; ++i) {
         modules[i] = module_new(true);
-        assert_int_equal(opal_free_list_init(&modules[i]->fragments_bare, sizeof(item_t),
+        assert_int_equal(opal_free_list_init(&modules[i]->fragments_small, sizeof(item_t),
                                              opal_cache_line_size, OBJ_CLASS(item_t), 0, 0, 1, 1, 1,
                                              NULL, 0, NULL, NULL, NULL),
                          OPAL_SUCCESS);

@@ -20,8 +20,6 @@
 #include "fake_ompi.h"
 #include "unit_engine.h"
 
-mca_btl_base_module_t mca_btl_rawe_module_template;
-
 static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;
 static unsigned done, errors;
@@ -31,13 +29,6 @@ static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
 static mca_btl_rawe_module_t module;          /**< by which it is reached, over a wire to nowhere */
 static mca_btl_base_endpoint_t reached;
 static bool local; /**< it is on this host, and could only be reached through lo */
-
-bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes)
-{
-    OBJ_CONSTRUCT(list, opal_free_list_t);
-    return OPAL_SUCCESS == opal_free_list_init(list, item_bytes, 64, class, 0, 64, 0, -1, 8, NULL,
-                                               0, NULL, NULL, NULL);
-}
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
@@ -110,9 +101,11 @@ static void set_up(void)
     OBJ_RELEASE(proc);
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     done = errors = 0;
+    assert_true(mca_btl_rawe_free_list_init(&mca_btl_rawe_state.operations,
+                                            OBJ_CLASS(mca_btl_rawe_fragment_t),
+                                            sizeof(mca_btl_rawe_fragment_t)));
     btl = mca_btl_rawe_rma_open();
-    assert_non_null(btl);
-    mca_btl_rawe_state.error_callback = note_error;
+    assert_int_equal(btl->btl_register_error(btl, note_error), OPAL_SUCCESS);
     assert_int_equal(btl->btl_add_procs(btl, 1, &proc, &self, NULL), OPAL_SUCCESS);
     assert_non_null(self);
 }
@@ -124,7 +117,7 @@ static void tear_down(void)
     assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
     opal_proc_local_set(NULL);
     mca_btl_rawe_rma_close();
-    assert_int_equal(fake_ompi_shown("internal_error"), 0);
+    OBJ_DESTRUCT(&mca_btl_rawe_state.operations);
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
 

@@ -138,7 +138,7 @@ static void set_up(void)
     rawe_peer_init(&endpoint.peer, &module.engine, &peer);
     module.super.btl_max_send_size = 65536;
     OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
-    OBJ_CONSTRUCT(&module.fragments_bare, opal_free_list_t);
+    OBJ_CONSTRUCT(&mca_btl_rawe_state.operations, opal_free_list_t);
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
     sent = reported = conversions = errors = 0;
@@ -148,7 +148,7 @@ static void set_up(void)
     for (unsigned i = 0; i < SENDS; ++i) {
         fragments[i] = malloc(sizeof(*fragments[i]) + MCA_BTL_RAWE_SMALL_BYTES);
         OBJ_CONSTRUCT(fragments[i], mca_btl_rawe_fragment_t);
-        fragments[i]->list = &module.fragments_bare;
+        fragments[i]->list = &mca_btl_rawe_state.operations;
         fragments[i]->base.des_flags = 0;
         fragments[i]->base.des_cbfunc = on_sent;
         fragments[i]->segments[0].seg_addr.pval = fragments[i]->data;
@@ -165,7 +165,7 @@ static void tear_down(void)
         free(fragments[i]);
     }
     OBJ_DESTRUCT(&module.fragments_small);
-    OBJ_DESTRUCT(&module.fragments_bare);
+    OBJ_DESTRUCT(&mca_btl_rawe_state.operations);
     rawe_engine_free(&module.engine);
     rawe_engine_free(&other_module.engine);
     rawe_handle_table_free(&handles);
@@ -281,7 +281,7 @@ static mca_btl_base_registration_handle_t handle;
 static void put(void)
 {
     static char memory[64];
-    opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
+    opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
 
     assert_int_equal(mca_btl_rawe_put(&module.super, &endpoint, memory, 0, NULL, &handle,
                                       sizeof(memory), 0, MCA_BTL_NO_ORDER, on_put, NULL, NULL),
@@ -307,7 +307,8 @@ TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE); /* the peer is there */
     assert_false(reported_inside);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations),
+                     fragments[0]); /* given back */
 }
 
 static uint64_t now_ns(void *context)
@@ -320,7 +321,7 @@ static void two_routes(void)
 {
     const struct rawe_peer_config config = {.key = 2, .owner = &other};
 
-    opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
+    opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
     memset(&other, 0, sizeof(other));
     other.module = &other_module;
     other_module.engine.config.clock_ns = now_ns;
@@ -332,7 +333,7 @@ static void two_routes(void)
 /** Its fragment has been given back. */
 static void two_routes_over(void)
 {
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
+    assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations), fragments[0]);
     rawe_peer_close(&other.peer);
 }
 
@@ -461,7 +462,7 @@ static int get(void)
 /** With memory for one GET. */
 static void one_route(enum rawe_peer_result of_the_call)
 {
-    opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
+    opal_free_list_return(&mca_btl_rawe_state.operations, (opal_free_list_item_t *)fragments[0]);
     result = of_the_call;
 }
 
@@ -469,7 +470,8 @@ static void assert_over(int expected_status)
 {
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, expected_status);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations),
+                     fragments[0]); /* given back */
 }
 
 TEST(mca_btl_rawe_get__reads_what_the_handle_names_or_fails_with_the_connection)
@@ -506,7 +508,8 @@ TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
     one_route(RAWE_PEER_NO_MEMORY);
     assert_int_equal(get(), OPAL_ERR_OUT_OF_RESOURCE);
     assert_int_equal(reported, 0);
-    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    assert_ptr_equal(opal_free_list_get(&mca_btl_rawe_state.operations),
+                     fragments[0]); /* given back */
 }
 
 static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)

@@ -98,9 +98,13 @@ static int component_open(void)
     rawe_list_init(&mca_btl_rawe_state.complete);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
-    return mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,
-                                       OBJ_CLASS(mca_btl_rawe_registration_t),
-                                       sizeof(mca_btl_rawe_registration_t))
+    bool registrations = mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,
+                                                     OBJ_CLASS(mca_btl_rawe_registration_t),
+                                                     sizeof(mca_btl_rawe_registration_t));
+    return mca_btl_rawe_free_list_init(&mca_btl_rawe_state.operations,
+                                       OBJ_CLASS(mca_btl_rawe_fragment_t),
+                                       sizeof(mca_btl_rawe_fragment_t)) &&
+                   registrations
                ? OPAL_SUCCESS
                : OPAL_ERR_OUT_OF_RESOURCE;
 }
@@ -118,6 +122,7 @@ static int component_close(void)
     if (NULL != mca_btl_rawe_state.component) {
         mca_btl_rawe_rma_close();
         OBJ_DESTRUCT(&mca_btl_rawe_state.registrations);
+        OBJ_DESTRUCT(&mca_btl_rawe_state.operations);
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         rawe_conn_table_free(&mca_btl_rawe_state.connections);
         OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
@@ -289,9 +294,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }
     /* Windows need every process reached, so also those of this host. */
-    mca_btl_base_module_t *rma = mca_btl_rawe_params.loopback ? mca_btl_rawe_rma_open() : NULL;
-    if (NULL != rma) {
-        list[modules++] = rma;
+    if (mca_btl_rawe_params.loopback) {
+        list[modules++] = mca_btl_rawe_rma_open();
     }
     *count = (int)modules;
     return list;

@@ -119,17 +119,16 @@ bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, si
                                                0, NULL, NULL, NULL);
 }
 
-/** All are constructed, even if one has no memory. */
+/** Both are constructed, even if one has no memory. */
 static bool free_lists_init(mca_btl_rawe_module_t *module)
 {
     opal_class_t *class = OBJ_CLASS(mca_btl_rawe_fragment_t);
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
-    size_t small_bytes = head_bytes + MCA_BTL_RAWE_SMALL_BYTES;
     size_t large_bytes = head_bytes + module->super.btl_max_send_size;
-    bool small = mca_btl_rawe_free_list_init(&module->fragments_small, class, small_bytes);
     bool large = mca_btl_rawe_free_list_init(&module->fragments_large, class, large_bytes);
 
-    return mca_btl_rawe_free_list_init(&module->fragments_bare, class, head_bytes) && small &&
+    return mca_btl_rawe_free_list_init(&module->fragments_small, class,
+                                       head_bytes + MCA_BTL_RAWE_SMALL_BYTES) &&
            large;
 }
 
@@ -519,7 +518,6 @@ static void module_free(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->endpoints_lock);
     OBJ_DESTRUCT(&module->fragments_small);
     OBJ_DESTRUCT(&module->fragments_large);
-    OBJ_DESTRUCT(&module->fragments_bare);
     free(module);
 }
 

@@ -72,7 +72,6 @@ typedef struct mca_btl_rawe_module {
     uint64_t idle_ns;                 /**< peers that owe nothing are asked this often; 0: never */
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
-    opal_free_list_t fragments_bare;  /**< hold nothing: PUT, GET */
     struct mca_btl_rawe_module *next_finalized;
     opal_mutex_t endpoints_lock; /**< also while sockets are opened */
     opal_list_t endpoints;

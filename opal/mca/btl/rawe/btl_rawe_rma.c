@@ -27,26 +27,9 @@ struct rma_endpoint {
     struct rma_endpoint *next;
 };
 
-/** An access under way. */
-typedef struct mca_btl_rawe_access {
-    opal_free_list_item_t super;
-    struct rma_endpoint *endpoint;
-    mca_btl_base_rdma_completion_fn_t callback;
-    void *local_address;
-    mca_btl_base_registration_handle_t *local_handle;
-    void *context;
-    void *cbdata;
-    uint64_t before; /**< result of an atomic operation without a place for it */
-    struct rawe_operation operation;
-} mca_btl_rawe_access_t;
-OBJ_CLASS_DECLARATION(mca_btl_rawe_access_t);
-OBJ_CLASS_INSTANCE(mca_btl_rawe_access_t, opal_free_list_item_t, NULL, NULL);
-
 static struct {
     mca_btl_base_module_t super;
-    bool open;
     _Atomic(struct rma_endpoint *) endpoints; /**< all of them, deleted ones too */
-    opal_free_list_t accesses;
 } rma;
 
 static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoint)
@@ -114,56 +97,14 @@ static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
     return endpoint->via;
 }
 
-static mca_btl_rawe_access_t *access_new(struct rma_endpoint *endpoint, void *local_address,
-                                         mca_btl_base_registration_handle_t *local_handle,
-                                         mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                         void *cbdata)
+static mca_btl_rawe_fragment_t *access_new(struct rma_endpoint *endpoint, void *local_address,
+                                           mca_btl_base_registration_handle_t *local_handle,
+                                           mca_btl_base_rdma_completion_fn_t callback,
+                                           void *context, void *cbdata)
 {
-    mca_btl_rawe_access_t *access =
-        (mca_btl_rawe_access_t *)mca_btl_rawe_compat_take(&rma.accesses);
-
-    if (OPAL_LIKELY(NULL != access)) {
-        access->endpoint = endpoint;
-        access->callback = callback;
-        access->local_address = local_address;
-        access->local_handle = local_handle;
-        access->context = context;
-        access->cbdata = cbdata;
-    }
-    return access;
-}
-
-static void access_free(mca_btl_rawe_access_t *access)
-{
-    mca_btl_rawe_compat_give(&rma.accesses, &access->super);
-}
-
-/** Report an access to osc/rdma. */
-static void access_done(mca_btl_rawe_access_t *access, int status)
-{
-    if (NULL != access->callback) {
-        access->callback(&rma.super, (struct mca_btl_base_endpoint_t *)(void *)access->endpoint,
-                         access->local_address, access->local_handle, access->context,
-                         access->cbdata, status);
-    }
-    access_free(access);
-}
-
-/** Report an access. osc/rdma does not look at its status: the user is told of a refusal. */
-static void report(mca_btl_rawe_access_t *access, enum rawe_refusal refusal, bool done)
-{
-    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != refusal)) {
-        mca_btl_rawe_access_refused(&rma.super, access->endpoint->proc, refusal);
-    }
-    access_done(access, done ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-}
-
-/** rawe_operation.done */
-static void operation_done(struct rawe_operation *operation, enum rawe_status status)
-{
-    mca_btl_rawe_access_t *access = RAWE_OWNER(operation, mca_btl_rawe_access_t, operation);
-
-    report(access, operation->refusal, RAWE_STATUS_DONE == status);
+    return mca_btl_rawe_rdma_new(&rma.super, (struct mca_btl_base_endpoint_t *)(void *)endpoint,
+                                 endpoint->proc, local_address, local_handle, callback, context,
+                                 cbdata);
 }
 
 /** Is it memory of this process? For what it can reach itself osc/rdma gives no handle. */
@@ -194,58 +135,49 @@ static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint
 }
 
 /** Report an access to memory of this process. Returns what the call is to return. */
-static int report_local(mca_btl_rawe_access_t *access, enum rawe_refusal refusal)
+static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refusal)
 {
-    report(access, refusal, RAWE_REFUSAL_NONE == refusal);
+    mca_btl_rawe_rdma_report(access, refusal,
+                             RAWE_REFUSAL_NONE == refusal ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     return OPAL_SUCCESS;
 }
 
 /** Begin an access to a peer's memory. What only its kind needs has been entered. */
-static int begin(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_address,
+static int begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
                  const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
 {
-    struct rma_endpoint *endpoint = access->endpoint;
-    struct rawe_operation *operation = &access->operation;
-    mca_btl_base_endpoint_t *base = through(endpoint);
+    mca_btl_base_endpoint_t *base = through(rma_endpoint(access->endpoint));
 
     if (OPAL_UNLIKELY(NULL == base)) {
-        access_free(access);
+        mca_btl_rawe_free(&rma.super, &access->base);
         return OPAL_ERR_UNREACH;
     }
-    operation->done = operation_done;
-    operation->handle_index = remote_handle->index;
-    operation->handle_key = remote_handle->key;
-    operation->offset = remote_address - remote_handle->base;
-    operation->len_bytes = size;
-    operation->local = local;
-    operation->kind = kind;
-    operation->spreads = false;
+    mca_btl_rawe_rdma_aim(access, kind, remote_address, remote_handle, size, local);
     mca_btl_rawe_lock();
     base = base->in_order;
-    bool taken = rawe_balance_operate(&base->peer, operation);
+    bool taken = rawe_balance_operate(&base->peer, &access->operation);
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
-        access_free(access);
+        mca_btl_rawe_free(&rma.super, &access->base);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     return OPAL_SUCCESS;
 }
 
 /** PUT or GET. */
-static int transfer(mca_btl_rawe_access_t *access, uint8_t kind, uint64_t remote_address,
+static int transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
                     const mca_btl_base_registration_handle_t *remote_handle, size_t size)
 {
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     bool put = RAWE_FRAGMENT_PUT == kind;
-    void *local = access->local_address;
+    void *local = access->rdma.local_address;
     if (0 == size) {
-        access_done(access, OPAL_SUCCESS);
-        return OPAL_SUCCESS;
+        return report_local(access, RAWE_REFUSAL_NONE);
     }
-    if (is_local(access->endpoint, remote_handle)) {
+    if (is_local(rma_endpoint(access->endpoint), remote_handle)) {
         enum rawe_refusal refusal;
         void *remote = local_memory(remote_handle, remote_address, size,
                                     put ? RAWE_ACCESS_WRITE : RAWE_ACCESS_READ, &refusal);
@@ -286,14 +218,14 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
                          enum rawe_atomic atomic, uint64_t operand, uint64_t compare, int flags,
                          mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    mca_btl_rawe_access_t *access =
+    mca_btl_rawe_fragment_t *access =
         access_new(endpoint, result, local_handle, callback, context, cbdata);
 
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     size_t size = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(uint32_t) : sizeof(uint64_t);
-    void *before = NULL != result ? result : (void *)&access->before;
+    void *before = NULL != result ? result : (void *)&access->rdma.before;
     if (is_local(endpoint, remote_handle)) {
         const struct rawe_request request = {
             .atomic = (uint8_t)atomic,
@@ -431,26 +363,17 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
         .btl_deregister_mem = mca_btl_rawe_deregister_mem,
         .btl_register_error = mca_btl_rawe_module_template.btl_register_error,
     };
-    rma.open = true;
-    if (!mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),
-                                     sizeof(mca_btl_rawe_access_t))) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
-        mca_btl_rawe_rma_close();
-        return NULL;
-    }
     return btl;
 }
 
 void mca_btl_rawe_rma_close(void)
 {
-    if (rma.open) {
-        rma.open = false;
-        struct rma_endpoint *next;
-        for (struct rma_endpoint *each = atomic_load(&rma.endpoints); NULL != each; each = next) {
-            next = each->next;
-            OBJ_RELEASE(each->proc);
-            free(each);
-        }
-        OBJ_DESTRUCT(&rma.accesses);
+    struct rma_endpoint *next;
+
+    for (struct rma_endpoint *each = atomic_exchange(&rma.endpoints, NULL); NULL != each;
+         each = next) {
+        next = each->next;
+        OBJ_RELEASE(each->proc);
+        free(each);
     }
 }

@@ -9,7 +9,7 @@
 
 #include "btl_rawe_compat.h"
 
-/** The module; NULL, after a message, without memory. Other modules are there already. */
+/** The module. Other modules are there already. */
 mca_btl_base_module_t *mca_btl_rawe_rma_open(void);
 
 /** Free its memory, when all modules have been finalized. */

@@ -19,7 +19,7 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
     fragment->base.des_segment_count = 1;
     fragment->list = NULL;
     fragment->complete = (struct rawe_link){.next = NULL};
-    fragment->rdma.callback = NULL;
+    fragment->rdma.btl = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
@@ -127,14 +127,20 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     return descriptor;
 }
 
-/** Report a PUT or GET, and dispose of it. */
-static void rdma_report(mca_btl_rawe_fragment_t *fragment, int status)
+/** Open MPI may not look at the status: the user is told of a refusal. */
+void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refusal refusal,
+                              int status)
 {
-    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+    mca_btl_base_module_t *btl = fragment->rdma.btl;
 
-    fragment->rdma.callback(btl, fragment->endpoint, fragment->operation.local,
-                            fragment->rdma.local_handle, fragment->rdma.context,
-                            fragment->rdma.cbdata, status);
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != refusal)) {
+        mca_btl_rawe_access_refused(btl, fragment->rdma.proc, refusal);
+    }
+    if (NULL != fragment->rdma.callback) {
+        fragment->rdma.callback(btl, fragment->endpoint, fragment->rdma.local_address,
+                                fragment->rdma.local_handle, fragment->rdma.context,
+                                fragment->rdma.cbdata, status);
+    }
     mca_btl_rawe_free(btl, &fragment->base);
 }
 
@@ -181,8 +187,8 @@ void mca_btl_rawe_send_complete_deferred(void)
 
     while (NULL != (next = rawe_list_take(&mca_btl_rawe_state.complete))) {
         mca_btl_rawe_fragment_t *fragment = RAWE_OWNER(next, mca_btl_rawe_fragment_t, complete);
-        if (NULL != fragment->rdma.callback) {
-            rdma_report(fragment, fragment->status);
+        if (NULL != fragment->rdma.btl) {
+            mca_btl_rawe_rdma_report(fragment, RAWE_REFUSAL_NONE, fragment->status);
         } else {
             report_complete(fragment, fragment->status);
         }
@@ -327,14 +333,45 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
 /** rawe_operation.done */
 static void rdma_done(struct rawe_operation *operation, enum rawe_status status)
 {
-    mca_btl_rawe_fragment_t *fragment = RAWE_OWNER(operation, mca_btl_rawe_fragment_t, operation);
+    mca_btl_rawe_rdma_report(RAWE_OWNER(operation, mca_btl_rawe_fragment_t, operation),
+                             operation->refusal, opal_status(status));
+}
 
-    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
-        /* The peer does not let us read what it has offered: the receiver would never learn why. */
-        mca_btl_rawe_access_refused(&fragment->endpoint->module->super, fragment->endpoint->proc,
-                                    operation->refusal);
+mca_btl_rawe_fragment_t *mca_btl_rawe_rdma_new(mca_btl_base_module_t *btl,
+                                               struct mca_btl_base_endpoint_t *endpoint,
+                                               const opal_proc_t *proc, void *local_address,
+                                               mca_btl_base_registration_handle_t *local_handle,
+                                               mca_btl_base_rdma_completion_fn_t callback,
+                                               void *context, void *cbdata)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_take(&mca_btl_rawe_state.operations, endpoint);
+
+    if (OPAL_LIKELY(NULL != fragment)) {
+        fragment->rdma.btl = btl;
+        fragment->rdma.proc = proc;
+        fragment->rdma.local_address = local_address;
+        fragment->rdma.local_handle = local_handle;
+        fragment->rdma.callback = callback;
+        fragment->rdma.context = context;
+        fragment->rdma.cbdata = cbdata;
     }
-    rdma_report(fragment, opal_status(status));
+    return fragment;
+}
+
+void mca_btl_rawe_rdma_aim(mca_btl_rawe_fragment_t *fragment, uint8_t kind, uint64_t remote_address,
+                           const mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                           void *local)
+{
+    struct rawe_operation *operation = &fragment->operation;
+
+    operation->done = rdma_done;
+    operation->handle_index = remote_handle->index;
+    operation->handle_key = remote_handle->key;
+    operation->offset = remote_address - remote_handle->base;
+    operation->len_bytes = size;
+    operation->local = local;
+    operation->kind = kind;
+    operation->spreads = false;
 }
 
 /** Begin a PUT or GET, which goes over all routes to the process. Lock held. False without memory. */
@@ -369,29 +406,19 @@ static int rdma(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *lo
                 const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    if (0 == size) {
-        callback(&endpoint->module->super, endpoint, local_address, local_handle, context, cbdata,
-                 OPAL_SUCCESS);
-        return OPAL_SUCCESS;
-    }
-    mca_btl_rawe_fragment_t *fragment = fragment_take(&endpoint->module->fragments_bare, endpoint);
+    mca_btl_rawe_fragment_t *fragment =
+        mca_btl_rawe_rdma_new(&endpoint->module->super, endpoint, endpoint->proc, local_address,
+                              local_handle, callback, context, cbdata);
+
     if (OPAL_UNLIKELY(NULL == fragment)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    fragment->rdma.callback = callback;
-    fragment->rdma.local_handle = local_handle;
-    fragment->rdma.context = context;
-    fragment->rdma.cbdata = cbdata;
-    fragment->operation = (struct rawe_operation){
-        .done = rdma_done,
-        .handle_index = remote_handle->index,
-        .handle_key = remote_handle->key,
-        .offset = remote_address - remote_handle->base,
-        .len_bytes = size,
-        .local = local_address,
-        .kind = kind,
-        .spreads = true,
-    };
+    if (0 == size) {
+        mca_btl_rawe_rdma_report(fragment, RAWE_REFUSAL_NONE, OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
+    mca_btl_rawe_rdma_aim(fragment, kind, remote_address, remote_handle, size, local_address);
+    fragment->operation.spreads = true;
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
         fragment->work.perform = rdma_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);

@@ -16,7 +16,7 @@
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u
 
-/** A descriptor of Open MPI's, with the message, PUT or GET that is made of it. */
+/** A descriptor of Open MPI's, with the message or operation that is made of it. */
 typedef struct mca_btl_rawe_fragment {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segments[2];
@@ -24,16 +24,20 @@ typedef struct mca_btl_rawe_fragment {
     opal_free_list_t *list;
     union {
         struct rawe_message message;
-        struct rawe_operation operation; /**< PUT or GET */
+        struct rawe_operation operation;
     };
     struct mca_btl_rawe_work work; /**< to send it, when another thread is inside */
     struct rawe_link complete;     /**< in the list of mca_btl_rawe_send_complete_deferred */
     int status;                    /**< ... with which it is complete */
     struct {
-        mca_btl_base_rdma_completion_fn_t callback; /**< NULL: a message */
+        mca_btl_base_module_t *btl; /**< NULL: a message. All but `before` is for the callback */
+        const opal_proc_t *proc;
+        void *local_address;
         mca_btl_base_registration_handle_t *local_handle;
+        mca_btl_base_rdma_completion_fn_t callback; /**< NULL: none */
         void *context;
         void *cbdata;
+        uint64_t before; /**< result of an atomic operation without a place for it */
     } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;
@@ -81,6 +85,21 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata);
+
+/** An operation; NULL without memory. The callback is given `endpoint`. */
+mca_btl_rawe_fragment_t *mca_btl_rawe_rdma_new(mca_btl_base_module_t *btl,
+                                               struct mca_btl_base_endpoint_t *endpoint,
+                                               const opal_proc_t *proc, void *local_address,
+                                               mca_btl_base_registration_handle_t *local_handle,
+                                               mca_btl_base_rdma_completion_fn_t callback,
+                                               void *context, void *cbdata);
+/** What all kinds of operations on the memory of a peer have in common. */
+void mca_btl_rawe_rdma_aim(mca_btl_rawe_fragment_t *fragment, uint8_t kind, uint64_t remote_address,
+                           const mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                           void *local);
+/** Report it, and tell the user if it was refused. It is given back. */
+void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refusal refusal,
+                              int status);
 
 /**
  * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through another

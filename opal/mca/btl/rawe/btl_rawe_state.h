@@ -41,6 +41,7 @@ struct mca_btl_rawe_state {
     size_t ring_bytes;                       /**< of the receive ring of each module */
     struct rawe_handle_table handles;        /**< registered memory */
     opal_free_list_t registrations;          /**< what Open MPI has of it */
+    opal_free_list_t operations;             /**< fragments without data: PUT, GET, atomic */
     struct rawe_conn_table connections;      /**< of all modules */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
