@@ -30,6 +30,7 @@ static void discover(struct ask *ask)
     const struct rawe_interface *interface = &ask->interface;
     struct rawe_port_config config = {
         .kind = &rawe_packet_port,
+        .use = RAWE_PORT_RESPONDER,
         .interface = interface->name,
         .interface_index = interface->index,
         .ethertype = ask->options->ethertype,
@@ -37,13 +38,17 @@ static void discover(struct ask *ask)
     };
     struct rawe_path_target target = {.to = {.port = PING_PORT, .key = ask->options->key}};
     struct rawe_responder *responder;
+    struct rawe_service *service;
+    struct rawe_port *port;
     struct rawe_port_error error;
 
     ping_random(&config.ping_port, sizeof config.ping_port);
     ping_random(&config.ping_key, sizeof config.ping_key);
     config.port = config.ping_port;
     config.key = config.ping_key;
-    if (rawe_responder_start(&responder, &config, interface->mac, NULL, NULL, &error) != 0) {
+    if (rawe_service_start(&service, &error) != 0 || rawe_port_open(&port, &config, &error) != 0 ||
+        rawe_responder_start(&responder, port, &config, interface->mac, NULL, service, &error) !=
+            0) {
         ping_open_failed(interface->name, &error);
     }
     memcpy(target.to.mac, ask->to, RAWE_MAC_BYTES);
@@ -51,6 +56,7 @@ static void discover(struct ask *ask)
     rawe_responder_discover(responder, &ask->path, &target, 1,
                             ask->options->timeout_ms * 1000000ull);
     rawe_responder_stop(responder);
+    rawe_service_stop(service);
 }
 
 static void report_unreachable(const struct ask *ask)

@@ -93,20 +93,26 @@ static const struct rawe_port_kind memory_kind = {
     .transmit = memory_transmit,
 };
 
+static struct rawe_service *service;
 static struct rawe_responder *responder;
 
 static void set_up(void)
 {
     const struct rawe_port_config config = {
         .kind = &memory_kind, .ping_port = OWN_PORT, .ping_key = OWN_KEY, .ethertype = 0x88B5};
+    struct rawe_port *port;
     struct rawe_port_error error;
 
-    assert_int_equal(rawe_responder_start(&responder, &config, own_mac, NULL, NULL, &error), 0);
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    assert_int_equal(rawe_port_open(&port, &config, &error), 0);
+    assert_int_equal(
+        rawe_responder_start(&responder, port, &config, own_mac, NULL, service, &error), 0);
 }
 
 static void tear_down(void)
 {
     rawe_responder_stop(responder);
+    rawe_service_stop(service);
 }
 
 /** Let `count` frames of a type come from the peer. */

@@ -122,13 +122,31 @@ struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixtu
     return link;
 }
 
+struct rawe_responder *fixture_try_start(const struct rawe_port_config *config,
+                                         const struct fixture_end *end,
+                                         const struct rawe_responder_duty *duty,
+                                         struct rawe_port_error *error)
+{
+    static struct rawe_service *service; /* as long as the process */
+    struct rawe_port_config own = *config;
+    struct rawe_responder *responder;
+    struct rawe_port *port;
+
+    own.use = RAWE_PORT_RESPONDER;
+    return (service != NULL || rawe_service_start(&service, error) == 0) &&
+                   rawe_port_open(&port, &own, error) == 0 &&
+                   rawe_responder_start(&responder, port, &own, end->mac, duty, service, error) == 0
+               ? responder
+               : NULL;
+}
+
 struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end)
 {
     const struct rawe_port_config config = fixture_config(fixture, end);
     struct rawe_port_error error = {0};
-    struct rawe_responder *responder;
+    struct rawe_responder *responder = fixture_try_start(&config, end, NULL, &error);
 
-    if (rawe_responder_start(&responder, &config, end->mac, NULL, NULL, &error) != 0) {
+    if (responder == NULL) {
         fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
         fail();
     }

@@ -64,6 +64,12 @@ struct rawe_port *fixture_open(const struct fixture *fixture, const struct fixtu
 /** Start a responder or fail the test. */
 struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end);
 
+/** The same with a duty; NULL and the error where its port cannot be opened. */
+struct rawe_responder *fixture_try_start(const struct rawe_port_config *config,
+                                         const struct fixture_end *end,
+                                         const struct rawe_responder_duty *duty,
+                                         struct rawe_port_error *error);
+
 /** Write the first RAWE_PAYLOAD_OFFSET bytes of a frame from `from` to `to`. */
 void fixture_write_head(uint8_t *frame, const struct fixture_end *from,
                         const struct fixture_end *to, const struct rawe_header *header);

@@ -167,9 +167,9 @@ static bool start_responder(mca_btl_rawe_module_t *module, struct rawe_port_open
     };
     struct rawe_port *wire = rawe_port_open_end(opening);
 
-    if (NULL == wire || 0 != rawe_responder_start_on(&module->responder, wire, &opening->config,
-                                                     module->address.mac, &duty,
-                                                     mca_btl_rawe_state.service, &opening->error)) {
+    if (NULL == wire ||
+        0 != rawe_responder_start(&module->responder, wire, &opening->config, module->address.mac,
+                                  &duty, mca_btl_rawe_state.service, &opening->error)) {
         mca_btl_rawe_failure_note(false, module->interface.name, &opening->error);
         return false;
     }

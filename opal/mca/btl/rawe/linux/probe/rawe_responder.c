@@ -59,7 +59,6 @@ struct rawe_responder {
     struct rawe_validation *searches; /**< the thread takes their steps */
     pthread_cond_t search_over;
     struct rawe_service_source source;
-    struct rawe_service *own_service; /**< NULL: the thread is shared with others */
     bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
     uint64_t answers;     /**< the thread's: tokens for PINGs */
     uint64_t reads;       /**< the thread's: tokens for other frames */
@@ -511,11 +510,10 @@ static int serve(struct rawe_service_source *source, short events)
     return source->deaf && (rest_ms < 0 || rest_ms > pause_ms) ? pause_ms : rest_ms;
 }
 
-int rawe_responder_start_on(struct rawe_responder **responder, struct rawe_port *wire,
-                            const struct rawe_port_config *config,
-                            const uint8_t mac[RAWE_MAC_BYTES],
-                            const struct rawe_responder_duty *duty, struct rawe_service *service,
-                            struct rawe_port_error *error)
+int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wire,
+                         const struct rawe_port_config *config, const uint8_t mac[RAWE_MAC_BYTES],
+                         const struct rawe_responder_duty *duty, struct rawe_service *service,
+                         struct rawe_port_error *error)
 {
     struct rawe_responder *r = calloc(1, sizeof *r);
 
@@ -537,40 +535,14 @@ int rawe_responder_start_on(struct rawe_responder **responder, struct rawe_port 
     (void)pthread_cond_init(&r->search_over, NULL);
     r->answers = r->reads = FRAMES_BUCKET;
     r->refilled_ns = rawe_port_clock_ns();
-    r->zeros = calloc(1, UINT16_MAX);
-    if (r->zeros == NULL) {
-        goto failed;
-    }
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
-    if (service == NULL) {
-        if (rawe_service_start(&r->own_service, error) != 0) {
-            goto failed;
-        }
-        service = r->own_service;
-    }
-    if (rawe_service_add(service, &r->source, error) != 0) {
-        goto failed;
+    r->zeros = calloc(1, UINT16_MAX);
+    if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {
+        rawe_responder_stop(r);
+        return -1;
     }
     *responder = r;
     return 0;
-
-failed:
-    rawe_responder_stop(r);
-    return -1;
-}
-
-int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
-                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_service *service, struct rawe_port_error *error)
-{
-    struct rawe_port_config own = *config;
-    struct rawe_port *wire;
-
-    *responder = NULL;
-    own.use = RAWE_PORT_RESPONDER;
-    return rawe_port_open(&wire, &own, error) != 0
-               ? -1
-               : rawe_responder_start_on(responder, wire, &own, mac, duty, service, error);
 }
 
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
@@ -607,7 +579,6 @@ void rawe_responder_stop(struct rawe_responder *responder)
         return;
     }
     rawe_responder_detach(responder);
-    rawe_service_stop(responder->own_service);
     while (responder->searches != NULL) {
         rawe_validation_end(responder, responder->searches);
     }

@@ -54,20 +54,13 @@ struct rawe_responder_duty {
 };
 
 /**
- * Open the port, for RAWE_PORT_RESPONDER whatever `config` says, and have it served by `service`,
- * or, if that is NULL, by a thread of its own. `duty` may be NULL. Same error rules as
- * rawe_port_open.
+ * Have a port for RAWE_PORT_RESPONDER, opened with `config`, served by `service`. It is taken over,
+ * also on failure. `duty` may be NULL. Returns 0, or -1 and the error.
  */
-int rawe_responder_start(struct rawe_responder **responder, const struct rawe_port_config *config,
-                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_service *service, struct rawe_port_error *error);
-
-/** The same on a port that is open, which it takes over, also when it fails. */
-int rawe_responder_start_on(struct rawe_responder **responder, struct rawe_port *wire,
-                            const struct rawe_port_config *config,
-                            const uint8_t mac[RAWE_MAC_BYTES],
-                            const struct rawe_responder_duty *duty, struct rawe_service *service,
-                            struct rawe_port_error *error);
+int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wire,
+                         const struct rawe_port_config *config, const uint8_t mac[RAWE_MAC_BYTES],
+                         const struct rawe_responder_duty *duty, struct rawe_service *service,
+                         struct rawe_port_error *error);
 
 /** As rawe_port_reopen; only in the service thread. */
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
