@@ -274,10 +274,9 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
     if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);
-        for (unsigned i = 0; i < modules; ++i) {
-            mca_btl_rawe_finalize(&mca_btl_rawe_state.modules[i]->super);
+        while (0 != mca_btl_rawe_state.module_count) {
+            mca_btl_rawe_finalize(&mca_btl_rawe_state.modules[0]->super);
         }
-        mca_btl_rawe_state.module_count = 0;
         return NULL;
     }
     mca_btl_rawe_group_open();

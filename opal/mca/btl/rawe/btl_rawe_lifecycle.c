@@ -180,9 +180,7 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
     struct rawe_port_opening opening = {.config = port_config(module, RAWE_PORT_RESPONDER)};
 
-    if (0 != rawe_port_open(&opening.port, &opening.config, &opening.error)) {
-        opening.port = NULL;
-    }
+    rawe_port_open_begin(&opening);
     return start_responder(module, &opening);
 }
 
