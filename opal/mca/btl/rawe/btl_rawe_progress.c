@@ -83,7 +83,8 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     return received;
 }
 
-void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
+/** Let timers expire and send what was put off: now_ns of the engine. Lock held. */
+static void service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
@@ -137,7 +138,7 @@ bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_ma
     } while (0 != count && received < frames_max);
     bool pending = rawe_engine_pending(engine);
     engine->now_ns = mca_btl_rawe_now_ns();
-    mca_btl_rawe_module_service(module);
+    service(module);
     rawe_engine_defer_end(engine);
     return 0 != received || pending;
 }
@@ -162,7 +163,7 @@ static unsigned progress(mca_btl_rawe_module_t *module)
     if (0 == received) {
         engine->now_ns = mca_btl_rawe_now_ns();
     }
-    mca_btl_rawe_module_service(module);
+    service(module);
     if (OPAL_UNLIKELY(data_is_missing(module))) {
         data_refused(module);
     }

@@ -19,9 +19,6 @@ static inline bool mca_btl_rawe_module_receivable(const mca_btl_rawe_module_t *m
 /** Receive some of what waits on a module. Lock held. Returns how many frames. */
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 
-/** Let timers expire and send what was put off: now_ns of the engine. Lock held. */
-void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
-
 /**
  * Make progress without calling MPI: messages and completions are deferred. Receives once, and
  * until nothing waits or `frames_max` came. Lock held. True: there was something to do.
