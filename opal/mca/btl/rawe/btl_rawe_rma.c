@@ -324,45 +324,35 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
 {
     mca_btl_base_module_t *btl = &rma.super;
 
-    memset(&rma, 0, sizeof(rma));
-    *btl = (mca_btl_base_module_t){
-        .btl_component = mca_btl_rawe_state.component,
-        .btl_eager_limit = mca_btl_rawe_module_template.btl_eager_limit,
-        .btl_rndv_eager_limit = mca_btl_rawe_module_template.btl_rndv_eager_limit,
-        .btl_max_send_size = mca_btl_rawe_module_template.btl_max_send_size,
-        .btl_rdma_pipeline_send_length = mca_btl_rawe_module_template.btl_rdma_pipeline_send_length,
-        .btl_rdma_pipeline_frag_size = mca_btl_rawe_module_template.btl_rdma_pipeline_frag_size,
-        .btl_min_rdma_pipeline_size = mca_btl_rawe_module_template.btl_min_rdma_pipeline_size,
-        /* Introduced to processes after the others. */
-        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW,
-        .btl_latency = mca_btl_rawe_module_template.btl_latency,
-        /* The PML weighs all modules that can PUT by it, those that it does not use as well. */
-        .btl_bandwidth = 1,
-        .btl_flags = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
-                     MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION,
-        .btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+    *btl = mca_btl_rawe_module_template; /* limits, and registered memory */
+    btl->btl_component = mca_btl_rawe_state.component;
+    /* Introduced to processes after the others. */
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW;
+    /* The PML weighs all modules that can PUT by it, those that it does not use as well. */
+    btl->btl_bandwidth = 1;
+    btl->btl_flags = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
+                     MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION;
+    btl->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
                             MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
                             MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
-                            MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB,
-        .btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t),
-        .btl_get_limit = SIZE_MAX,
-        .btl_put_limit = SIZE_MAX,
-        /* Local memory need not be registered. */
-        .btl_get_local_registration_threshold = SIZE_MAX,
-        .btl_put_local_registration_threshold = SIZE_MAX,
-        .btl_add_procs = add_procs,
-        .btl_del_procs = del_procs,
-        .btl_finalize = finalize,
-        .btl_put = put,
-        .btl_get = get,
-        .btl_dump = dump,
-        .btl_atomic_op = atomic_op,
-        .btl_atomic_fop = atomic_fop,
-        .btl_atomic_cswap = atomic_cswap,
-        .btl_register_mem = mca_btl_rawe_register_mem,
-        .btl_deregister_mem = mca_btl_rawe_deregister_mem,
-        .btl_register_error = mca_btl_rawe_module_template.btl_register_error,
-    };
+                            MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+    /* Local memory need not be registered. */
+    btl->btl_get_local_registration_threshold = SIZE_MAX;
+    btl->btl_put_local_registration_threshold = SIZE_MAX;
+    btl->btl_add_procs = add_procs;
+    btl->btl_del_procs = del_procs;
+    btl->btl_finalize = finalize;
+    btl->btl_alloc = NULL;
+    btl->btl_free = NULL;
+    btl->btl_prepare_src = NULL;
+    btl->btl_send = NULL;
+    btl->btl_sendi = NULL;
+    btl->btl_put = put;
+    btl->btl_get = get;
+    btl->btl_dump = dump;
+    btl->btl_atomic_op = atomic_op;
+    btl->btl_atomic_fop = atomic_fop;
+    btl->btl_atomic_cswap = atomic_cswap;
     return btl;
 }
 
