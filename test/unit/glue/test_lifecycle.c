@@ -166,7 +166,6 @@ TEST(mca_btl_rawe_finalize__all_sockets_are_closed_behind_the_group)
     for (unsigned i = MODULES; i < MCA_BTL_RAWE_MODULES_MAX; ++i) {
         assert_int_equal(mca_btl_rawe_finalize(&modules[i]->super), OPAL_SUCCESS);
     }
-    mca_btl_rawe_finalize_wait();
     assert_int_equal(closed, 3 * MCA_BTL_RAWE_MODULES_MAX);
 }
 

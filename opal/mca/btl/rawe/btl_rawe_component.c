@@ -114,7 +114,6 @@ static int component_close(void)
     mca_btl_rawe_proc_close();
     mca_btl_rawe_metrics_monitor_close();
     mca_btl_rawe_group_close();
-    mca_btl_rawe_finalize_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
     mca_btl_rawe_state.service = NULL;
     mca_btl_rawe_failures_report();

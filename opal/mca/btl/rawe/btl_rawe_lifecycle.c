@@ -450,7 +450,8 @@ static void close_beside(struct closing one)
     (void)closing_main(&one);
 }
 
-void mca_btl_rawe_finalize_wait(void)
+/** Wait until they are closed: the component's code may go away. */
+static void close_end(void)
 {
     while (0 != closing_count) {
         pthread_join(closings[--closing_count].thread, NULL);
@@ -558,5 +559,6 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         state->finalized = module->next_finalized;
         module_free(module);
     }
+    close_end();
     return OPAL_SUCCESS;
 }

@@ -21,10 +21,10 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module);
 /** An empty free list of items of a class. False without memory. */
 bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes);
 
-/** Wait for acknowledgements for a bounded time, then close the module and free it. */
+/**
+ * Wait for acknowledgements for a bounded time, then close the module. Sockets are closed, and memory
+ * is freed, with the last module.
+ */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
-
-/** Wait until the sockets of all modules are closed: before the component's code goes away. */
-void mca_btl_rawe_finalize_wait(void);
 
 #endif
