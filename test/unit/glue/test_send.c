@@ -47,6 +47,7 @@ static int reported_status;
 static const void *sent_copy;
 static size_t sent_copy_bytes;
 static unsigned conversions;
+static bool conversions_fail;
 static struct rawe_operation *operation; /**< the PUT or GET under way */
 static unsigned errors;                  /**< that ended the job */
 static bool reported_inside;             /**< a callback while the other thread did the work */
@@ -103,7 +104,7 @@ static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t 
     memset(iov->iov_base, 'd', iov->iov_len);
     *bytes = iov->iov_len;
     conversions++;
-    return 1;
+    return conversions_fail ? -1 : 1;
 }
 
 static mca_btl_rawe_fragment_t *fragments[SENDS];
@@ -446,6 +447,22 @@ TEST(mca_btl_rawe_sendi__has_device_memory_packed)
     assert_int_equal(sent, 1);
     assert_ptr_not_equal(sent_copy, convertor.pBaseBuf);
     assert_int_equal(sent_copy_bytes, DEVICE_BYTES);
+    device_free();
+}
+
+/** The PML packs it again, into a descriptor, and learns that it fails. */
+TEST(mca_btl_rawe_sendi__does_not_send_what_could_not_be_packed)
+{
+    char header[14] = "";
+
+    device_new();
+    conversions_fail = true;
+    assert_int_equal(mca_btl_rawe_sendi(&module.super, &endpoint, &convertor, header,
+                                        sizeof(header), DEVICE_BYTES, MCA_BTL_NO_ORDER, 0, 1, NULL),
+                     OPAL_ERR_OUT_OF_RESOURCE);
+    conversions_fail = false;
+    assert_int_equal(conversions, 1);
+    assert_int_equal(sent, 0);
     device_free();
 }
 

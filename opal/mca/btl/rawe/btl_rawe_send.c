@@ -307,11 +307,12 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
         } else if (payload_size <= sizeof(packed)) {
             struct iovec iov = {.iov_base = (IOVBASE_TYPE *)packed, .iov_len = payload_size};
             uint32_t iov_count = 1;
-            size_t position = 0;
-            (void)opal_convertor_pack(convertor, &iov, &iov_count, &payload_size);
+            size_t position = 0, packed_bytes = payload_size;
+            if (opal_convertor_pack(convertor, &iov, &iov_count, &packed_bytes) >= 0) {
+                payload = packed;
+            }
             /* Should the engine be busy, the PML packs again, from the start. */
             opal_convertor_set_position(convertor, &position);
-            payload = packed;
         }
     }
     if (OPAL_LIKELY((NULL != payload || 0 == payload_size) && mca_btl_rawe_enter())) {
