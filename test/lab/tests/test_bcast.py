@@ -15,8 +15,6 @@ from rawelab import launch
 
 HOSTS = 4
 WITHIN_HOSTS = ("--mca", "btl", "rawe,vader,self")  # since 5.0 vader is another name of sm
-# Where batches do not pass, or a lost one is taken for that, three frames go by multicast.
-LONG_WITHOUT_BATCHES = ("long", 3 * 1400)
 SAY = ("--mca", "coll_base_verbose", "10", "--mca", "btl_rawe_stats", "1")
 
 pytestmark = pytest.mark.skipif(
@@ -62,8 +60,6 @@ def multicasts(result):
     ids=str,
 )
 def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
-    if what == ("long",) and loss:
-        what = LONG_WITHOUT_BATCHES
     result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what)
     assert multicasts(result) == HOSTS * (10 if what[0] == "ten" else 1)
     sent = counted(result, "multicast_messages_sent")
@@ -133,8 +129,6 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
 def test_every_byte_arrives_where_hosts_have_several_ranks(
     make_lab, build, bcasts, what, ranks, options, loss
 ):
-    if what == ("long",) and loss:
-        what = LONG_WITHOUT_BATCHES
     result = run(make_lab(hosts=HOSTS, loss=loss), build, bcasts, *what, btls=options, ranks=ranks)
     # Each dup, and each split that has all members; halves may have four hosts, too.
     assert multicasts(result) >= ranks * (5 if what[0] == "dups" else 1)
@@ -328,9 +322,21 @@ def test_batches_are_left_out_where_the_switch_passes_none(make_lab, build, bcas
     at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
     drop = "meta oifname " + lab.nic(2).port + " ether daddr 01:00:5e:00:00:fe drop"
     at_switch(lab, "nft", f"add rule bridge batches port {drop}")
-    result = run(lab, build, bcasts, *LONG_WITHOUT_BATCHES)
+    # Three frames go by multicast.
+    result = run(lab, build, bcasts, "long", 3 * 1400)
     assert multicasts(result) == result.errors.count("or a few") == HOSTS
-    assert counted(result, "multicast_batches_sent") == HOSTS  # each member's try
+    assert counted(result, "multicast_batches_sent") == 4 * HOSTS  # each member's tries
+
+
+def test_batches_are_tried_again_when_some_are_lost(make_lab, build, bcasts):
+    lab = make_lab(hosts=HOSTS, topology="switch")
+    at_switch(lab, "nft", "add table bridge batches")
+    at_switch(lab, "nft", "add chain bridge batches port { type filter hook forward priority 0; }")
+    first = "ether daddr 01:00:5e:00:00:fe quota until 30 kbytes drop"
+    at_switch(lab, "nft", f"add rule bridge batches port meta oifname {lab.nic(2).port} {first}")
+    result = run(lab, build, bcasts, "long")
+    assert multicasts(result) == result.errors.count("and more in batches") == HOSTS
+    assert counted(result, "multicast_batches_sent") > 1000
 
 
 @pytest.mark.parametrize("querier", [0, 1])

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of coll/rawe's agreement on a group: what a leader finds that the network passes. The table of
- * functions that btl/rawe offers, progress and the clock are the test's own.
+ * Tests of coll/rawe's agreement on a group: what leaders find that the network passes. The table of
+ * functions that btl/rawe offers, the collectives beneath, progress and the clock are the test's own.
  */
 #include "ompi/mca/coll/rawe/coll_rawe.h"
 
@@ -25,21 +25,36 @@ static int read_clock(struct timespec *now)
 
 #define MEMBERS 4
 
-static unsigned tries;   /* messages that this member has sent */
-static unsigned missing; /* the try in which a member's message does not come; 0: none */
-static bool passes_batches;
+static unsigned tries;      /* messages that this member has sent */
+static unsigned missing;    /* the try in which a member's message does not come; 0: none */
+static unsigned batch_from; /* the try from which on its batches have come; 0: never */
+static unsigned others_from; /* the same of another leader */
+static uint16_t segment_bytes;
+static unsigned reductions;
 
-/* Of these the tests need no more. */
-mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members)
+/* Member 0 of a communicator whose members are on a host each. */
+static struct ompi_group_t members = {.grp_proc_count = MEMBERS};
+static struct ompi_communicator_t comm = {.c_name = "tried", .c_local_group = &members};
+
+mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int count)
 {
-    return NULL;
+    return NULL; /* the tests need no more */
 }
 
-void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self)
+void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int count, int self)
 {
+    hosts->count = count;
+    for (int i = 0; i < count; i++) {
+        hosts->leaders[i] = i;
+    }
 }
 
-static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t members, uint32_t self,
+static struct mca_btl_rawe_place place(void)
+{
+    return (struct mca_btl_rawe_place){.payload_bytes = 1468, .segment_bytes = segment_bytes};
+}
+
+static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t count, uint32_t self,
                                                  const struct mca_btl_rawe_place *all,
                                                  const struct mca_btl_rawe_place *places)
 {
@@ -59,34 +74,94 @@ static void expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                    struct mca_btl_rawe_transfer *message)
 {
     if (NULL != message) {
-        message->batches = passes_batches && tries == 2;
+        message->batches = 0 != batch_from && tries >= batch_from;
         atomic_store(&message->state, tries == missing && root == 2 ? MCA_BTL_RAWE_TRANSFER_WAITS
                                                                     : MCA_BTL_RAWE_TRANSFER_DONE);
     }
 }
 
-TEST(enter__what_passes)
+static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 {
-    static const struct mca_btl_rawe_offer offer = {
-        .open = open_group, .send = send_try, .expect = expect};
+    assert_false(complete);
+}
+
+static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
+                 struct ompi_communicator_t *on, mca_coll_base_module_t *module)
+{
+    return MPI_SUCCESS;
+}
+
+/** All say the same. */
+static int allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
+                     void *receive, int receive_count, struct ompi_datatype_t *receive_type,
+                     struct ompi_communicator_t *on, mca_coll_base_module_t *module)
+{
+    for (size_t i = 0; i < MEMBERS; i++) {
+        memcpy((char *)receive + i * (size_t)send_count, send, (size_t)send_count);
+    }
+    return MPI_SUCCESS;
+}
+
+static int allreduce(const void *send, void *receive, int count, struct ompi_datatype_t *datatype,
+                     struct ompi_op_t *op, struct ompi_communicator_t *on,
+                     mca_coll_base_module_t *module)
+{
+    const int mine = *(const int *)send;
+    const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
+
+    reductions++;
+    *(int *)receive = mine < theirs ? mine : theirs;
+    return MPI_SUCCESS;
+}
+
+/** A batch may be lost by chance, so all try several times, as long as one lacks one. */
+TEST(agree__what_passes)
+{
+    static const struct mca_btl_rawe_offer offer = {.place = place,
+                                                    .open = open_group,
+                                                    .send = send_try,
+                                                    .expect = expect,
+                                                    .close = close_group};
     static const struct {
         uint16_t segment_bytes;
-        bool passes_batches;
-        unsigned missing;
-        int passes;
+        unsigned batch_from, others_from, missing;
+        enum mca_coll_rawe_stage stage;
+        bool batches;
+        unsigned tries, reductions;
     } cases[] = {
-        {1420, true, 0, PASSES_BATCHES}, {1420, false, 0, PASSES_FRAMES},
-        {0, true, 0, PASSES_FRAMES},     {1420, true, 1, PASSES_NOTHING},
-        {1420, true, 2, PASSES_NOTHING}, /* it would come in the place of a later Bcast */
+        {1420, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 2, 1},
+        {1420, 3, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 3, 2},
+        {1420, 2, 5, 0, MCA_COLL_RAWE_MULTICASTS, true, 5, 4},
+        {1420, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1 + BATCH_TRIES, BATCH_TRIES},
+        {1420, 2, 0, 0, MCA_COLL_RAWE_MULTICASTS, false, 1 + BATCH_TRIES, BATCH_TRIES},
+        {0, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1, 1},
+        /* It would come in the place of a later Bcast. */
+        {1420, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2},
+        {1420, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1},
+        {1420, 2, 2, 1, MCA_COLL_RAWE_PASSES, false, 1, 1},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        mca_coll_rawe_hosts_t hosts = {.count = MEMBERS};
-        mca_coll_rawe_module_t module = {.offer = &offer, .hosts = &hosts};
-        const struct mca_btl_rawe_place all = {.payload_bytes = 1468,
-                                               .segment_bytes = cases[i].segment_bytes};
-        tries = 0;
-        passes_batches = cases[i].passes_batches;
+        int of[MEMBERS] = {0, 1, 2, 3}, leaders[MEMBERS];
+        struct mca_btl_rawe_place places[MEMBERS];
+        mca_coll_rawe_hosts_t hosts = {.of = of, .leaders = leaders};
+        mca_coll_rawe_module_t module = {.offer = &offer,
+                                         .stage = MCA_COLL_RAWE_PASSES,
+                                         .hosts = &hosts,
+                                         .bcast = bcast,
+                                         .allgather = allgather,
+                                         .allreduce = allreduce};
+        tries = reductions = 0;
+        network_failed = false;
+        segment_bytes = cases[i].segment_bytes;
+        batch_from = cases[i].batch_from;
+        others_from = cases[i].others_from;
         missing = cases[i].missing;
-        assert_int_equal(enter(&module, 1, NULL, &all, 0), cases[i].passes);
+        assert_int_equal(agree(&module, &comm, places), MPI_SUCCESS);
+        assert_int_equal(module.stage, cases[i].stage);
+        assert_int_equal(module.batches, cases[i].batches);
+        assert_int_equal(tries, cases[i].tries);
+        assert_int_equal(reductions, cases[i].reductions);
+        assert_int_equal(network_failed, cases[i].stage == MCA_COLL_RAWE_PASSES);
+        free(module.packed);
     }
 }
