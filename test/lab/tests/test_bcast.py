@@ -401,6 +401,21 @@ def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, l
     assert "btl_rawe_peer_timeout" in result.errors
 
 
+def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, build, bcasts):
+    # Bcasts of nothing: only rank 0 waits for host 2, and sends it nothing that would be missed.
+    lab = make_lab(hosts=8)
+    parameters = ("--mca", "btl_rawe_peer_timeout", "3")
+    job, _ = start_endless(lab, build, bcasts, *parameters, ranks=8, length=0)
+    lab.pause(2)
+    for host in range(8):
+        if host != 2:
+            lab.blackhole(2, host)
+            lab.blackhole(host, 2)
+    result = job.finish()
+    assert_failure(result)
+    assert "rawe cannot reach rank 2" in result.errors
+
+
 def test_a_member_that_is_stopped_ends_nothing(make_lab, build, bcasts):
     lab = make_lab(hosts=HOSTS)
     job = Job(lab, build, ["-np", HOSTS, *RAWE, bcasts, "loop", 50000])

@@ -27,14 +27,23 @@ static time_t now_s(void)
     return now.tv_sec;
 }
 
-/** Have the BTL find out whether those that are awaited live. */
+/**
+ * Have the BTL find out whether those that are awaited live, and the next leader: a root may wait for what
+ * that one contributes to a result, and sends it nothing meanwhile.
+ */
 static void ask(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
-    uint32_t members[ASKED_MOST];
+    const mca_coll_rawe_hosts_t *hosts = module->hosts;
+    uint32_t members[ASKED_MOST + 1];
     unsigned count = module->offer->awaited(module->group, members, ASKED_MOST);
+    uint32_t next = (uint32_t)((hosts->of[ompi_comm_rank(comm)] + 1) % hosts->count);
 
+    if (1 == count && next == members[0]) {
+        next = (next + 1) % (uint32_t)hosts->count;
+    }
+    members[count++] = next;
     for (unsigned i = 0; i < count; ++i) {
-        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, module->hosts->leaders[members[i]]);
+        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, hosts->leaders[members[i]]);
         if (NULL != proc && NULL != mca_bml_base_get_endpoint(proc)) {
             module->offer->ask(&proc->super);
         }
