@@ -331,6 +331,10 @@ TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     assert_null(net_module.group_port);
     refuses_port = false;
+    net_module.interface.mtu_bytes = RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX - 1;
+    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
+    net_module.interface.mtu_bytes++;
+    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, RAWE_GROUP_NACK_BYTES_MAX);
     atomic_store(&net_module.open, false);
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
 }

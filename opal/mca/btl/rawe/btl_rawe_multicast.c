@@ -328,6 +328,9 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
     uint32_t payload_bytes =
         module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES -
         (mca_btl_rawe_params.checksum ? (uint32_t)RAWE_CHECKSUM_ROOM_BYTES : 0);
+    if (payload_bytes < RAWE_GROUP_NACK_BYTES_MAX) {
+        return place; /* the MTU is too small for the longest NACK */
+    }
     place.payload_bytes = payload_bytes < UINT16_MAX ? payload_bytes : UINT16_MAX;
     if (NULL != module->group_bulk) {
         place.segment_bytes = (uint16_t)(module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
