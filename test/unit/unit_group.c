@@ -10,7 +10,6 @@
 #include "unit_alloc.h"
 
 #define FRAMES_MAX 4096u
-#define ALL UINT32_MAX
 
 struct rawe_group_config config;
 struct rawe_group group[MEMBERS_MAX];
@@ -40,27 +39,18 @@ static void put_on_wire(uint32_t from, uint32_t to, const struct rawe_bytes *fra
     memcpy(flight->bytes, frame->base, frame->len_bytes);
     assert_int_equal(rawe_group_header_decode(&flight->header, flight->bytes, flight->len_bytes),
                      RAWE_DECODE_OK);
-    net.sent[flight->header.type][to == ALL]++;
+    net.sent[flight->header.type][to == RAWE_GROUP_ALL]++;
     net.resent += (flight->header.flags & RAWE_FLAG_RESENT) != 0;
     net.link_room--;
 }
 
-static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
+static bool transmit(void *context, uint32_t to, const struct rawe_bytes *frame)
 {
-    unsigned taken = 0;
-    for (; taken < count && net.link_room != 0; taken++) {
-        put_on_wire(self_of(context), ALL, &frames[taken]);
+    const bool takes = net.link_room != 0;
+    if (takes) {
+        put_on_wire(self_of(context), to, frame);
     }
-    return taken;
-}
-
-static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
-{
-    if (net.link_room == 0) {
-        return false;
-    }
-    put_on_wire(self_of(context), member, frame);
-    return true;
+    return takes;
 }
 
 static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *part,
@@ -72,7 +62,7 @@ static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *pa
     }
     assert_true(++net.wire_count <= FRAMES_MAX && part->len_bytes <= BATCH_BYTES);
     *flight = (struct in_flight){.from = self_of(context),
-                                 .to = ALL,
+                                 .to = RAWE_GROUP_ALL,
                                  .batch = true,
                                  .len_bytes = RAWE_BATCH_HEADER_BYTES + part->len_bytes};
     memcpy(flight->bytes, head, RAWE_BATCH_HEADER_BYTES);
@@ -124,8 +114,7 @@ void set_up(void)
                                         .stored_max = 64,
                                         .deliver = deliver,
                                         .place = place,
-                                        .output = {.multicast = multicast,
-                                                   .unicast = unicast,
+                                        .output = {.transmit = transmit,
                                                    .batch = send_batch,
                                                    .batch_bytes = &batch_bytes}};
 }
@@ -206,7 +195,7 @@ void arrive(void)
         net.wire_first++;
         net.wire_count--;
         for (uint32_t i = 0; i < config.members; i++) {
-            if (!(flight.to == ALL ? i != flight.from : i == flight.to) || net.absent[i] ||
+            if (!(flight.to == RAWE_GROUP_ALL ? i != flight.from : i == flight.to) || net.absent[i] ||
                 net.absent[flight.from]) {
                 continue;
             }

@@ -28,7 +28,7 @@ enum {
 #define FIRST ((uint32_t)config.id)
 
 struct in_flight {
-    uint32_t from, to; /**< to: ALL for a multicast frame */
+    uint32_t from, to; /**< to: RAWE_GROUP_ALL for a multicast frame */
     bool batch;
     struct rawe_group_header header;
     size_t len_bytes;

@@ -157,27 +157,16 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     return true;
 }
 
-static void put(struct cluster_rank *rank, uint32_t to, const struct rawe_bytes *bytes)
+static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
 {
+    struct cluster_rank *rank = context;
     uint32_t len_bytes = RAWE_ETH_HEADER_BYTES + (uint32_t)bytes->len_bytes;
-    struct cluster_frame *frame = cluster_frame_new(rank->index, to, len_bytes, len_bytes);
+    struct cluster_frame *frame = cluster_frame_new(
+        rank->index, to == RAWE_GROUP_ALL ? CLUSTER_ALL : to, len_bytes, len_bytes);
 
     memcpy(frame->bytes + RAWE_ETH_HEADER_BYTES, bytes->base, bytes->len_bytes);
     frame->group = true;
     cluster_net_send(&rank->cluster->net, frame, cluster_rank_spend(rank));
-}
-
-static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        put(context, CLUSTER_ALL, &frames[i]);
-    }
-    return count;
-}
-
-static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
-{
-    put(context, member, frame);
     return true;
 }
 
@@ -194,7 +183,7 @@ void cluster_collective_init(struct cluster_rank *rank)
         .stored_max = STORED_FRAMES,
         .deliver = deliver,
         .context = rank,
-        .output = {.multicast = multicast, .unicast = unicast, .context = rank},
+        .output = {.transmit = transmit, .context = rank},
         .counters = &rank->part.counters,
     };
 

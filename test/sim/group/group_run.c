@@ -18,7 +18,6 @@
 #include "sim_random.h"
 
 #define KEY 0x600DCAFEu
-#define ALL UINT32_MAX
 
 /** A run that takes longer does not end. */
 #define LONGEST_NS (300 * NS_PER_S)
@@ -176,7 +175,7 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
     }
     if (sim_random_chance(&run->random, run->plan->shared_ppm)) {
         *(packet->data ? &run->outcome->missed : &run->outcome->lost) += run->plan->members - 1;
-    } else if (to != ALL) {
+    } else if (to != RAWE_GROUP_ALL) {
         cross(run, packet, to);
     } else {
         for (uint32_t i = 0; i < run->plan->members; i++) {
@@ -245,26 +244,18 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
     return takes;
 }
 
-static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
-{
-    unsigned taken = 0;
-    while (taken < count && link_takes(context)) {
-        put_on_wire(context, ALL, &frames[taken++]);
-    }
-    return taken;
-}
-
-static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+static bool transmit(void *context, uint32_t to, const struct rawe_bytes *frame)
 {
     struct host *host = context;
-    if (member >= host->run->plan->members || member == (uint32_t)(host - host->run->host)) {
-        violate(host->run, "a frame to member %u", member);
+    if (to != RAWE_GROUP_ALL &&
+        (to >= host->run->plan->members || to == (uint32_t)(host - host->run->host))) {
+        violate(host->run, "a frame to member %u", to);
         return true;
     }
     if (!link_takes(host)) {
         return false;
     }
-    put_on_wire(host, member, frame);
+    put_on_wire(host, to, frame);
     return true;
 }
 
@@ -386,7 +377,7 @@ static void start(struct run *run, uint32_t self)
         .deliver = deliver,
         .place = place,
         .context = host,
-        .output = {multicast, unicast, batch, &plan->batch_bytes, host},
+        .output = {transmit, batch, &plan->batch_bytes, host},
         .counters = &host->counters,
     };
     rawe_group_init(&host->group, &config);

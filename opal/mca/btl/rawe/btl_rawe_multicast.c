@@ -120,42 +120,27 @@ static void job_address(uint8_t out[RAWE_MAC_BYTES])
     memcpy(out, address, sizeof(address));
 }
 
-static unsigned transmit(const uint8_t *to, const struct rawe_bytes *frames, unsigned count)
-{
-    struct rawe_port *link = groups.module->link;
-    uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
-    unsigned taken = 0;
-
-    rawe_eth_header_encode(ethernet, to, groups.module->address.mac,
-                           (uint16_t)mca_btl_rawe_params.ethertype);
-    for (; taken < count; ++taken) {
-        const struct rawe_frame frame = {
-            .pieces = {{ethernet, sizeof(ethernet)}, frames[taken]},
-            .piece_count = 2,
-            .len_bytes = (uint32_t)(sizeof(ethernet) + frames[taken].len_bytes),
-        };
-        if (1 != link->kind->transmit(link, &frame, 1)) {
-            break;
-        }
-    }
-    return taken;
-}
-
-static unsigned multicast(void *context, const struct rawe_bytes *frames, unsigned count)
-{
-    return transmit(groups.address, frames, count);
-}
-
-static bool unicast(void *context, uint32_t member, const struct rawe_bytes *frame)
+/** rawe_group_output.transmit */
+static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
 {
     const struct mca_btl_rawe_multicast *group = context;
+    struct rawe_port *link = groups.module->link;
+    uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
+    const struct rawe_frame frame = {
+        .pieces = {{ethernet, sizeof(ethernet)}, *bytes},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)(sizeof(ethernet) + bytes->len_bytes),
+    };
 
-    return 1 == transmit(group->macs[member], frame, 1);
+    rawe_eth_header_encode(ethernet, RAWE_GROUP_ALL == to ? groups.address : group->macs[to],
+                           groups.module->address.mac, (uint16_t)mca_btl_rawe_params.ethertype);
+    return 1 == link->kind->transmit(link, &frame, 1);
 }
 
 /** 224.0.0.254, for experiments (RFC 4727): switches that snoop send it everywhere (RFC 4541). */
 static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
 
+/** rawe_group_output.batch */
 static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes)
 {
@@ -430,8 +415,7 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
         .deliver = deliver,
         .place = place_part,
         .context = group,
-        .output = {.multicast = multicast,
-                   .unicast = unicast,
+        .output = {.transmit = transmit,
                    .batch = batch,
                    .batch_bytes = batches ? &groups.module->group_bulk->batch_bytes : NULL,
                    .context = group},

@@ -7,9 +7,6 @@
 
 #include "rawe_group_stream.h"
 
-/** Frames that are handed to the link together. */
-#define TRANSMIT_FRAMES 16u
-
 /** Members that a frame is repaired for by unicast, at most. */
 #define NACKS_UNICAST 2u
 
@@ -325,37 +322,21 @@ static uint32_t transmit_batch(struct rawe_group *group)
     return taken ? frames : 0;
 }
 
-/** Transmit frames that go alone, up to the first in a batch. Returns how many the link took. */
-static uint32_t transmit_frames(struct rawe_group *group, uint32_t end, bool *all)
+/** The same of a frame that goes alone. */
+static uint32_t transmit_frame(struct rawe_group *group)
 {
-    struct rawe_bytes frames[TRANSMIT_FRAMES];
-    unsigned count = 0;
-    for (; count < TRANSMIT_FRAMES && group->sent + count != end; count++) {
-        struct rawe_group_frame *frame = frame_at(group, group->sent + count);
-        if (frame->batch_frames != 0) {
-            break;
-        }
-        piggyback_on(group, frame);
-        frames[count] = rawe_group_seal(&group->config, frame->bytes, &frame->header);
-    }
-    const unsigned taken =
-        group->config.output.multicast(group->config.output.context, frames, count);
-    *all = taken == count;
-    return taken;
+    struct rawe_group_frame *frame = frame_at(group, group->sent);
+    piggyback_on(group, frame);
+    const struct rawe_bytes bytes = rawe_group_seal(&group->config, frame->bytes, &frame->header);
+    return rawe_group_transmit(&group->config, RAWE_GROUP_ALL, &bytes);
 }
 
 static void transmit(struct rawe_group *group)
 {
     const uint32_t end = group->next - (group->held_ns != 0);
-    for (bool all = true; all && group->sent != end;) {
-        uint32_t taken = 0;
-        if (frame_at(group, group->sent)->batch_frames != 0) {
-            taken = transmit_batch(group);
-            all = taken != 0;
-        } else {
-            taken = transmit_frames(group, end, &all);
-        }
-        group->sent += taken;
+    for (uint32_t taken = 1; taken != 0 && group->sent != end; group->sent += taken) {
+        taken = frame_at(group, group->sent)->batch_frames != 0 ? transmit_batch(group)
+                                                                : transmit_frame(group);
         group->config.counters->frames_sent += taken;
     }
 }
@@ -438,18 +419,15 @@ static void receive_nack(struct rawe_group *group, const struct rawe_group_heade
 static bool repair_with(struct rawe_group *group, struct rawe_group_frame *frame,
                         struct rawe_bytes bytes, uint64_t now_ns)
 {
-    if (frame->nacks > NACKS_UNICAST) {
-        if (!rawe_group_multicast(&group->config, &bytes)) {
+    struct rawe_group_counters *counters = group->config.counters;
+    const bool all = frame->nacks > NACKS_UNICAST;
+    while (frame->repaired < frame->nacks) {
+        const uint32_t to = all ? RAWE_GROUP_ALL : frame->nack_from[frame->repaired];
+        if (!rawe_group_transmit(&group->config, to, &bytes)) {
             return false;
         }
-        group->config.counters->repairs_multicast++;
-        frame->repaired = frame->nacks;
-    }
-    for (; frame->repaired < frame->nacks; frame->repaired++) {
-        if (!rawe_group_unicast(&group->config, frame->nack_from[frame->repaired], &bytes)) {
-            return false;
-        }
-        group->config.counters->repairs_unicast++;
+        ++*(all ? &counters->repairs_multicast : &counters->repairs_unicast);
+        frame->repaired = all ? frame->nacks : frame->repaired + 1;
     }
     frame->repaired_ns = now_ns;
     return true;
@@ -531,7 +509,8 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
     const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->config.counters->heartbeats_sent += rawe_group_multicast(&group->config, &frame);
+    group->config.counters->heartbeats_sent += 
+        rawe_group_transmit(&group->config, RAWE_GROUP_ALL, &frame);
 }
 
 /* What comes in. */

@@ -46,12 +46,13 @@ struct rawe_group_part {
     bool batches;        /**< a batch of this root has come, now or before */
 };
 
+/** In place of a member: all others. */
+#define RAWE_GROUP_ALL UINT32_MAX
+
 /** Frames go out from behind their Ethernet headers, which the owner writes. No call back. */
 struct rawe_group_output {
-    /** To all members. Returns how many were taken; fewer when the send queue is full for now. */
-    unsigned (*multicast)(void *context, const struct rawe_bytes *frames, unsigned count);
-    /** To one member. False when the send queue is full for now. */
-    bool (*unicast)(void *context, uint32_t member, const struct rawe_bytes *frame);
+    /** To a member, or RAWE_GROUP_ALL. False when the send queue is full for now. */
+    bool (*transmit)(void *context, uint32_t to, const struct rawe_bytes *frame);
     /** A batch to all members, behind its header, RAWE_BATCH_HEADER_BYTES; as rawe_batch_output. */
     bool (*batch)(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes);
@@ -120,16 +121,10 @@ bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_g
 /** Write this member, as the sender, and the group into a header. */
 void rawe_group_sign(const struct rawe_group_config *config, struct rawe_group_header *header);
 
-static inline bool rawe_group_multicast(const struct rawe_group_config *config,
-                                        const struct rawe_bytes *frame)
+static inline bool rawe_group_transmit(const struct rawe_group_config *config, uint32_t to,
+                                       const struct rawe_bytes *frame)
 {
-    return config->output.multicast(config->output.context, frame, 1) == 1;
-}
-
-static inline bool rawe_group_unicast(const struct rawe_group_config *config, uint32_t member,
-                                      const struct rawe_bytes *frame)
-{
-    return config->output.unicast(config->output.context, member, frame);
+    return config->output.transmit(config->output.context, to, frame);
 }
 
 static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config *config)

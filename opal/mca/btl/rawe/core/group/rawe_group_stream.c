@@ -72,7 +72,7 @@ static void send_ack(const struct rawe_group_stream *stream, uint32_t to, uint32
                                        .acked_root = (uint16_t)stream->root,
                                        .acknowledgement = next};
     const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-    stream->config->counters->acks_sent += rawe_group_unicast(stream->config, to, &frame);
+    stream->config->counters->acks_sent += rawe_group_transmit(stream->config, to, &frame);
 }
 
 /** The first frame that is missing from `sequence` on; `end`: none. */
@@ -384,7 +384,7 @@ static void send_nack(struct rawe_group_stream *stream)
     if (header.payload_bytes != 0) {
         const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
         stream->config->counters->nacks_sent +=
-            rawe_group_unicast(stream->config, stream->root, &frame);
+            rawe_group_transmit(stream->config, stream->root, &frame);
     }
 }
 
