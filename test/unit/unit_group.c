@@ -107,16 +107,15 @@ void set_up(void)
     for (size_t i = 0; i < sizeof(data); i++) {
         data[i] = (uint8_t)(i * 29 ^ i >> 8);
     }
-    config = (struct rawe_group_config){.id = ID,
-                                        .key = 0x5A5A5A5A,
-                                        .payload_bytes = PAYLOAD_BYTES,
-                                        .window_frames = 16,
-                                        .stored_max = 64,
-                                        .deliver = deliver,
-                                        .place = place,
-                                        .output = {.transmit = transmit,
-                                                   .batch = send_batch,
-                                                   .batch_bytes = &batch_bytes}};
+    config = (struct rawe_group_config){
+        .id = ID,
+        .key = 0x5A5A5A5A,
+        .payload_bytes = PAYLOAD_BYTES,
+        .window_frames = 16,
+        .stored_max = 64,
+        .deliver = deliver,
+        .place = place,
+        .output = {.transmit = transmit, .batch = send_batch, .batch_bytes = &batch_bytes}};
 }
 
 void start(uint32_t members)
@@ -195,8 +194,8 @@ void arrive(void)
         net.wire_first++;
         net.wire_count--;
         for (uint32_t i = 0; i < config.members; i++) {
-            if (!(flight.to == RAWE_GROUP_ALL ? i != flight.from : i == flight.to) || net.absent[i] ||
-                net.absent[flight.from]) {
+            if (!(flight.to == RAWE_GROUP_ALL ? i != flight.from : i == flight.to) ||
+                net.absent[i] || net.absent[flight.from]) {
                 continue;
             }
             if (flight.batch) {

@@ -25,9 +25,9 @@ static int read_clock(struct timespec *now)
 
 #define MEMBERS 4
 
-static unsigned tries;      /* messages that this member has sent */
-static unsigned missing;    /* the try in which a member's message does not come; 0: none */
-static unsigned batch_from; /* the try from which on its batches have come; 0: never */
+static unsigned tries;       /* messages that this member has sent */
+static unsigned missing;     /* the try in which a member's message does not come; 0: none */
+static unsigned batch_from;  /* the try from which on its batches have come; 0: never */
 static unsigned others_from; /* the same of another leader */
 static uint16_t segment_bytes;
 static unsigned reductions;
@@ -162,6 +162,5 @@ TEST(agree__what_passes)
         assert_int_equal(tries, cases[i].tries);
         assert_int_equal(reductions, cases[i].reductions);
         assert_int_equal(network_failed, cases[i].stage == MCA_COLL_RAWE_PASSES);
-        free(module.packed);
     }
 }

@@ -8,13 +8,44 @@
 #ifndef MCA_COLL_RAWE_H
 #define MCA_COLL_RAWE_H
 
-#include "coll_rawe_compat.h"
+#include "ompi_config.h"
+
+#include "mpi.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/bml/base/base.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/proc/proc.h"
+#include "ompi/request/request.h"
+#include "opal/mca/btl/rawe/btl_rawe_compat.h"
+#include "opal/mca/btl/rawe/btl_rawe_offer.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/version.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "opal/mca/btl/rawe/btl_rawe_offer.h"
+/* What differs between Open MPI 4.1 and 5.0: that has counted its interface's version... */
+#ifdef MCA_COLL_BASE_VERSION_2_4_0
+#define MCA_COLL_RAWE_COMPAT_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#else
+#define MCA_COLL_RAWE_COMPAT_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#endif
+
+/* ... and has only the general word for what the loader is to see of a component. */
+#ifndef OMPI_MODULE_DECLSPEC
+#define OMPI_MODULE_DECLSPEC OMPI_DECLSPEC
+#endif
+
+/** A line for users who set coll_base_verbose. */
+#define MCA_COLL_RAWE_SAY(comm, text)                                  \
+    opal_output_verbose(10, ompi_coll_base_framework.framework_output, \
+                        "coll:rawe: communicator %s: %s", (comm)->c_name, (text))
 
 /** Hosts of a communicator, at least: with fewer, frames to each are as fast. */
 #define MCA_COLL_RAWE_HOSTS_MIN 4
@@ -37,16 +68,22 @@ typedef struct mca_coll_rawe_hosts {
     bool in_order; /**< the ranks of each host follow one another */
 } mca_coll_rawe_hosts_t;
 
-/** What it calls of the component's beneath. */
-#define MCA_COLL_RAWE_BENEATH(DO) \
-    DO(allgather)                 \
-    DO(allreduce)                 \
-    DO(barrier)                   \
-    DO(bcast)                     \
-    DO(gather)                    \
-    DO(reduce_scatter)            \
-    DO(reduce_scatter_block)      \
+/** The collectives that it does, each by mca_coll_rawe_<collective>. */
+#define MCA_COLL_RAWE_OWN(DO) \
+    DO(allgather)             \
+    DO(allreduce)             \
+    DO(barrier)               \
+    DO(bcast)                 \
+    DO(reduce_scatter)        \
+    DO(reduce_scatter_block)  \
     DO(scatter)
+
+/** What it calls of the component's beneath. */
+#define MCA_COLL_RAWE_BENEATH(DO) MCA_COLL_RAWE_OWN(DO) DO(gather)
+
+#define MCA_COLL_RAWE_PROTOTYPE(NAME) \
+    __typeof__(*(mca_coll_base_module_##NAME##_fn_t)NULL) mca_coll_rawe_##NAME;
+MCA_COLL_RAWE_OWN(MCA_COLL_RAWE_PROTOTYPE)
 
 #define MCA_COLL_RAWE_DECLARE(NAME)          \
     mca_coll_base_module_##NAME##_fn_t NAME; \
@@ -63,15 +100,18 @@ typedef struct mca_coll_rawe_module {
     bool batches;                         /**< they pass to all members */
     mca_coll_rawe_hosts_t *hosts;         /**< once the members have agreed */
     struct mca_btl_rawe_multicast *group; /**< NULL: none, or another rank is the host's leader */
-    uint8_t *packed;                      /**< a message with a datatype that has gaps */
 } mca_coll_rawe_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 
 /** What btl/rawe offers; NULL: it has no module, or is another version. */
 const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 
-/** A call that could go by multicast: in the one that makes a group worth it the members agree. */
-int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
+/**
+ * Does a call go by multicast, if it could? All members say alike whether it could; in the call that makes a
+ * group worth it they agree.
+ */
+int mca_coll_rawe_choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                         bool could, bool *multicasts);
 
 /** Send up to limit_bytes from a leader to all others; leaders call it. */
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
@@ -96,40 +136,6 @@ int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int 
 int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **mine,
                                void *const slots[2], int count, struct ompi_datatype_t *datatype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm);
-
-/** coll_barrier */
-int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_allreduce */
-int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
-                            struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                            struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_bcast */
-int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
-                        struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_allgather */
-int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
-                            void *receive, int receive_count, struct ompi_datatype_t *receive_type,
-                            struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_reduce_scatter */
-int mca_coll_rawe_reduce_scatter(const void *send, void *receive, const int *counts,
-                                 struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                                 struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/** coll_reduce_scatter_block */
-int mca_coll_rawe_reduce_scatter_block(const void *send, void *receive, int count,
-                                       struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                                       struct ompi_communicator_t *comm,
-                                       mca_coll_base_module_t *module);
-
-/** coll_scatter */
-int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype_t *send_type,
-                          void *receive, int receive_count, struct ompi_datatype_t *receive_type,
-                          int root, struct ompi_communicator_t *comm,
-                          mca_coll_base_module_t *module);
 
 /** Have all members of the communicator enter a group, or none; the module's stage says which. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);

@@ -194,10 +194,7 @@ static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
     int members = module->hosts->count;
     bool batches = false;
 
-    module->packed = malloc(all->payload_bytes);
-    module->group = NULL == module->packed
-                        ? NULL
-                        : module->offer->open(id, (uint32_t)members, (uint32_t)self, all, places);
+    module->group = module->offer->open(id, (uint32_t)members, (uint32_t)self, all, places);
     return NULL != module->group &&
            try_network(module, members, self, all->payload_bytes, &batches);
 }
@@ -275,16 +272,16 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
         module->limit_bytes = PASSES_BATCHES == all ? BATCHES_MOST_BYTES
                                                     : (size_t)FRAMES_MOST * module->payload_bytes;
         module->batches = PASSES_BATCHES == all;
-        MCA_COLL_RAWE_COMPAT_SAY(comm, module->batches
-                                           ? "multicasts what fits a frame, and more in batches"
-                                           : "multicasts what fits a frame, or a few");
+        MCA_COLL_RAWE_SAY(comm, module->batches
+                                    ? "multicasts what fits a frame, and more in batches"
+                                    : "multicasts what fits a frame, or a few");
         return status;
     }
     if (NULL != module->group) {
         module->offer->close(module->group, false);
         module->group = NULL;
     }
-    MCA_COLL_RAWE_COMPAT_SAY(comm, "a member cannot receive what is sent to groups");
+    MCA_COLL_RAWE_SAY(comm, "a member cannot receive what is sent to groups");
     return status;
 }
 
@@ -304,9 +301,9 @@ int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator
         if (MPI_SUCCESS == status && GROUP == verdict) {
             status = agree(module, comm, places);
         } else {
-            MCA_COLL_RAWE_COMPAT_SAY(comm, FEW_HOSTS == verdict
-                                               ? "its members are on fewer than four hosts"
-                                               : "a member takes no part in groups");
+            MCA_COLL_RAWE_SAY(comm, FEW_HOSTS == verdict
+                                        ? "its members are on fewer than four hosts"
+                                        : "a member takes no part in groups");
         }
     }
     if (MCA_COLL_RAWE_MULTICASTS != module->stage) {

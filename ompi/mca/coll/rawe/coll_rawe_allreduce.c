@@ -69,27 +69,17 @@ static int reduce(const mca_coll_rawe_hosts_t *hosts, const void *send, void *re
     return status;
 }
 
-/** Does this call go by multicast? It counts, and may be the one in which the members agree. */
-static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                  bool *multicasts)
-{
-    int status = mca_coll_rawe_count(module, comm);
-
-    *multicasts = MCA_COLL_RAWE_MULTICASTS == module->stage && module->hosts->count <= HOSTS_MAX;
-    return status;
-}
-
 int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
-    bool multicasts = false;
+    bool multicasts;
 
-    int status = ompi_comm_size(comm) >= BARRIER_MEMBERS_MIN ? choose(module, comm, &multicasts)
-                                                             : MPI_SUCCESS;
+    int status = mca_coll_rawe_choose(module, comm, ompi_comm_size(comm) >= BARRIER_MEMBERS_MIN,
+                                      &multicasts);
     if (MPI_SUCCESS != status) {
         return status;
     }
-    if (!multicasts) {
+    if (!multicasts || module->hosts->count > HOSTS_MAX) {
         return module->barrier(comm, module->barrier_module);
     }
     status = reduce(module->hosts, NULL, NULL, 0, 0, MPI_BYTE, MPI_OP_NULL, comm);
@@ -120,13 +110,10 @@ static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void 
 {
     const size_t bytes = plain_bytes(elements, datatype);
     const int count = (int)elements; /* as it is little */
-    int status = MPI_SUCCESS;
 
-    *done = false;
-    if (0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX) {
-        status = choose(module, comm, done);
-    }
-    if (MPI_SUCCESS != status || !*done || bytes > module->payload_bytes ||
+    int status =
+        mca_coll_rawe_choose(module, comm, 0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX, done);
+    if (!*done || module->hosts->count > HOSTS_MAX || bytes > module->payload_bytes ||
         (!module->hosts->in_order && !commutes(op))) {
         *done = false;
         return status;

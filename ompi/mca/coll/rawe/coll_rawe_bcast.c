@@ -105,13 +105,12 @@ static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes
     return wait_for(module, comm, &message);
 }
 
-/** The same of one with gaps, through memory in one piece: the module's for up to a frame. */
+/** The same of one with gaps, through memory in one piece. */
 static int transfer_packed(mca_coll_rawe_module_t *module, opal_convertor_t *convertor,
                            size_t len_bytes, int root, struct ompi_communicator_t *comm)
 {
     bool is_root = ompi_comm_rank(comm) == root;
-    void *longer = len_bytes <= module->payload_bytes ? NULL : malloc(len_bytes);
-    void *packed = len_bytes <= module->payload_bytes ? module->packed : longer;
+    void *packed = malloc(len_bytes);
     int status = NULL == packed ? OMPI_ERR_OUT_OF_RESOURCE : MPI_SUCCESS;
 
     if (MPI_SUCCESS == status && is_root) {
@@ -123,15 +122,18 @@ static int transfer_packed(mca_coll_rawe_module_t *module, opal_convertor_t *con
     if (MPI_SUCCESS == status && !is_root) {
         status = convert(packed, convertor, len_bytes, false);
     }
-    free(longer);
+    free(packed);
     return status;
 }
 
-int mca_coll_rawe_count(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
+int mca_coll_rawe_choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                         bool could, bool *multicasts)
 {
-    return MCA_COLL_RAWE_COUNTS == module->stage && ++module->counted == COUNTED
-               ? mca_coll_rawe_agree(module, comm)
-               : MPI_SUCCESS;
+    bool agrees = could && MCA_COLL_RAWE_COUNTS == module->stage && ++module->counted == COUNTED;
+    int status = agrees ? mca_coll_rawe_agree(module, comm) : MPI_SUCCESS;
+
+    *multicasts = could && MCA_COLL_RAWE_MULTICASTS == module->stage;
+    return status;
 }
 
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
@@ -169,13 +171,12 @@ int mca_coll_rawe_bcast(void *buffer, int count, struct ompi_datatype_t *datatyp
 
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
-    int status = mca_coll_rawe_count(module, comm);
+    bool multicasts;
+    int status = mca_coll_rawe_choose(module, comm, true, &multicasts);
     if (MPI_SUCCESS != status) {
         return status;
     }
-    if (MCA_COLL_RAWE_MULTICASTS == module->stage && 0 != len_bytes &&
-        len_bytes <= module->limit_bytes) {
-        return mca_coll_rawe_hosts_bcast(module, buffer, count, datatype, root, comm);
-    }
-    return module->bcast(buffer, count, datatype, root, comm, module->bcast_module);
+    return multicasts && 0 != len_bytes && len_bytes <= module->limit_bytes
+               ? mca_coll_rawe_hosts_bcast(module, buffer, count, datatype, root, comm)
+               : module->bcast(buffer, count, datatype, root, comm, module->bcast_module);
 }

@@ -127,13 +127,9 @@ static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int 
         return NULL;
     }
     module->super.coll_module_enable = module_enable;
-    module->super.coll_allgather = mca_coll_rawe_allgather;
-    module->super.coll_allreduce = mca_coll_rawe_allreduce;
-    module->super.coll_barrier = mca_coll_rawe_barrier;
-    module->super.coll_bcast = mca_coll_rawe_bcast;
-    module->super.coll_reduce_scatter = mca_coll_rawe_reduce_scatter;
-    module->super.coll_reduce_scatter_block = mca_coll_rawe_reduce_scatter_block;
-    module->super.coll_scatter = mca_coll_rawe_scatter;
+#define INSTALL(NAME) module->super.coll_##NAME = mca_coll_rawe_##NAME;
+    MCA_COLL_RAWE_OWN(INSTALL)
+#undef INSTALL
     module->offer = offer;
     *priority_out = priority;
     return &module->super;
@@ -150,7 +146,6 @@ static void module_destruct(mca_coll_rawe_module_t *module)
     if (NULL != module->group && NULL != mca_coll_rawe_offer()) {
         module->offer->close(module->group, true);
     }
-    free(module->packed);
     free(module->hosts);
 #define RELEASE(NAME)                       \
     if (NULL != module->NAME##_module) {    \

@@ -2,17 +2,32 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * MPI_Scatter of little data: one multicast has all parts, of which each leader takes its own, and
- * sends the other ranks of its host theirs. A part is as long in all ranks, so all of them choose alike.
+ * sends the other ranks of its host theirs. MPI_Allgather: the component beneath gathers the parts in
+ * rank 0, which multicasts all of them. A part is as long in all ranks, so all of them choose alike.
  */
 #include "coll_rawe.h"
 
-/** Members at least: with fewer, as many frames of the root are as fast. */
+/** Members at least: with fewer, as many frames of the root, or Open MPI's Allgather, are as fast. */
 #define MEMBERS_MIN 8
 
 /** Of all parts together, at most: a frame's, at MTU 1500. Longer ones lose (doc/performance.md). */
-#define WHOLE_BYTES_MAX 1468
+#define SCATTERED_BYTES_MAX 1468
+#define GATHERED_BYTES_MAX 8192
 
 #define TAG MCA_COLL_BASE_TAG_SCATTER
+
+/** Of an Allgather. */
+#define ROOT 0
+
+/** The same as mca_coll_rawe_choose, by the length of all parts together. */
+static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                  size_t whole_bytes, size_t most_bytes, bool *multicasts)
+{
+    return mca_coll_rawe_choose(module, comm,
+                                ompi_comm_size(comm) >= MEMBERS_MIN && 0 != whole_bytes &&
+                                    whole_bytes <= most_bytes,
+                                multicasts);
+}
 
 /** As leader: send the other ranks of this host, but the root, their parts, which are so far apart. */
 static int pass_on(const mca_coll_rawe_hosts_t *hosts, const char *parts, ptrdiff_t stride,
@@ -55,7 +70,7 @@ static int lead(mca_coll_rawe_module_t *module, int part_bytes, void *receive, i
     const mca_coll_rawe_hosts_t *hosts = module->hosts;
     const int self = ompi_comm_rank(comm), sender = hosts->leaders[hosts->of[root]];
     const int whole_bytes = part_bytes * ompi_comm_size(comm);
-    char whole[WHOLE_BYTES_MAX];
+    char whole[SCATTERED_BYTES_MAX];
     int status = MPI_SUCCESS;
 
     if (sender == self) {
@@ -85,13 +100,12 @@ int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype
     ompi_datatype_type_size(is_root ? send_type : receive_type, &type_bytes);
     const size_t part_bytes = type_bytes * (size_t)(is_root ? send_count : receive_count);
     const size_t whole_bytes = part_bytes * (size_t)ompi_comm_size(comm);
-    const bool fits =
-        ompi_comm_size(comm) >= MEMBERS_MIN && 0 != whole_bytes && whole_bytes <= WHOLE_BYTES_MAX;
-    int status = fits ? mca_coll_rawe_count(module, comm) : MPI_SUCCESS;
+    bool multicasts;
+    int status = choose(module, comm, whole_bytes, SCATTERED_BYTES_MAX, &multicasts);
     if (MPI_SUCCESS != status) {
         return status;
     }
-    if (!fits || MCA_COLL_RAWE_MULTICASTS != module->stage || whole_bytes > module->payload_bytes) {
+    if (!multicasts || whole_bytes > module->payload_bytes) {
         return module->scatter(send, send_count, send_type, receive, receive_count, receive_type,
                                root, comm, module->scatter_module);
     }
@@ -107,5 +121,39 @@ int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype
     return MPI_SUCCESS == status && MPI_IN_PLACE != receive
                ? ompi_datatype_sndrcv((const char *)send + stride * root, send_count, send_type,
                                       receive, receive_count, receive_type)
+               : status;
+}
+
+int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
+                            void *receive, int receive_count, struct ompi_datatype_t *receive_type,
+                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
+    const int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
+    size_t type_bytes;
+    ptrdiff_t lower, extent;
+
+    ompi_datatype_type_size(receive_type, &type_bytes);
+    const size_t whole_bytes = type_bytes * (size_t)receive_count * (size_t)members;
+    bool multicasts;
+    int status = choose(module, comm, whole_bytes, GATHERED_BYTES_MAX, &multicasts);
+    if (MPI_SUCCESS != status) {
+        return status;
+    }
+    if (!multicasts || whole_bytes > module->limit_bytes) {
+        return module->allgather(send, send_count, send_type, receive, receive_count, receive_type,
+                                 comm, module->allgather_module);
+    }
+    if (MPI_IN_PLACE == send && ROOT != self) {
+        ompi_datatype_get_extent(receive_type, &lower, &extent);
+        send = (const char *)receive + extent * receive_count * self;
+        send_count = receive_count;
+        send_type = receive_type;
+    }
+    status = module->gather(send, send_count, send_type, receive, receive_count, receive_type, ROOT,
+                            comm, module->gather_module);
+    return MPI_SUCCESS == status
+               ? mca_coll_rawe_hosts_bcast(module, receive, receive_count * members, receive_type,
+                                           ROOT, comm)
                : status;
 }
