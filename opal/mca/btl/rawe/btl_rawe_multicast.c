@@ -50,7 +50,8 @@ struct mca_btl_rawe_multicast {
     struct rawe_group core;
     struct rawe_link busy; /**< in the list of those that have something under way */
     bool closed;
-    uint64_t heard_ns;                       /**< when a frame came last, or the group was closed */
+    bool deferred;     /**< something expected has come while the progress thread received */
+    uint64_t heard_ns; /**< when a frame came last, or the group was closed */
     struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
     struct mca_btl_rawe_transfer *expecting; /**< NULL: none is expected */
     size_t taken_bytes;                      /**< of it */
@@ -63,12 +64,11 @@ static struct {
     mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
     opal_hash_table_t all;         /**< by id; a program may have thousands of communicators */
     struct rawe_link busy;
-    struct rawe_group_counters counters; /**< of all groups */
-    uint8_t address[RAWE_MAC_BYTES];
+    struct rawe_group_counters counters;       /**< of all groups */
+    uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes of the job's */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
     unsigned waiting; /**< groups that a call waits for, in which a message is expected or sent */
     bool deferring;   /**< nothing is delivered */
-    bool deferred;    /**< something expected has come meanwhile */
     bool holding;     /**< a frame waits for more messages, or for progress */
     uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
     const struct mca_btl_rawe_multicast *last; /**< which group that was */
@@ -108,16 +108,6 @@ static uint64_t job_hash(void)
     hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCDull;
     hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53ull;
     return hash ^ hash >> 33;
-}
-
-/** A locally administered group address: 03-72-61 and three bytes of the job's. */
-static void job_address(uint8_t out[RAWE_MAC_BYTES])
-{
-    uint64_t hash = job_hash();
-    const uint8_t address[RAWE_MAC_BYTES] = {
-        0x03, 0x72, 0x61, (uint8_t)(hash >> 32), (uint8_t)(hash >> 40), (uint8_t)(hash >> 48)};
-
-    memcpy(out, address, sizeof(address));
 }
 
 /** rawe_group_output.transmit */
@@ -177,6 +167,14 @@ static void set_transfers(struct mca_btl_rawe_multicast *group,
     groups.waiting += NULL != sending || NULL != expecting;
 }
 
+/** The open group with this id; NULL. */
+static struct mca_btl_rawe_multicast *find(uint64_t id)
+{
+    void *found;
+
+    return OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, id, &found) ? found : NULL;
+}
+
 /** rawe_port_receiver.frame */
 static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
@@ -190,12 +188,11 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
         ++groups.counters.dropped_decode;
         return;
     }
-    void *found;
-    if (OPAL_SUCCESS != opal_hash_table_get_value_uint64(&groups.all, header.id, &found)) {
+    struct mca_btl_rawe_multicast *group = find(header.id);
+    if (NULL == group) {
         ++groups.counters.dropped_group;
         return;
     }
-    struct mca_btl_rawe_multicast *group = found;
     group->heard_ns = now_ns;
     rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES, now_ns);
     touch(group);
@@ -206,11 +203,9 @@ static struct mca_btl_rawe_multicast *group_of(const uint8_t *head, size_t head_
                                                size_t data_bytes)
 {
     struct rawe_group_header header;
-    void *found;
 
-    return RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes) &&
-                   OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, header.id, &found)
-               ? found
+    return RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes)
+               ? find(header.id)
                : NULL;
 }
 
@@ -277,8 +272,11 @@ static bool open_port(mca_btl_rawe_module_t *module)
     };
     struct rawe_port_error error = {.step = "memory for groups", .code = ENOMEM};
 
-    job_address(groups.address);
-    memcpy(config.group, groups.address, sizeof(config.group));
+    const uint64_t hash = job_hash();
+    const uint8_t address[RAWE_MAC_BYTES] = {
+        0x03, 0x72, 0x61, (uint8_t)(hash >> 32), (uint8_t)(hash >> 40), (uint8_t)(hash >> 48)};
+    memcpy(groups.address, address, sizeof(groups.address));
+    memcpy(config.group, address, sizeof(config.group));
     rawe_list_init(&groups.busy);
     OBJ_CONSTRUCT(&groups.all, opal_hash_table_t);
     if (OPAL_SUCCESS != opal_hash_table_init(&groups.all, GROUPS_EXPECTED) ||
@@ -352,8 +350,8 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     if (!expects(group, part)) {
         return false;
     }
-    if (groups.deferring) {
-        groups.deferred = true;
+    group->deferred = groups.deferring;
+    if (group->deferred) {
         return false;
     }
     if (part->at_bytes != group->taken_bytes) {
@@ -565,7 +563,7 @@ unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *gro
 static bool is_busy(const struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     return !rawe_group_stable(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
-           (group->closed && now_ns - group->heard_ns < QUIET_NS);
+           group->deferred || (group->closed && now_ns - group->heard_ns < QUIET_NS);
 }
 
 /**
@@ -592,7 +590,8 @@ static void serve(uint64_t now_ns)
         struct mca_btl_rawe_multicast *group =
             RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy);
         next = link->next;
-        if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next) {
+        if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next ||
+            group->deferred) {
             progress(group, now_ns);
         }
         if (is_busy(group, now_ns)) {
@@ -602,23 +601,6 @@ static void serve(uint64_t now_ns)
         if (group->closed) {
             group_free(group);
             (void)renew_filters();
-        }
-    }
-}
-
-/** Deliver what has come while the progress thread received. */
-static void deliver_deferred(uint64_t now_ns)
-{
-    uint64_t id;
-    void *each;
-
-    groups.deferred = false;
-    OPAL_HASH_TABLE_FOREACH(id, uint64, each, &groups.all)
-    {
-        struct mca_btl_rawe_multicast *group = each;
-        if (NULL != group->expecting) {
-            progress(group, now_ns);
-            touch(group);
         }
     }
 }
@@ -639,14 +621,10 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         return 0;
     }
     groups.sent_ns = 0;
-    if (!pending && !groups.deferred && !groups.holding &&
-        !(poll_clock && !rawe_list_empty(&groups.busy))) {
+    if (!pending && !groups.holding && !(poll_clock && !rawe_list_empty(&groups.busy))) {
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
-    if (groups.deferred && !deferring) {
-        deliver_deferred(now_ns);
-    }
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;

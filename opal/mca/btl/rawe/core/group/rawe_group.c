@@ -509,7 +509,7 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     group->heartbeat_ns = now_ns + pause_ns;
     piggyback(group, &header);
     const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->config.counters->heartbeats_sent += 
+    group->config.counters->heartbeats_sent +=
         rawe_group_transmit(&group->config, RAWE_GROUP_ALL, &frame);
 }
 
