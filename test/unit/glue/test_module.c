@@ -14,6 +14,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_fanout.h"
 #include "fake_ompi.h"
 
 /** More attempts than are made to reopen sockets. */
@@ -65,11 +66,11 @@ static int interface_of(const struct rawe_port *port)
 }
 
 static const struct rawe_port_kind kind = {.reopen = refuse, .interface = interface_of};
-static struct rawe_port link_fake = {.kind = &kind}, responder_fake = {.kind = &kind};
+static struct rawe_port link_fake = {.kind = &kind}, responder_fake = {.kind = &kind, .fd = 1};
 
-bool rawe_host_group_has(const struct rawe_port *port)
+bool rawe_fanout_is_member(int fd)
 {
-    return links_are_members || port == &responder_fake;
+    return links_are_members || fd == responder_fake.fd;
 }
 
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder)

@@ -6,6 +6,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_fanout.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_por
                       unsigned which)
 {
     return NULL != port &&
-           ((0 != (which & MEMBERS) && rawe_host_group_has(port)) ||
+           ((0 != (which & MEMBERS) && rawe_fanout_is_member(port->fd)) ||
             (0 != (which & ASTRAY) && port->kind->interface(port) != module->interface.index));
 }
 

@@ -474,11 +474,6 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     return 0;
 }
 
-bool rawe_host_group_has(const struct rawe_port *port)
-{
-    return rawe_fanout_is_member(port->fd);
-}
-
 void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port)
 {
     const struct rawe_packet *packet = (const struct rawe_packet *)port;

@@ -49,9 +49,6 @@ int rawe_host_group_open(struct rawe_host_group **group,
 /** Have a port join a group, some time, if there is room. It stays the caller's. */
 void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
-/** Is this port in a group? */
-bool rawe_host_group_has(const struct rawe_port *port);
-
 /** From now on nothing is sent, nor `broken` called: sockets may be closed. NULL: nothing. */
 void rawe_host_group_quiesce(struct rawe_host_group *group);
 
