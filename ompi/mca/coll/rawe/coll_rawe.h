@@ -113,6 +113,12 @@ const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 int mca_coll_rawe_choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          bool could, bool *multicasts);
 
+/** Time since some past, to a few ms. */
+uint64_t mca_coll_rawe_now_ns(void);
+
+/** Make progress until the transfer does not wait any more, or until about then: false. */
+bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t deadline_ns);
+
 /** Send up to limit_bytes from a leader to all others; leaders call it. */
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
                             struct ompi_datatype_t *datatype, int root,

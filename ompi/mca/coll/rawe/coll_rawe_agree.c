@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 /** Of votes: in hcoll's range, which hcoll uses from the other end. */
 #define VOTE_TAG (-0x72617765)
@@ -42,14 +41,6 @@
 
 /** The network has failed a try: later communicators need none, as one member says so. */
 static bool network_failed;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /** What the network is found to pass to groups. */
 enum { PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
@@ -129,38 +120,25 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
     return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
-/** Make progress until the transfer does not wait, or it is too late. */
-static bool wait_until(struct mca_btl_rawe_transfer *transfer, uint64_t deadline_ns)
-{
-    while (MCA_BTL_RAWE_TRANSFER_WAITS ==
-           atomic_load_explicit(&transfer->state, memory_order_acquire)) {
-        if (now_ns() > deadline_ns) {
-            return false;
-        }
-        opal_progress();
-    }
-    return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&transfer->state);
-}
-
 /** Send as much, and receive the same of all others. `*batches`: batches come from all of them. */
 static bool try_network(mca_coll_rawe_module_t *module, int members, int self, size_t len_bytes,
                         bool *batches)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
-    const uint64_t deadline_ns = now_ns() + TRY_NS;
+    const uint64_t deadline_ns = mca_coll_rawe_now_ns() + TRY_NS;
     uint8_t *zeros = calloc(1, len_bytes);
     struct mca_btl_rawe_transfer transfer = {
         .data = zeros, .len_bytes = len_bytes, .batches = *batches};
 
     *batches = true;
     bool passes = NULL != zeros && offer->send(module->group, &transfer) &&
-                  wait_until(&transfer, deadline_ns);
+                  mca_coll_rawe_wait(&transfer, deadline_ns);
     for (int i = 1; i < members && passes; ++i) {
-        int root = (self + i) % members;
-        offer->expect(module->group, (uint32_t)root, &transfer);
-        passes = wait_until(&transfer, deadline_ns);
+        const uint32_t root = (uint32_t)((self + i) % members);
+        offer->expect(module->group, root, &transfer);
+        passes = mca_coll_rawe_wait(&transfer, deadline_ns);
         if (!passes) {
-            offer->expect(module->group, (uint32_t)root, NULL);
+            offer->expect(module->group, root, NULL);
         }
         *batches = *batches && transfer.batches;
     }

@@ -13,18 +13,31 @@
 #define COUNTED 8u
 
 /** Processes that are awaited for longer are asked whether they live; and how many at a time. */
-#define ASK_S 1
+#define ASK_NS 1000000000u
 #define ASKED_MOST 8u
 
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
-static time_t now_s(void)
+uint64_t mca_coll_rawe_now_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return now.tv_sec;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t deadline_ns)
+{
+    for (unsigned round = 1; MCA_BTL_RAWE_TRANSFER_WAITS ==
+                             atomic_load_explicit(&transfer->state, memory_order_acquire);
+         ++round) {
+        opal_progress();
+        if (0 == round % ROUNDS_PER_CLOCK_READ && mca_coll_rawe_now_ns() > deadline_ns) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /**
@@ -50,25 +63,12 @@ static void ask(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm
     }
 }
 
-/** Make progress until the message does not wait any more. */
+/** Wait until the message is sent, or received. */
 static int wait_for(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                     const struct mca_btl_rawe_transfer *message)
 {
-    time_t asked_s = 0;
-
-    for (unsigned round = 1;
-         MCA_BTL_RAWE_TRANSFER_WAITS == atomic_load_explicit(&message->state, memory_order_acquire);
-         ++round) {
-        opal_progress();
-        if (0 != round % ROUNDS_PER_CLOCK_READ) {
-            continue;
-        }
-        if (0 == asked_s) {
-            asked_s = now_s();
-        } else if (now_s() - asked_s > ASK_S) {
-            ask(module, comm);
-            asked_s = now_s();
-        }
+    while (!mca_coll_rawe_wait(message, mca_coll_rawe_now_ns() + ASK_NS)) {
+        ask(module, comm);
     }
     return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&message->state) ? MPI_SUCCESS
                                                                       : MPI_ERR_TRUNCATE;
