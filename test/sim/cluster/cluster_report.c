@@ -26,7 +26,7 @@ struct column {
     const char *text;
 };
 
-#define COLUMNS 45u
+#define COLUMNS 44u
 
 static double micros(uint64_t ns)
 {
@@ -118,8 +118,6 @@ static void fill(struct column columns[COLUMNS], const struct cluster_plan *plan
          "data frames found lost by a probe, after a timeout"},
         {"plain", 5, 0, OF_ALL, (double)counters->validations_failed,
          "times that a sender concluded that batches do not pass"},
-        {"B/peer", 6, 0, OF_MESSAGES, result->peer_bytes,
-         "bytes that a process has for each peer when all is over"},
     };
     /* clang-format on */
     memcpy(columns, filled, sizeof(filled));

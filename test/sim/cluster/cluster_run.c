@@ -7,7 +7,6 @@
 
 #include "cluster.h"
 #include "cluster_fair.h"
-#include "cluster_memory.h"
 #include "net_harness.h"
 
 #define MS_NS 1000000ull
@@ -69,19 +68,16 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
     cluster_traffic_init(cluster);
 }
 
-/** Close all connections; returns what memory core had for each peer of a process. */
-static double finish(struct cluster *cluster)
+/** Close all connections, and free everything. */
+static void finish(struct cluster *cluster)
 {
-    size_t before = cluster_memory_bytes();
-    uint32_t ranks = cluster_plan_ranks(&cluster->plan), peers = 0;
+    uint32_t ranks = cluster_plan_ranks(&cluster->plan);
 
     cluster->ending = true;
     for (uint32_t i = 0; i < ranks; i++) {
         cluster_rank_close(&cluster->ranks[i]);
     }
-    size_t closed_bytes = before - cluster_memory_bytes();
     for (uint32_t i = 0; i < ranks; i++) {
-        peers += cluster->ranks[i].peer_count;
         cluster_rank_free(&cluster->ranks[i]);
     }
     cluster_net_free(&cluster->net);
@@ -91,7 +87,6 @@ static double finish(struct cluster *cluster)
     net_delete(cluster->inflows);
     net_delete(cluster->payload);
     net_delete(cluster->sink);
-    return peers == 0 ? 0 : (double)closed_bytes / peers + (double)sizeof(struct rawe_peer);
 }
 
 /** The counters of all engines, added up. */
@@ -295,6 +290,6 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     if (!endless) {
         advance(&cluster, cluster.now_ns + REST_NS, false); /* until all is acknowledged */
     }
-    result.peer_bytes = finish(&cluster);
+    finish(&cluster);
     return result;
 }

@@ -31,7 +31,6 @@ struct cluster_result {
     uint64_t queue_most_bytes, queue_p999_bytes;        /**< of all ports */
     uint64_t dropped_frames;                            /**< by ports */
     struct rawe_counters counters; /**< of all engines, without the time before */
-    double peer_bytes;             /**< memory of core's for each peer of a process, at the end */
     double utilization; /**< without end: data, by that of max-min fair rates, or that begun */
     double fair_part;   /**< ... without what exceeds those rates */
     double jain_index;  /**< ... mean of Jain's index over 10 ms of flows by their fair rates */
