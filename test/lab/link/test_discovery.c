@@ -143,21 +143,6 @@ TEST(discover__finds_the_largest_size_that_passes)
     }
 }
 
-TEST(discover__nobody_there)
-{
-    struct way peers[] = {to(&net.b, 1500), to(&net.b, 1500), to(&net.b, 1500)};
-
-    peers[0].target.to.mac[5] ^= 1;
-    peers[1].target.to.key ^= 1;
-    peers[2].target.to.port ^= 1;
-    discover(a, peers, 3, SECOND_NS / 5);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_false(peers[i].path.reachable);
-        assert_int_equal(peers[i].path.mtu_passed_bytes, 0);
-    }
-    discover(a, peers, 0, SECOND_NS);
-}
-
 /** It says that the process is there, and nothing else. */
 TEST(discover__an_indirect_check)
 {

@@ -132,13 +132,6 @@ static void assert_delivered(unsigned first, unsigned end)
     }
 }
 
-TEST(form__each_member_gets_its_own_frames)
-{
-    assert_delivered(0, MEMBERS);
-    form();
-    assert_delivered(0, MEMBERS);
-}
-
 /** All leave the group then, and come back in an order of the kernel's. */
 TEST(form__lasts_through_the_interface_going_down)
 {

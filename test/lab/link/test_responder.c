@@ -92,17 +92,6 @@ static bool answers_to_ping(struct rawe_responder *responder, struct rawe_watch 
     return false;
 }
 
-TEST(watch__peer_that_sleeps_answers)
-{
-    struct rawe_watch *watched = watch(a, &net.b);
-
-    assert_non_null(watched);
-    assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
-    assert_true(answers_to_ping(a, watched));
-    assert_true(counters_of(b).pings_answered > 0);
-    assert_true(answers_to_ping(a, watched));
-}
-
 TEST(watch__many_are_apart)
 {
     enum { WATCHES = 300 };
@@ -276,34 +265,6 @@ TEST(receive__pings_to_the_session_key_are_not_answered)
     assert_int_equal(rawe_watch_last_pong_ns(watched), 0);
 }
 
-/** PROBEs by the thousand, as they come through a full port, leave PINGs their share. */
-TEST(receive__probes_take_no_answer_away)
-{
-    const struct rawe_header header = {
-        .type = RAWE_FRAME_PROBE, .port = net.a.port, .key = net.a.key};
-
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
-    rawe_header_encode(forger.frame + RAWE_ETH_HEADER_BYTES, &header);
-    for (unsigned seen = 0; seen < 5000;) {
-        for (unsigned i = 0; i < 250; i++) {
-            send_forged();
-        }
-        seen += 250;
-        for (unsigned i = 0; i < 10000 && counters_of(a).probes_seen < seen; i++) {
-            usleep(100);
-        }
-        assert_int_equal(counters_of(a).probes_seen, seen);
-    }
-    assert_int_equal(counters_of(a).pauses, 0);
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
-    for (unsigned i = 0; i < 500; i++) {
-        send_forged();
-    }
-    AWAIT(counters_of(a).pings_answered >= 500);
-    assert_int_equal(counters_of(a).pings_answered, 500);
-    assert_int_equal(counters_of(a).pauses, 0);
-}
-
 static struct rawe_responder *reopened;
 
 static int reopen(void *context, bool asked)
@@ -395,19 +356,6 @@ TEST(receive__malformed_frames_are_counted)
     AWAIT(counters_of(a).frames_invalid >= 6);
     assert_int_equal(counters_of(a).frames_invalid, 6);
     assert_int_equal(counters_of(a).pings_answered, 0);
-}
-
-TEST(receive__flood_is_slept_over)
-{
-    struct rawe_watch *watched = watch(b, &net.a);
-
-    forge(RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
-    for (unsigned i = 0; i < 1000000 && counters_of(a).pauses == 0; i++) {
-        send_forged();
-    }
-    assert_true(counters_of(a).pauses > 0);
-    /* The flood over, it serves as before. */
-    assert_true(answers_to_ping(b, watched));
 }
 
 TEST(stop__leaves_nothing_open)
