@@ -66,6 +66,11 @@ class Job:
         """Everything the job has written, for the message of an assertion."""
         return "".join(self.output + self.errors)
 
+    def told_pids(self):
+        """The process ids that its ranks have told."""
+        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
+        return {int(rank): int(pid) for rank, pid in found}
+
     def wait_for(self, text, count=1):
         """Wait until `count` lines of the output contain `text`."""
         self.wait_until(lambda lines: sum(text in line for line in lines) >= count, f"{text!r}")
@@ -105,8 +110,7 @@ class EndlessJob(Job):
         words = ["-np", ranks, *RAWE, *arguments, endless, "rounds", -1, salt]
         super().__init__(lab, build, words)
         self.wait_for("works", ranks)
-        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
-        self.pids = {int(rank): int(pid) for rank, pid in found}
+        self.pids = self.told_pids()
 
     def end(self):
         """Wait for the end of mpirun; its MpiResult, which must not show anything left over."""

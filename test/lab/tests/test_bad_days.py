@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What goes wrong is told once, with host, interface and remedy; nothing hangs or stays behind."""
 
-import os
 import signal
 import time
 
@@ -141,12 +140,6 @@ def test_a_good_day_says_nothing(make_lab, build, endless):
     assert_success(result)
     assert help_messages(result) == []
     assert "rawe" not in result.errors, result.errors
-
-
-def test_a_killed_rank_ends_the_job(make_lab, build, endless):
-    job = EndlessJob(make_lab(hosts=2), build, endless)
-    os.kill(job.pids[1], signal.SIGKILL)
-    job.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -368,8 +368,7 @@ def test_every_byte_arrives_behind_a_storm_limit(make_lab, build, bcasts, limit,
 def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS, length=100):
     job = Job(lab, build, ["-np", ranks, *WITHIN_HOSTS, *arguments, bcasts, "endless", length])
     job.wait_for("works", ranks)
-    found = re.findall(r"rank (\d+) pid (\d+)", "".join(job.output))
-    return job, {int(rank): int(pid) for rank, pid in found}
+    return job, job.told_pids()
 
 
 @pytest.mark.parametrize("length", [pytest.param(100, marks=pytest.mark.thorough), 300000])

@@ -40,14 +40,6 @@ def start(lab, build, endless, file, *options):
     return job
 
 
-def test_all_ranks_of_a_host_are_in_a_group(make_lab, build, endless, tmp_path):
-    lab = make_lab()
-    job = start(lab, build, endless, tmp_path / "end")
-    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
-    (tmp_path / "end").touch()
-    assert_success(job.finish())
-
-
 def test_the_parameter_switches_groups_off(make_lab, build, endless, tmp_path):
     lab = make_lab()
     job = start(lab, build, endless, tmp_path / "end", "--mca", "btl_rawe_fanout", "0")

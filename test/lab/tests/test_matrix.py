@@ -95,13 +95,6 @@ def test_sends_that_nobody_is_called_for_arrive(make_lab, build):
     assert "20000 arrived" in result.output, show(result)
 
 
-def test_processes_are_spawned_on_one_host(make_lab, build, verify):
-    arguments = ["-np", 2, *RAWE, verify, "--quick", "--only", "spawn"]
-    result = make_lab(hosts=1).mpirun(arguments, timeout=HANG_SECONDS, build=build)
-    assert_success(result)
-    assert "checks, OK" in result.output, show(result)
-
-
 @pytest.mark.parametrize("topology", ["pair", "switch"])
 @pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
 def test_every_byte_arrives_with_and_without_offloads_and_switch(

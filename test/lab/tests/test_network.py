@@ -5,29 +5,15 @@ import json
 
 import pytest
 from conftest import ETHERTYPE, wait_until
+from test_wire import PYTHON, SEND
 
 from rawelab import LabError, LabSpec
 from rawelab.spec import parse_percent, parse_rate
 
-SEND_FRAMES = """
-import socket, sys
-device, mac, ethertype, count, size = sys.argv[1:]
-wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-wire.bind((device, 0))
-own = wire.getsockname()[4]
-head = bytes.fromhex(mac.replace(":", "")) + own + int(ethertype).to_bytes(2, "big")
-for _ in range(int(count)):
-    wire.send(head + bytes(int(size)))
-"""
 
-
-def send_frames(lab, sender, receiver, count, size=100, nic=0):
+def send_frames(lab, sender, receiver, count, size=100):
     """Send plain frames of the default EtherType from one host to another."""
-    done = lab.run(
-        sender,
-        ["/usr/bin/python3", "-c", SEND_FRAMES, lab.nic(sender, nic).device]
-        + [lab.nic(receiver, nic).mac, ETHERTYPE, count, size],
-    )
+    done = lab.run(sender, [*PYTHON, SEND, "eth0", lab.nic(receiver).mac, count, size, 0])
     assert done.returncode == 0, done.stderr
 
 

@@ -130,41 +130,15 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
     job = PulledJob(lab, build, pulled)
     await_both(lab, job)
     pull(lab, nic)
-    job.go_on()
+    wait_until(lambda: shares(lab, job)[nic] < 0.05, "end of what is sent by the lost NIC")
     mend(lab, nic)
     await_both(lab, job)
-    report = job.end_well()
-    # It has gone, and come back.
-    assert total(report, "migrations") >= 2, report["migrations"]
-    assert total(report, "peers_lost") == 0
-
-
-def test_a_nic_is_used_again_when_it_is_back(make_lab, build, pulled):
-    lab = make_lab(hosts=2, nics=2)
-    job = PulledJob(lab, build, pulled)
-    await_both(lab, job)
-    lab.link_down(0, 1)
-    job.go_on()
-    lab.link_up(0, 1)
-    await_both(lab, job)
-    # Now the other one: all goes by the one that was down.
-    lab.link_down(0, 0)
+    # Now the other one: all goes by the one that was lost.
+    pull(lab, 1 - nic)
     job.go_on()
     report = job.end_well()
     assert total(report, "migrations") >= 3, report["migrations"]
-
-
-@pytest.mark.parametrize("how", ["pair", "behind"])
-def test_long_messages_go_by_all_nics_that_are_there(make_lab, build, pulled, how):
-    pull, mend = PULLS[how]
-    lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
-    job = PulledJob(lab, build, pulled)
-    await_both(lab, job)
-    pull(lab, 0)
-    wait_until(lambda: shares(lab, job)[0] < 0.05, "end of what is sent by the lost NIC")
-    mend(lab, 0)
-    await_both(lab, job)
-    job.end_well()
+    assert total(report, "peers_lost") == 0
 
 
 @pytest.mark.parametrize("how", ["pair", "behind"])

@@ -2,7 +2,6 @@
 """Fault-tolerant jobs: MPI_ERR_PROC_FAILED, revoke, shrink (ULFM)."""
 
 import os
-import re
 import signal
 
 import pytest
@@ -32,8 +31,7 @@ class ShrinkingJob(Job):
         words = [*FAULT_TOLERANT, "-np", RANKS, *RAWE, *arguments]
         super().__init__(lab, build, words)
         self.wait_for("works", RANKS)
-        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
-        self.pids = {int(rank): int(pid) for rank, pid in found}
+        self.pids = self.told_pids()
 
     def wait_for_survivors(self, survivors):
         """All of them have gone on."""
