@@ -39,11 +39,6 @@ def test_parse__a_shape_of_virtual_hosts():
     assert found.transports == ["tcp", "rawe"]
 
 
-def test_parse__shared_memory_on_one_host():
-    found = parse("--transports", "tcp,vader,rawe", "--hosts", "1", "--np", "2")
-    assert found.transports == ["tcp", "vader", "rawe"]
-
-
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
@@ -55,6 +50,7 @@ def test_parse__shared_memory_on_one_host():
         (["--np", "2;4"], "whole number"),
         (["--timeout", "0"], "seconds above 0"),
         (["--hostfile", "/nonexistent"], "there is no such file"),
+        (["--hostfile", __file__, "--mtu", "9000"], "--mtu shapes virtual hosts"),
         (["--interface", "eth0"], "go with --hostfile"),
         (["--starter", "x"], "go with --hostfile"),
         (["--transports", "tcp,vader"], "use --hosts 1"),
@@ -86,14 +82,6 @@ def test_parse__against_another_build(tmp_path, capsys):
 def test_parse__resume_takes_a_path_as_a_shell_completes_it(path):
     for argv in (["--resume", path], [f"--resume={path}"], ["--no-build", "--resume", path]):
         assert parse(*argv).resume == Path("results/x")
-
-
-def test_parse__real_hosts_have_no_shape(tmp_path, capsys):
-    file = tmp_path / "hosts"
-    file.write_text("a\nb\n", encoding="utf-8")
-    with pytest.raises(SystemExit):
-        parse("--hostfile", str(file), "--mtu", "9000")
-    assert "--mtu shapes virtual hosts" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", [["--output", "/r"], ["--output=/r"], []])

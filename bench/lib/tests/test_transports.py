@@ -6,14 +6,6 @@ from pathlib import Path
 from benchlib import transports
 
 
-def test_order__every_second_round_is_reversed():
-    assert [transports.order(("tcp", "rawe"), n) for n in (1, 2, 3)] == [
-        ("tcp", "rawe"),
-        ("rawe", "tcp"),
-        ("tcp", "rawe"),
-    ]
-
-
 def test_arguments__ranks_of_one_host_share_memory():
     assert "tcp,self" in transports.arguments("tcp")
     assert "tcp,vader,self" in transports.arguments("tcp", None, True)
