@@ -179,14 +179,6 @@ static void come_back(unsigned count, size_t len_bytes)
 
 static const struct unit_fixture with_bounds = {set_up, unit_tear_down};
 
-TEST_WITH(with_bounds, rawe_engine_defer_fragmented__short_messages_give_their_buffers_back)
-{
-    send_in_order(1000, 1);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_in_range(engine(1)->reassembly_buffers.allocated, 1, RAWE_REASSEMBLY_MESSAGES);
-    come_back(1000, 1);
-}
-
 TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
 {
     send_in_order(6000, 1);

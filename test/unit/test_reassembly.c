@@ -8,7 +8,6 @@
 
 #include "conn/rawe_conn_state.h"
 #include "receive/rawe_reassembly.h"
-#include "unit_alloc.h"
 #include "unit_test.h"
 
 static struct rawe_buffer_pool pool;
@@ -134,21 +133,6 @@ TEST(rawe_reassembly_add__refuses_contradictions)
     assert_taken(0, 1000);
 }
 
-TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken)
-{
-    for (uint32_t number = 1; number <= 8; number++) {
-        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
-    }
-    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_NO_BUFFER);
-    /* The one that all others wait for has a buffer in any case. */
-    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
-    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
-    assert_taken(0, 1000);
-    assert_int_equal(add(1, 500, 500, 1000), RAWE_REASSEMBLY_TAKEN);
-    assert_taken(1, 1000);
-    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_TAKEN);
-}
-
 /** Of a message that begins before. */
 static const struct rawe_fragment second_part = {
     .kind = RAWE_FRAGMENT_PART, .tag = 9, .data_bytes = 900, .offset = 100, .total_bytes = 1000};
@@ -212,7 +196,6 @@ static void set_up_deferral(void)
 
 static void tear_down_deferral(void)
 {
-    unit_allocations_left = -1;
     struct rawe_deferred *entry;
     while ((entry = rawe_deferral_take(&deferral)) != NULL) {
         rawe_deferral_drop(&deferral, entry);
@@ -287,22 +270,6 @@ TEST_WITH(deferring, rawe_deferral_keep__nothing_is_a_payload_too)
     assert_oldest(0, 2, 1);
 }
 
-TEST_WITH(deferring, rawe_deferral_keep__without_memory)
-{
-    unit_allocations_left = 1;
-    assert_true(keep(0, 1, 10));
-    deferral.pending = false;
-    assert_false(keep(0, 2, 20));
-    assert_false(deferral.pending);
-    assert_false(deferral.fragments_wait); /* the frame is not taken: its sender sends it again */
-    assert_true(deferral.bytes == ENTRY(10));
-    unit_allocations_left = -1;
-    assert_true(keep(0, 3, 30));
-    assert_oldest(0, 1, 10);
-    assert_oldest(0, 3, 30);
-    assert_null(rawe_deferral_take(&deferral));
-}
-
 TEST_WITH(deferring, rawe_deferral_keep_fragmented__those_whose_turn_it_is)
 {
     assert_true(keep(1, 7, 10));
@@ -329,55 +296,6 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer
         rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
         assert_int_equal(pool.free != NULL, number == 0);
         assert_oldest_fragmented(0, number, len_bytes);
-    }
-}
-
-static void reassemble_three(void)
-{
-    for (uint32_t number = 0; number < 3; number++) {
-        reassemble(number, 100, 100);
-    }
-}
-
-TEST_WITH(deferring, rawe_deferral_keep_fragmented__when_full_they_stay)
-{
-    deferral.limit_bytes = ENTRY(100) + 1;
-    reassemble_three();
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    assert_true(deferral.fragments_wait);
-    assert_true(rawe_deferral_full(&deferral));
-    assert_int_equal(reassembly.next, 2); /* the second exceeds the limit */
-    assert_oldest_fragmented(0, 0, 100);
-    assert_false(rawe_deferral_full(&deferral));
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    assert_oldest_fragmented(0, 1, 100);
-    assert_oldest_fragmented(0, 2, 100);
-}
-
-TEST_WITH(deferring, rawe_deferral_keep_fragmented__none_is_ready)
-{
-    reassemble(0, 500, 499);
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    assert_false(deferral.pending);
-    assert_null(rawe_deferral_take(&deferral));
-}
-
-TEST_WITH(deferring, rawe_deferral_keep_fragmented__without_memory_they_stay)
-{
-    reassemble_three();
-    unit_allocations_left = 0;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    assert_true(deferral.pending);
-    assert_true(deferral.fragments_wait);
-    assert_int_equal(reassembly.next, 0);
-    unit_allocations_left = 1;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    assert_int_equal(reassembly.next, 1);
-    assert_true(deferral.bytes == ENTRY(100));
-    unit_allocations_left = -1;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
-    for (uint32_t number = 0; number < 3; number++) {
-        assert_oldest_fragmented(0, number, 100);
     }
 }
 
