@@ -31,33 +31,6 @@ TEST(rawe_conn_send_copy__one_frame_with_one_fragment)
     assert_memory_equal(net.node[1].messages[0].data, "headtail!", 9);
 }
 
-TEST(rawe_conn_send_copy__busy_behind_the_queue)
-{
-    static uint8_t data[60000];
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 4;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_non_null(end(0)->queue.first);
-    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
-    finish();
-    unit_send_copy(end(0), 1, 1);
-}
-
-TEST(rawe_conn_send_copy__busy_without_credit)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = 5;
-    for (unsigned i = 0; i < 5; i++) {
-        unit_send_copy(end(0), 1, 1);
-    }
-    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
-    assert_int_equal(unit_wire_count(&net), 5);
-    finish();
-    assert_int_equal(net.node[1].message_count, 5);
-    unit_send_copy(end(0), 1, 1);
-}
-
 TEST(rawe_conn_send_copy__busy_without_a_frame)
 {
     net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
@@ -127,17 +100,6 @@ TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back)
     unit_settle(&net);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 1);
-}
-
-TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement)
-{
-    static uint8_t data[1400];
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_true((net.wire->header.flags & RAWE_FLAG_ACK_NOW) != 0);
-    unit_settle(&net); /* time stands still: no delayed acknowledgement can have come */
-    assert_int_equal(send.done, 1);
 }
 
 struct chain {

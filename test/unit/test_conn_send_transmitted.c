@@ -159,11 +159,7 @@ TEST(report_transmitted__in_batches_acknowledged_inside_the_callback)
     connect_in_batches();
     send_one(SENDS - 1, 3000); /* validates */
     finish();
-    net.node[0].link_room = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        send_one(i, 3000);
-    }
-    net.node[0].link_room = UINT32_MAX;
+    send_while_link_full(8, 3000);
     nested = true;
     unit_settle(&net);
     finish();

@@ -375,18 +375,6 @@ TEST_WITH(with_senders, rawe_conn_receive__a_probe_makes_no_sender)
     assert_int_equal(star.up[0]->peer_credit, star.config.window_frames);
 }
 
-TEST_WITH(with_senders, rawe_conn_output__without_credit_it_asks)
-{
-    start_senders(2, 1000);
-    struct star_node *spoke = &star.node[0];
-    star.up[0]->peer_credit = 0;
-    star_send(&star, star.up[0], &sends[0], data, sizeof(data));
-    assert_int_equal(spoke->engine.counters.frames_sent, 0);
-    star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
-    assert_true(spoke->engine.counters.probes_sent > 0);
-    assert_int_equal(sends[0].done, 1);
-}
-
 TEST_WITH(with_senders, rawe_conn_output__waiting_for_a_turn_probes_less_and_less)
 {
     start_senders(SENDERS, 8);

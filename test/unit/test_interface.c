@@ -117,13 +117,6 @@ TEST(rawe_interface_classify__by_kind_and_membership)
     }
 }
 
-TEST(rawe_interface_classify__loopback_and_other_media_are_excluded)
-{
-    assert_non_null(host[LO].excluded_why);
-    assert_non_null(host[IB0].excluded_why);
-    assert_null(host[ETH0].excluded_why);
-}
-
 TEST(rawe_interface_select__default)
 {
     expect(NULL, NULL, "eth0 bond0");

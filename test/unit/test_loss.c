@@ -14,20 +14,6 @@
 
 static struct rawe_rtt rtt;
 
-TEST(rawe_rtt_init__has_no_sample)
-{
-    assert_true(rtt.smoothed_ns == 0);
-    assert_true(rtt.minimum_ns == UINT64_MAX);
-}
-
-TEST(rawe_rtt_sample__the_first_one_counts_wholly)
-{
-    rawe_rtt_sample(&rtt, 8000);
-    assert_true(rtt.smoothed_ns == 8000);
-    assert_true(rtt.variation_ns == 4000);
-    assert_true(rtt.minimum_ns == 8000);
-}
-
 TEST(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter)
 {
     rawe_rtt_sample(&rtt, 8000);

@@ -460,13 +460,6 @@ static void assert_works(void)
 
 static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
 
-TEST_WITH(with_rails, rawe_peer_next__goes_through_all_of_the_process)
-{
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_ptr_equal(rawe_peer_next(rails_peer(0, rail)), rails_peer(0, (rail + 1) % RAILS));
-    }
-}
-
 TEST_WITH(with_rails, rawe_peer_used__is_the_one_whose_route_is_used)
 {
     connect_all();

@@ -162,14 +162,6 @@ TEST(rawe_recvwin_take_in_order__many_at_once)
     assert_int_equal(rawe_recvwin_check(&window, FIRST + 42), RAWE_RECVWIN_NEW);
 }
 
-TEST(rawe_recvwin_owe__at_once_when_asked_for)
-{
-    rawe_recvwin_take_in_order(&window, 1);
-    assert_true(rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW));
-    assert_true(rawe_recvwin_due(&window));
-    assert_true(window.ack_now);
-}
-
 TEST(rawe_recvwin_owe__every_quarter_of_the_credit)
 {
     static const uint32_t credits[] = {0, 4, 8, 11, 12, 16, 40, 256};

@@ -167,16 +167,6 @@ TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
     assert_true(second->offset == 5000);
 }
 
-TEST(rawe_sendqueue_move__all_of_it)
-{
-    move_set_up(4);
-    push_put(0, 150, 0);
-    push_put(1, 50, 0);
-    assert_true(rawe_sendqueue_move(&other_queue, &queue, 1000, GRAIN_BYTES) == 200);
-    assert_queues(0, 200);
-    assert_int_equal(rests_taken, 0);
-}
-
 TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
     /* What would go is too short, and stays; what would stay is, and goes. */

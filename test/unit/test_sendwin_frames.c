@@ -47,24 +47,6 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down);
 
-TEST(rawe_txframe_pool_init__allocates_nothing)
-{
-    assert_int_equal(pool.allocated, 0);
-}
-
-TEST(rawe_txframe_pool_free__frees_every_slab)
-{
-    struct rawe_txframe *list = NULL;
-    assert_true(drain(10, &list) >= 1000);
-    give_all(list);
-    rawe_txframe_pool_free(&pool); /* the leak sanitizer counts */
-    assert_int_equal(pool.allocated, 0);
-    /* And it can be used again. */
-    struct rawe_txframe *frame = rawe_txframe_take(&pool, COPY_MAX_BYTES);
-    assert_non_null(frame);
-    rawe_txframe_give(&pool, frame);
-}
-
 /** Time passes in which the pool is looked at, as an engine does. */
 static void seconds(unsigned count)
 {
@@ -160,6 +142,7 @@ TEST(rawe_txframe_take__buffer_holds_what_was_asked_for)
             struct rawe_txframe *frame = rawe_txframe_take(&pool, sizes[s]);
             assert_non_null(frame);
             assert_int_equal(frame->large, sizes[s] > RAWE_TXFRAME_SMALL_BYTES);
+            assert_int_equal((uintptr_t)(frame->buffer + RAWE_ETH_HEADER_BYTES) % 8, 0);
             frame->sequence = (uint32_t)(s * EACH + i);
             memset(frame->buffer, (int)(s * 50 + i), RAWE_PAYLOAD_OFFSET + sizes[s]);
             frames[s][i] = frame;
@@ -175,16 +158,6 @@ TEST(rawe_txframe_take__buffer_holds_what_was_asked_for)
             }
             rawe_txframe_give(&pool, frames[s][i]);
         }
-    }
-}
-
-TEST(rawe_txframe_take__header_behind_ethernet_is_aligned)
-{
-    for (unsigned large = 0; large < 2; large++) {
-        struct rawe_txframe *frame = rawe_txframe_take(&pool, large ? COPY_MAX_BYTES : 1);
-        assert_non_null(frame);
-        assert_int_equal((uintptr_t)(frame->buffer + RAWE_ETH_HEADER_BYTES) % 8, 0);
-        rawe_txframe_give(&pool, frame);
     }
 }
 
@@ -207,16 +180,6 @@ TEST(rawe_txframe_take__comes_clean)
     assert_int_equal(frame->segments, 1); /* no batch */
     assert_int_equal(frame->segment_bytes, 0);
     rawe_txframe_give(&pool, frame);
-}
-
-TEST(rawe_txframe_all__a_bit_for_each_segment)
-{
-    struct rawe_txframe frame = {.segments = 1};
-    assert_true(rawe_txframe_all(&frame) == 1);
-    frame.segments = 5;
-    assert_true(rawe_txframe_all(&frame) == 0x1F);
-    frame.segments = RAWE_BATCH_FRAMES_MAX;
-    assert_true(rawe_txframe_all(&frame) == UINT64_MAX);
 }
 
 TEST(rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
