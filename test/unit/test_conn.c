@@ -297,13 +297,6 @@ static void believe(void)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
 }
 
-/** Node 1 disowns the connection. */
-static void disown(void)
-{
-    struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
-    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-}
-
 static const struct unit_fixture connected = {set_up_connected, unit_tear_down};
 
 TEST_WITH(connected, rawe_conn_receive__a_close_that_does_not_acknowledge_the_whole_send)
@@ -393,25 +386,12 @@ TEST_WITH(connected, rawe_conn_receive__an_acknowledgement_after_the_close_count
 TEST_WITH(connected, rawe_conn_receive__a_peer_that_disowns_it_acknowledges_nothing)
 {
     send_messages(1);
-    disown();
+    receive_close(0, RAWE_FLAG_REPLY);
     assert_int_equal(sends[0].done, 0); /* the peer may just be ahead in MPI_Finalize */
     net.now_ns += 1000 * UNIT_MS;
     receive_close(4, RAWE_FLAG_REPLY);
     assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1);
-}
-
-TEST_WITH(connected, rawe_conn_receive__disowned_in_finalize_nothing_is_lost)
-{
-    send_messages(1);
-    unit_wire_clear(&net);
-    disown();
-    assert_int_equal(sends[0].done, 0);
-    rawe_engine_finalizing(engine(0));
-    receive_close(0, RAWE_FLAG_REPLY | RAWE_FLAG_FINALIZING);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(sends[0].done, 0); /* no connection has it any more */
-    assert_int_equal(net.node[0].lost_calls, 0);
 }
 
 TEST_WITH(connected, rawe_conn_receive__a_closed_connection_asked_about_has_failed)
@@ -429,15 +409,18 @@ TEST_WITH(connected, rawe_conn_receive__a_closed_connection_asked_about_has_fail
 
 TEST_WITH(connected, rawe_engine_finalizing__both_ends_wait_for_no_data_any_more)
 {
-    send_messages(2);
-    receive_close(0, 0);
-    rawe_engine_finalizing(engine(0));
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    receive_close(0, RAWE_FLAG_FINALIZING);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(sends[0].done, 0);
-    assert_int_equal(sends[1].done, 0);
-    assert_int_equal(net.node[0].lost_calls, 0);
+    static const uint8_t flags[] = {0, RAWE_FLAG_REPLY}; /* a peer that closes, or disowns it */
+    for (unsigned i = 0; i < 2; i++) {
+        set_up_connected();
+        send_messages(2);
+        receive_close(0, flags[i]);
+        rawe_engine_finalizing(engine(0));
+        assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+        receive_close(0, flags[i] | RAWE_FLAG_FINALIZING);
+        assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+        assert_int_equal(sends[0].done + sends[1].done, 0); /* no connection has them any more */
+        assert_int_equal(net.node[0].lost_calls, 0);
+    }
 }
 
 TEST_WITH(connected, rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile)

@@ -330,11 +330,9 @@ static void send_and_end(bool plain)
 TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
 {
     send_and_end(false);
-}
-
-TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection)
-{
-    send_and_end(true);
+    unit_stop(&net);
+    unit_set_up_wide();
+    send_and_end(true); /* rawe_conn_receive */
 }
 
 /** Data of a frame of a batch; 0: the frame is alone. */
@@ -527,16 +525,6 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
     assert_true(counters(1)->dropped_validation >= 3);
     assert_int_equal(counters(0)->validations_failed, 1);
-}
-
-TEST(rawe_conn_batch_conclude__a_receiver_without_batches)
-{
-    batch_connect(10);
-    net.batches_vanish = true; /* they are not taken off the wire */
-    net.node[1].engine.batches = (struct rawe_batches){.bytes_max = 0};
-    batch_put(30000, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(1)->dropped_validation, 0);
 }
 
 TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
