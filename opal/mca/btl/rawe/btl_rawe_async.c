@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS_NS 1000000u
 
@@ -182,15 +183,17 @@ static bool over(void)
 static void *thread_main(void *context)
 {
     struct descriptors descriptors = {{{.fd = async.wake_fd, .events = POLLIN}}, 1, 0};
-    struct rawe_service_share share = {0};
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t entries = 0;
 
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
+    /* It was asked for. Else ranks that wait for a processor would be behind those that poll. */
+    if (sysconf(_SC_NPROCESSORS_ONLN) >= (long)mca_btl_rawe_compat_local_ranks()) {
+        (void)rawe_service_raise_share();
+    }
     while (!over()) {
         bool waits;
         sleep_on(&descriptors, rest_ns);
-        rawe_service_adjust_share(&share);
         if (MCA_BTL_RAWE_COMPAT_WORKS != mca_btl_rawe_compat_stage()) {
             continue;
         }

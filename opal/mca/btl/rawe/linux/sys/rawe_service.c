@@ -157,6 +157,11 @@ static void raise_priority(pthread_t thread)
     }
 }
 
+bool rawe_service_raise_share(void)
+{
+    return setpriority(PRIO_PROCESS, 0, NICE_LEAST) == 0; /* of this thread alone: Linux */
+}
+
 bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns)
 {
     return waited_ns > ran_ns && waited_ns - ran_ns > passed_ns / SHARED_PART;
@@ -188,13 +193,14 @@ void rawe_service_adjust_share(struct rawe_service_share *share)
         !read_times("/proc/thread-self/schedstat", &share->ran_ns, &ignored)) {
         share->denied = true; /* CONFIG_SCHED_INFO */
     } else if (before.adjusted_ns == 0) {
-        share->nice = getpriority(PRIO_PROCESS, 0); /* of this thread alone: Linux */
+        share->nice = getpriority(PRIO_PROCESS, 0);
     } else {
         const bool raise = !rawe_service_is_shared(now_ns - before.adjusted_ns,
                                                    share->waited_ns - before.waited_ns,
                                                    share->ran_ns - before.ran_ns);
         if (raise != before.raised) {
-            share->denied = setpriority(PRIO_PROCESS, 0, raise ? NICE_LEAST : share->nice) != 0;
+            share->denied = raise ? !rawe_service_raise_share()
+                                  : setpriority(PRIO_PROCESS, 0, share->nice) != 0;
             share->raised = raise;
         }
     }

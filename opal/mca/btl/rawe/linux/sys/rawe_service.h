@@ -61,9 +61,14 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
 /**
  * Have the calling thread run when it wakes although a rank computes on the same processor, as far
  * as RLIMIT_NICE or CAP_SYS_NICE permits: it takes the nice value -20. With an equal share it would
- * wait up to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz). But not where other
- * processes run there: ranks that yield to each other got a fifth less done beside such threads
- * (Linux 6.18, two ranks a processor). To be called now and then, by the thread.
+ * wait up to 5 ms for the rank once it has worked (EEVDF, a tick of 250 Hz). Returns whether it may.
+ */
+bool rawe_service_raise_share(void);
+
+/**
+ * The same, but not while others run on the processor: ranks that yield to each other got a fifth
+ * less done beside such threads (Linux 6.18, two ranks a processor). Kernel threads count, too. To be
+ * called now and then, by the thread.
  */
 void rawe_service_adjust_share(struct rawe_service_share *share);
 
