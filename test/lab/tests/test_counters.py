@@ -155,9 +155,9 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     assert int(mine["una"]) >= int(before["next"]), "it has been acknowledged since"
     assert (mine["id"], mine["peer_id"]) == (other["peer_id"], other["id"])
     assert int(other["expected"]) >= int(mine["una"])
-    # What was acknowledged when asked for has waited for the peer: it measures no round trip, of
-    # which the handshake's is known, if its CONNECT was not repeated.
-    assert int(mine["rtt_ns"]) < 1_000_000
+    # What was acknowledged when asked for has waited for the peer, which was away for 0.2 s: it
+    # measures no round trip, to which it would add an eighth of that. The handshake's is known.
+    assert int(mine["rtt_ns"]) < 10_000_000
     # The counters stand in front of it.
     said = Path(f"{away}.dump.0").read_text(encoding="utf-8")
     assert re.search(r"rawe dump: host \S+ rank 0 interface eth0: messages_sent=\d", said)

@@ -21,6 +21,9 @@
 
 #define MESSAGE_BYTES 1000
 
+/** Rank 1 stays away from rank 0's messages for at least this time, many round trips. */
+#define AWAY_US 200000
+
 static int rank, size;
 static const char *path;
 
@@ -92,6 +95,7 @@ static void watch_dump(int count)
     if (rank == 0) {
         send_all(count);
         dump("dump while the peer is away");
+        usleep(AWAY_US);
         call_back();
         receive_all(1, 1);
     } else if (rank == 1) {
