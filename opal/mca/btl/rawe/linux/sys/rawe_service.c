@@ -191,7 +191,10 @@ void rawe_service_adjust_share(struct rawe_service_share *share)
     share->adjusted_ns = now_ns;
     if (!read_times("/proc/self/schedstat", &ignored, &share->waited_ns) ||
         !read_times("/proc/thread-self/schedstat", &share->ran_ns, &ignored)) {
-        share->denied = true; /* CONFIG_SCHED_INFO */
+        share->denied = true; /* without CONFIG_SCHED_INFO, or descriptors */
+        if (before.raised) {
+            (void)setpriority(PRIO_PROCESS, 0, share->nice);
+        }
     } else if (before.adjusted_ns == 0) {
         share->nice = getpriority(PRIO_PROCESS, 0);
     } else {
