@@ -379,6 +379,15 @@ def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, le
     assert_failure(job.finish())
 
 
+def finish_without_host_2(lab, job, hosts):
+    """The result of a job from which on no frame of that host arrives, and none at it."""
+    for host in range(hosts):
+        if host != 2:
+            lab.blackhole(2, host)
+            lab.blackhole(host, 2)
+    return job.finish()
+
+
 @pytest.mark.parametrize(
     "ranks, length",
     [
@@ -391,11 +400,7 @@ def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, l
     lab = make_lab(hosts=HOSTS)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
     job, _ = start_endless(lab, build, bcasts, *parameters, ranks=ranks, length=length)
-    for host in range(HOSTS):
-        if host != 2:
-            lab.blackhole(2, host)
-            lab.blackhole(host, 2)
-    result = job.finish()
+    result = finish_without_host_2(lab, job, HOSTS)
     assert_failure(result)
     assert "btl_rawe_peer_timeout" in result.errors
 
@@ -406,11 +411,7 @@ def test_a_host_that_a_result_waits_for_ends_the_job(make_lab, build, bcasts):
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")
     job, _ = start_endless(lab, build, bcasts, *parameters, ranks=8, length=0)
     lab.pause(2)
-    for host in range(8):
-        if host != 2:
-            lab.blackhole(2, host)
-            lab.blackhole(host, 2)
-    result = job.finish()
+    result = finish_without_host_2(lab, job, 8)
     assert_failure(result)
     assert "rawe cannot reach rank 2" in result.errors
 
