@@ -391,7 +391,7 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
-        "virtual hosts. Without arguments these five, in less than 20 minutes on two cores, "
+        "virtual hosts. Without arguments these five, in 20 minutes on two cores, "
         "without lab's thorough tests (bad networks, the matrix of sizes and losses, soaks), which "
         "take five more; `test/run lab` runs them. sanitize: unit, sim and the fuzz corpora again "
         "under the address, undefined behaviour and thread sanitizers, another six minutes; all: "
