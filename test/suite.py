@@ -52,7 +52,9 @@ WITHOUT_UNIT_TESTS = 'S["RAWE_BUILD_UNIT_TESTS_TRUE"]="#"'  # in config.status
 NO_CACHE = ("-p", "no:cacheprovider")
 TESTS_FAILED = 1  # pytest's exit status
 REPEATED_AT_MOST = 5  # failures of a part; more of them are no matter of chance
-SANITIZERS = ("address,undefined", "thread")
+# What runs under each sanitizer: simulators and fuzz targets have a single thread.
+SANITIZERS = {"address,undefined": ("unit", "sim", "fuzz"), "thread": ("unit",)}
+CHECK_SECONDS = 1800  # of one `make check`: some five times what the slowest takes
 # The component alone, loaded into a program that is not.
 INSTRUMENTED = "-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan"
 # What automake's test drivers write into a .trs file, and how it counts here.
@@ -88,21 +90,26 @@ def say(text):
     print(f"==> {text}", flush=True)
 
 
-def call(argv, cwd=None, env=None):
-    """Run a command with its output shown; its exit status."""
+def call(argv, cwd=None, env=None, seconds=None):
+    """Run a command with its output shown; its exit status, None if it had to be ended."""
     say(shlex.join(map(str, argv)) + (f"    (in {cwd})" if cwd else ""))
     sys.stdout.flush()
-    with subprocess.Popen(list(map(str, argv)), cwd=cwd, env=env) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # Let it take its labs down, however long that takes: subprocess.call() would kill
-                # it. At a terminal it has had the signal, too, and a second one would disturb it.
-                if not sys.stdin.isatty():
-                    process.send_signal(signal.SIGINT)
-                process.wait()
-                raise
+    with subprocess.Popen(
+        list(map(str, argv)), cwd=cwd, env=env, process_group=0 if seconds else None
+    ) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            return None
+        except KeyboardInterrupt:
+            # Let it take its labs down, however long that takes: subprocess.call() would kill
+            # it. At a terminal its group has had the signal, too, and a second would disturb it.
+            if seconds or not sys.stdin.isatty():
+                process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
 
 
 def configure(directory, *options):
@@ -134,7 +141,7 @@ def check(part, directory, launcher=(), env=None, target="check"):
     for old in directory.rglob("*.trs"):
         old.unlink()
     argv = [*launcher, "make", "-s", f"-j{os.cpu_count()}", target]
-    status = call(argv, cwd=directory, env=env)
+    status = call(argv, cwd=directory, env=env, seconds=CHECK_SECONDS)
     failed_before = part.failed
     count = 0
     for file in directory.rglob("*.trs"):
@@ -145,7 +152,9 @@ def check(part, directory, launcher=(), env=None, target="check"):
                 kind = RESULTS[words[0]]
                 setattr(part, kind, getattr(part, kind) + 1)
                 count += 1
-    if status != 0 and part.failed == failed_before:
+    if status is None:
+        part.trouble(f"a test in {directory} did not end within {CHECK_SECONDS} seconds, see above")
+    elif status != 0 and part.failed == failed_before:
         part.trouble(f"make check failed in {directory} before or beside its tests, see above")
     if count == 0:
         part.trouble(f"no test ran in {directory}")
@@ -208,7 +217,7 @@ def run_fuzz(part, options):
 
 def run_sanitize(part, options):
     """Unit tests, simulator and fuzz corpora again, instrumented."""
-    for sanitizer in SANITIZERS:
+    for sanitizer, names in SANITIZERS.items():
         directory = BUILD / "sanitize" / sanitizer.replace(",", "-")
         problem = build(directory, f"--enable-sanitizers={sanitizer}")
         if problem:
@@ -219,7 +228,7 @@ def run_sanitize(part, options):
         # It takes the starting of a program by several threads at once for a fork, after which it
         # would let no thread begin.
         env = {**options.env, "TSAN_OPTIONS": "die_after_fork=0"}
-        for name in ("unit", "sim", "fuzz"):
+        for name in names:
             check(part, directory / "test" / name, launcher, env=env)
 
 
@@ -394,8 +403,8 @@ def parse():
         "virtual hosts. Without arguments these five, in 20 minutes on two cores, "
         "without lab's thorough tests (bad networks, the matrix of sizes and losses, soaks), which "
         "take five more; `test/run lab` runs them. sanitize: unit, sim and the fuzz corpora again "
-        "under the address, undefined behaviour and thread sanitizers, another six minutes; all: "
-        "the six, thorough. Only on request: threads, "
+        "under the address and undefined behaviour sanitizers, unit under the thread sanitizer, "
+        "another six minutes; all: the six, thorough. Only on request: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
