@@ -29,7 +29,10 @@ DEFAULT = ("lint", "unit", "sim", "fuzz", "lab")
 ALL = (*DEFAULT, "sanitize")
 LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
+FUZZ_SECONDS_BRIEF = 5
 FUZZ_SECONDS_LONG = 1800
+# The simulators with fewer seeds, and without planted faults, which sanitizers do not concern.
+BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
 OPTIONAL = ("threads", "bench", "vm", "deb", "containers")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "sim", "lab")  # what another Open MPI, or compiler, makes a difference to
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
@@ -201,13 +204,15 @@ def run_unit(part, options):
 
 def run_sim(part, options):
     """The simulator."""
-    check(part, options.build / "test" / "sim", env=options.env)
+    env = {**options.env, **(BRIEF if options.brief else {})}
+    check(part, options.build / "test" / "sim", env=env)
 
 
 def run_fuzz(part, options):
     """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
     check(part, BUILD / "test" / "fuzz", env=options.env)
-    seconds = FUZZ_SECONDS_LONG if options.long else FUZZ_SECONDS
+    seconds = FUZZ_SECONDS_BRIEF if options.brief else FUZZ_SECONDS
+    seconds = FUZZ_SECONDS_LONG if options.long else seconds
     argv = [TEST / "fuzz" / "run", "--seconds", str(seconds), "--jobs", str(os.cpu_count())]
     if call(argv, env=options.env):
         part.failed += 1
@@ -227,7 +232,7 @@ def run_sanitize(part, options):
         launcher = ["setarch", "--addr-no-randomize"] if sanitizer == "thread" else []
         # It takes the starting of a program by several threads at once for a fork, after which it
         # would let no thread begin.
-        env = {**options.env, "TSAN_OPTIONS": "die_after_fork=0"}
+        env = {**options.env, **BRIEF, "TSAN_OPTIONS": "die_after_fork=0"}
         for name in names:
             check(part, directory / "test" / name, launcher, env=env)
 
@@ -400,16 +405,15 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
-        "virtual hosts. Without arguments these five, in 20 minutes on two cores, "
-        "without lab's thorough tests (bad networks, the matrix of sizes and losses, soaks), which "
-        "take five more; `test/run lab` runs them. sanitize: unit, sim and the fuzz corpora again "
-        "under the address and undefined behaviour sanitizers, unit under the thread sanitizer, "
-        "another six minutes; all: the six, thorough. Only on request: threads, "
-        "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
-        "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
+        "virtual hosts. Without arguments these five in brief, in 20 minutes on two cores at most: "
+        "fewer seeds, no planted faults, not lab's thorough tests (bad networks, the matrix of "
+        "sizes and losses, soaks), which those named run, too. sanitize: unit, sim and the fuzz "
+        "corpora again under the address and undefined behaviour sanitizers, unit under the thread "
+        "sanitizer, another six minutes; all: the six, thorough. Only on request: threads, jobs "
+        "with the component under the thread sanitizer, five minutes; bench, the benchmarks' own "
+        "tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
-        "minutes; containers, jobs over Podman containers. --ompi builds into "
-        "build/ompi-VERSION.",
+        "minutes; containers, jobs over Podman containers. --ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also long tests: hours")

@@ -25,6 +25,11 @@ BEYOND_OPEN_MPI = "spawn" if launch.open_mpi()[0] < 5 else "spawn,connect"
 HANG_SECONDS = 300  # nothing here takes a tenth of it unless it hangs, or the machine is very busy
 
 
+def thorough(*values):
+    """Values of a parametrized test that --brief leaves out."""
+    return pytest.param(*values, marks=pytest.mark.thorough)
+
+
 def pytest_addoption(parser):
     """The options that test/run passes on."""
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")

@@ -14,6 +14,7 @@ from conftest import (
     assert_success,
     help_messages,
     show,
+    thorough,
     wait_until,
 )
 from jobs import EndlessJob, Job, assert_failure
@@ -94,7 +95,7 @@ def two_nics(make_lab):
 # Alone the job ends; with tcp on the other NIC it goes on.
 @pytest.mark.parametrize(
     "btls, check",
-    [(RAWE, assert_failure), ((*WITH_TCP, *TCP_NIC), assert_success)],
+    [(RAWE, assert_failure), thorough((*WITH_TCP, *TCP_NIC), assert_success)],
     ids=["rawe", "tcp"],
 )
 @pytest.mark.parametrize("trouble", TROUBLES)

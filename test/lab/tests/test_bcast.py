@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages, thorough
 from jobs import Job, assert_failure
 
 from rawelab import launch
@@ -41,7 +41,7 @@ def multicasts(result):
     return result.errors.count("multicasts what fits a frame")
 
 
-@pytest.mark.parametrize("loss", [0, pytest.param(1, marks=pytest.mark.thorough), 10])
+@pytest.mark.parametrize("loss", [thorough(0), thorough(1), 10])
 @pytest.mark.parametrize(
     "what",
     [
@@ -50,7 +50,7 @@ def multicasts(result):
         ("types",),
         ("loop", 1000),
         ("late",),
-        pytest.param(("late", 100000), marks=pytest.mark.thorough),
+        thorough(("late", 100000)),
         ("ten",),
         ("last",),
         ("truncates", 200),
@@ -69,7 +69,7 @@ def test_every_byte_arrives(make_lab, build, bcasts, what, loss):
         assert counted(result, "multicast_repairs") > 0
 
 
-@pytest.mark.parametrize("loss", [0, 10])
+@pytest.mark.parametrize("loss", [thorough(0), 10])
 @pytest.mark.parametrize("what", ["scatters", "types"])
 def test_every_byte_arrives_at_eight_hosts(make_lab, build, bcasts, what, loss):
     result = run(make_lab(hosts=8, loss=loss), build, bcasts, what, ranks=8)
@@ -108,7 +108,7 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
     assert counted(result, "multicast_batches_sent") > 1000
 
 
-@pytest.mark.parametrize("loss", [0, pytest.param(10, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("loss", [0, thorough(10)])
 @pytest.mark.parametrize(
     "ranks, options",
     [(6, WITHIN_HOSTS), (8, RAWE), (12, (*WITHIN_HOSTS, "--map-by", "ppr:3:node"))],
@@ -119,9 +119,9 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
     [
         ("sizes",),
         ("long",),
-        ("scatters",),
-        ("types",),
-        pytest.param(("late",), marks=pytest.mark.thorough),
+        thorough(("scatters",)),
+        thorough(("types",)),
+        thorough(("late",)),
         ("dups", 3),
     ],
     ids=str,
@@ -184,8 +184,8 @@ def test_what_is_held_back_leaves_without_mpi(make_lab, build, bcasts, tmp_path,
 @pytest.mark.parametrize(
     "hosts, ranks, what",
     [
-        (4, 4, ("sums", 1000)),
-        (4, 8, ("barriers", 1000)),
+        thorough(4, 4, ("sums", 1000)),
+        thorough(4, 8, ("barriers", 1000)),
         (8, 8, ("sums", 1000)),
         (8, 8, ("barriers", 1000)),
         (4, 8, ("parts", 1000, 64)),
@@ -371,7 +371,7 @@ def start_endless(lab, build, bcasts, *arguments, ranks=HOSTS, length=100):
     return job, job.told_pids()
 
 
-@pytest.mark.parametrize("length", [pytest.param(100, marks=pytest.mark.thorough), 300000])
+@pytest.mark.parametrize("length", [thorough(100), 300000])
 @pytest.mark.parametrize("ranks, killed", [(4, 2), (8, 2), (8, 6)], ids=["", "leader", "other"])
 def test_a_killed_member_ends_the_job(make_lab, build, bcasts, ranks, killed, length):
     job, pids = start_endless(make_lab(hosts=HOSTS), build, bcasts, ranks=ranks, length=length)
@@ -392,8 +392,8 @@ def finish_without_host_2(lab, job, hosts):
     "ranks, length",
     [
         (4, 100),
-        pytest.param(8, 100, marks=pytest.mark.thorough),
-        pytest.param(4, 300000, marks=pytest.mark.thorough),
+        thorough(8, 100),
+        thorough(4, 300000),
     ],
 )
 def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, length):

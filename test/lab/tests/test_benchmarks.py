@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS
+from conftest import HANG_SECONDS, thorough
 
 LONG = [pytest.param(problem, marks=pytest.mark.long) for problem in ("W", "A")]
 BENCH = Path(__file__).resolve().parents[3] / "bench"
@@ -45,7 +45,7 @@ def test_kernels_compared(build, tmp_path):
     assert {row["benchmark"] for row in rows if row["tcp"] and row["rawe"]} == {"bitonic", "cannon"}
 
 
-@pytest.mark.parametrize("problem", ["S", *LONG])
+@pytest.mark.parametrize("problem", [thorough("S"), *LONG])
 def test_nas_verifies(build, tmp_path, problem):
     output = tmp_path / "out"
     arguments = ["--class", problem, "--np", "1,2,4", "--rounds", "1"]

@@ -179,6 +179,7 @@ def test_ctrl_c_at_a_terminal_leaves_nothing_behind(tmp_path):
     assert_gone(name)
 
 
+@pytest.mark.thorough
 def test_timeout_ends_a_job_that_ignores_signals_with_124_and_says_so(tmp_path):
     name = lab_name(tmp_path)
     script = "trap '' TERM INT HUP; setsid sleep 1000 & sleep 1000"

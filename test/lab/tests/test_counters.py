@@ -6,7 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_one_message, assert_success, help_messages, show
+from conftest import (
+    HANG_SECONDS,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    show,
+    thorough,
+)
 from jobs import HEAR, Job
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,7 +110,7 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
 
 
 @pytest.mark.parametrize("mtu, length", [(1500, 1000), (9000, 6000)])
-@pytest.mark.parametrize("loss", [0, 2])
+@pytest.mark.parametrize("loss", [thorough(0), 2])
 def test_messages_in_a_row_share_batches(make_lab, build, bursts, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
     many = [*STATS, bursts, 20000, length, 64]

@@ -19,6 +19,7 @@ from conftest import (
     assert_success,
     help_messages,
     show,
+    thorough,
 )
 from jobs import Job
 from test_many_ranks import SOCKETS_A_RANK, await_grouped
@@ -287,7 +288,7 @@ GOOD = {
     "founder": founder((1, 0), (2, 1)),
     "full group": founder(*((3 * i, i % 255) for i in range(PLACES))),
 }
-THOROUGH = ("middle bulk", "responder", "full group")  # like the others, and slow
+BRIEF = ("bulk", "founder")  # the others are like these
 # What check_request() and the list refuse: test/unit/test_socket_helper.c.
 HOSTILE = {
     "much more": (request() + bytes(60000), BAD_REQUEST),
@@ -299,7 +300,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.thorough] * (name in THOROUGH)) for name in GOOD],
+    [name if name in BRIEF else thorough(name) for name in GOOD],
 )
 def test_what_is_granted_cannot_be_widened(place, name):
     status, granted = ask(place, GOOD[name])
@@ -369,6 +370,7 @@ def test_a_list_that_is_not_roots_alone_counts_for_nothing(place, spoil):
     assert ask(place, request()) == (UNSAFE_LIST, [])
 
 
+@pytest.mark.thorough
 def test_the_group_of_a_user_counts_wherever_it_stands(place):
     for user in (as_user(4711, NOBODY), as_user(4711, 4712, 4713, NOBODY)):
         status, granted = ask(place, request(), user)

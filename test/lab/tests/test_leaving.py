@@ -2,7 +2,7 @@
 """MPI_Finalize while messages are unmatched and requests freed: every rank leaves in good order."""
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success, show
+from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
 from jobs import Job
 
 from rawelab import launch
@@ -10,9 +10,7 @@ from rawelab import launch
 JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
 
 
-@pytest.mark.parametrize(
-    "loss, thread", [(0, 0), pytest.param(10, 0, marks=pytest.mark.thorough), (10, 1)]
-)
+@pytest.mark.parametrize("loss, thread", [thorough(0, 0), thorough(10, 0), (10, 1)])
 @pytest.mark.parametrize("count, size", [(40, 100), (40, 3000), (8, 20000), (40, 60000)])
 def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, loss, thread):
     lab = make_lab(loss=loss)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success, show
+from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
 from jobs import EndlessJob, Job
 
 HERE = Path(__file__).resolve().parent
@@ -73,7 +73,7 @@ def test_the_job_ends_when_a_rank_is_killed(make_lab, build, endless, rank):
     job.end()
 
 
-@pytest.mark.parametrize("dying", [(1,), (0,), (1, 4), (0, 5)])
+@pytest.mark.parametrize("dying", [thorough((1,)), thorough((0,)), (1, 4), (0, 5)])
 def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, dying):
     lab = make_lab()
     words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]

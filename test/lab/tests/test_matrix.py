@@ -2,7 +2,7 @@
 """Every byte arrives over rawe: layouts of ranks and hosts, times MTU, times loss."""
 
 import pytest
-from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_success, show
+from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_success, show, thorough
 
 from rawelab import launch
 
@@ -95,7 +95,7 @@ def test_sends_that_nobody_is_called_for_arrive(make_lab, build):
     assert "20000 arrived" in result.output, show(result)
 
 
-@pytest.mark.parametrize("topology", ["pair", "switch"])
+@pytest.mark.parametrize("topology", [thorough("pair"), "switch"])
 @pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
 def test_every_byte_arrives_with_and_without_offloads_and_switch(
     make_lab, build, verify, topology, nic

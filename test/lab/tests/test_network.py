@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from conftest import ETHERTYPE, wait_until
+from conftest import ETHERTYPE, thorough, wait_until
 from test_wire import PYTHON, SEND
 
 from rawelab import LabError, LabSpec
@@ -48,7 +48,7 @@ def test_every_host_reaches_every_other_on_every_nic(make_lab, options):
                 assert done.returncode == 0, f"{sender.name} to {address}: {done.stdout}"
 
 
-@pytest.mark.parametrize("topology", [pytest.param("pair", marks=pytest.mark.thorough), "switch"])
+@pytest.mark.parametrize("topology", [thorough("pair"), "switch"])
 @pytest.mark.parametrize("mtu", [1500, 9000, 65000])
 def test_mtu_passes_and_no_more(make_lab, topology, mtu):
     lab = make_lab(hosts=2, topology=topology, mtu=mtu)

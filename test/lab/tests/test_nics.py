@@ -14,6 +14,7 @@ from conftest import (
     assert_success,
     help_messages,
     show,
+    thorough,
     wait_until,
 )
 from jobs import Job, assert_failure
@@ -122,7 +123,7 @@ def await_both(lab, job):
     wait_until(lambda: min(shares(lab, job)) > 0.2, "use of both NICs")
 
 
-@pytest.mark.parametrize("nic", [0, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("nic", [0, thorough(1)])
 @pytest.mark.parametrize("how", PULLS)
 def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pulled, how, nic):
     pull, mend = PULLS[how]
@@ -141,7 +142,7 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
     assert total(report, "peers_lost") == 0
 
 
-@pytest.mark.parametrize("how", ["pair", "behind"])
+@pytest.mark.parametrize("how", [thorough("pair"), "behind"])
 def test_the_loss_of_all_nics_is_told_once(make_lab, build, pulled, how):
     pull, _ = PULLS[how]
     for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py

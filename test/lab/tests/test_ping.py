@@ -238,9 +238,9 @@ def test_the_only_interface_needs_no_name(make_lab, ping):
     assert said.startswith("eth0 ("), said
 
 
-@pytest.mark.parametrize(
-    "arguments, word",
-    [
+def test_wrong_use_is_told(make_lab, ping):
+    lab = make_lab(hosts=1)
+    for arguments, word in (
         ([], "whom to ask"),
         (["-i", "nosuch0", "02:00:00:00:00:09"], "nosuch0"),
         (["-i", "lo", "02:00:00:00:00:09"], "not an Ethernet interface"),
@@ -252,13 +252,9 @@ def test_the_only_interface_needs_no_name(make_lab, ping):
         (["--listen", "--multicast"], "leave --multicast"),
         (["--multicast", "-i", "eth0"], "whom to ask"),
         (["--nonsense"], "Usage"),
-    ],
-    ids=str,
-)
-def test_wrong_use_is_told(make_lab, ping, arguments, word):
-    lab = make_lab(hosts=1)
-    said, status = ask(lab, ping, *arguments)
-    assert status == 2 and word in said, said
+    ):
+        said, status = ask(lab, ping, *arguments)
+        assert status == 2 and word in said, said
 
 
 def test_an_interface_that_is_down_or_ones_own(make_lab, ping):

@@ -4,14 +4,14 @@
 import sys
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, HERE, RAWE, assert_success, show
+from conftest import ETHERTYPE, HANG_SECONDS, HERE, RAWE, assert_success, show, thorough
 
 sys.path[:0] = [str(HERE.parents[2] / "bench" / folder) for folder in ("lib", "app-runs")]
 
 from appruns import hpcc  # noqa: E402  (the path has to be set first)
 
 
-@pytest.mark.parametrize("loss", [0, 1])
+@pytest.mark.parametrize("loss", [thorough(0), 1])
 def test_netpipe_passes_its_integrity_checks(make_lab, build, tmp_path, loss):
     lab = make_lab(hosts=2, loss=loss)
     lab.count_frames(ETHERTYPE)
@@ -27,7 +27,7 @@ def test_netpipe_passes_its_integrity_checks(make_lab, build, tmp_path, loss):
 @pytest.mark.parametrize(
     "hosts, rows, columns, loss, size",
     [
-        (2, 1, 2, 0, 400),
+        thorough(2, 1, 2, 0, 400),
         (4, 2, 2, 0, 400),
         (2, 1, 2, 1, 400),
         pytest.param(4, 2, 4, 0, 2000, marks=pytest.mark.long),

@@ -2,7 +2,7 @@
 """What was begun goes on while a process is outside of MPI: the progress thread sees to it."""
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success, show
+from conftest import HANG_SECONDS, RAWE, assert_success, show, thorough
 
 MOST_SECONDS = 60  # what the progress thread repairs takes milliseconds
 ASYNC = ("--mca", "btl_rawe_async_progress", "1")
@@ -51,7 +51,7 @@ def test_what_comes_meanwhile_is_kept(run, count, size, loss):
     assert run("receiver", count, size, loss=loss) == "sent while away"  # it checks every byte
 
 
-@pytest.mark.parametrize("count, size", [(5000, 4000), (40000, 900)])
+@pytest.mark.parametrize("count, size", [thorough(5000, 4000), (40000, 900)])
 def test_what_there_is_no_room_for_is_not_sent_again_and_again(make_lab, run, count, size):
     lab = make_lab()
     before = lab.statistic(0, "tx_bytes")

@@ -36,6 +36,7 @@ def test_without_cap_net_raw_nothing_is_said(make_lab, build, endless, selection
     assert_silent(result)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_of_trouble_at_start_nothing_is_said(make_lab, build, endless, trouble):
     lab = two_nics(make_lab)
