@@ -1,10 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of choosing interfaces: classification and selection, on a made-up host.
+ * Tests of choosing interfaces: classification and selection, on a made-up host; and of hearing of
+ * changes, on this one.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 #include "unit_test.h"
@@ -310,4 +314,52 @@ TEST(rawe_interface_is_back__under_another_index_only)
     strcpy(now.name, "eth1");
     lost.index = 1; /* lo: it is there, renamed */
     assert_false(rawe_interface_is_back(&lost, &now));
+}
+
+static unsigned refused; /**< sockets, from now on; atomic */
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+    unsigned left = __atomic_load_n(&refused, __ATOMIC_SEQ_CST);
+
+    if (left != 0) {
+        __atomic_store_n(&refused, left - 1, __ATOMIC_SEQ_CST);
+        errno = EMFILE;
+        return -1;
+    }
+    return __real_socket(domain, type, protocol);
+}
+
+/** rawe_carrier_fn: there are no descriptors the first time, nor for what comes next. */
+static bool changed(void *context, const struct rawe_interface *interface)
+{
+    unsigned *calls = context;
+
+    assert_true(interface->index > 0);
+    if (!interface->loopback || __atomic_fetch_add(calls, 1, __ATOMIC_SEQ_CST) != 0) {
+        return true;
+    }
+    __atomic_store_n(&refused, 2, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+TEST(rawe_carrier__calls_again_when_there_are_descriptors_again)
+{
+    struct rawe_service *service;
+    struct rawe_carrier *carrier;
+    struct rawe_port_error error;
+    unsigned calls = 0;
+
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    assert_int_equal(rawe_carrier_start(&carrier, service, changed, &calls, &error), 0);
+    for (unsigned waited_ms = 0; __atomic_load_n(&calls, __ATOMIC_SEQ_CST) < 2 && waited_ms < 10000;
+         waited_ms++) {
+        usleep(1000);
+    }
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
+    assert_int_equal(calls, 2);
 }

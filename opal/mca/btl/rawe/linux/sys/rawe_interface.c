@@ -399,7 +399,7 @@ struct rawe_carrier {
     void *context;
     bool listed; /**< all interfaces have been reported */
     bool again;  /**< `changed` wants that again */
-    uint8_t message[MESSAGE_BYTES];
+    _Alignas(struct nlmsghdr) uint8_t message[MESSAGE_BYTES];
 };
 
 static void report(struct rawe_carrier *carrier, const struct rawe_interface *interface)
@@ -413,7 +413,8 @@ static void report_all(struct rawe_carrier *carrier)
     struct list list;
 
     if (list_links(&list) != 0) {
-        return; /* what is down shows as silence, too */
+        carrier->again = true; /* no descriptors, say: `changed` may wait for one, too */
+        return;
     }
     for (unsigned i = 0; i < list.count; i++) {
         report(carrier, &list.items[i]);
