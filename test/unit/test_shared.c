@@ -3,8 +3,12 @@
  *
  * Tests of rawe_shared: a file that processes map.
  */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,4 +81,29 @@ TEST(map__refuses_what_it_did_not_make)
     assert_null(rawe_shared_map(path, BYTES));
     assert_int_equal(rmdir(path), 0);
     assert_null(rawe_shared_map("/tmp/rawe-there-is-no-such-directory/shared", BYTES));
+}
+
+/** This process alone sees a file system of one page in the directory. */
+static bool mount_page(void)
+{
+    return unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
+           mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", directory, "tmpfs", 0, "size=4096") == 0;
+}
+
+/** Else the first that writes there gets a SIGBUS. */
+TEST(map__not_where_there_is_no_room)
+{
+    enum { REFUSED, MAPPED, NO_MOUNT };
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(!mount_page() ? NO_MOUNT : rawe_shared_map(path, BYTES) == NULL ? REFUSED : MAPPED);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_MOUNT) {
+        skip(); /* without the privilege */
+    }
+    assert_int_equal(WEXITSTATUS(status), REFUSED);
 }

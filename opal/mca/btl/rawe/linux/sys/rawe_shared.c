@@ -2,19 +2,27 @@
 #define _GNU_SOURCE
 #include "rawe_shared.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Is it a file of this user, which nothing but ftruncate(2) has given a length? */
+/** Is it a file of this user, which has no length yet, or this one? */
 static bool is_ours(int fd, size_t len_bytes)
 {
     struct stat status;
 
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
            (status.st_size == 0 || (size_t)status.st_size == len_bytes);
+}
+
+/** Where the file system is full, the first to write into the mapping would get a SIGBUS. */
+static bool has_room(int fd, size_t len_bytes)
+{
+    return fallocate(fd, 0, 0, (off_t)len_bytes) == 0 ||
+           (errno == EOPNOTSUPP && ftruncate(fd, (off_t)len_bytes) == 0);
 }
 
 void *rawe_shared_map(const char *path, size_t len_bytes)
@@ -25,7 +33,7 @@ void *rawe_shared_map(const char *path, size_t len_bytes)
     if (fd < 0) {
         return NULL;
     }
-    if (is_ours(fd, len_bytes) && ftruncate(fd, (off_t)len_bytes) == 0) {
+    if (is_ours(fd, len_bytes) && has_room(fd, len_bytes)) {
         memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);

@@ -10,8 +10,8 @@
 
 /**
  * Map the file, created by the first process with all zeroes. All have to name the same length.
- * Returns NULL when that fails, or the file belongs to another user. It is removed by its directory's
- * owner.
+ * Returns NULL when that fails, the file system has no room for it, or the file belongs to another
+ * user. It is removed by its directory's owner.
  */
 void *rawe_shared_map(const char *path, size_t len_bytes);
 
