@@ -435,6 +435,22 @@ TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
 }
 
+/** The stall was over before its path had been measured. */
+TEST(mca_btl_rawe_stalled__heeds_no_result_of_an_earlier_stall)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
+    assert_non_null(conn);
+    fake_ompi.now_ns = SILENT_NS;
+    passed_bytes = 1000;
+    mca_btl_rawe_stalled(endpoint->module, conn, 1);
+    fake_ompi.now_ns += 3600000000000u;
+    mca_btl_rawe_stalled(endpoint->module, conn, 1);
+    assert_int_equal(endpoint->path_mtu_bytes, 1500);
+    mca_btl_rawe_stalled(endpoint->module, conn, 1); /* it has been measured again */
+    assert_int_equal(endpoint->path_mtu_bytes, 1000);
+}
+
 TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);

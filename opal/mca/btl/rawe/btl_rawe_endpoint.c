@@ -21,6 +21,9 @@
 #define VALIDATION_INTERVAL_NS 1000000000ull
 #define VALIDATION_TIMEOUT_NS 3000000000ull
 
+/** A result that is read later than that is of an earlier stall: the path may have changed. */
+#define VALIDATION_HEEDED_NS (VALIDATION_TIMEOUT_NS + VALIDATION_INTERVAL_NS)
+
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
     size_t super_bytes = sizeof(endpoint->super);
@@ -391,19 +394,20 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
     struct rawe_path path;
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    if (NULL == endpoint->validation) {
-        if (now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {
-            endpoint->validation = rawe_responder_validate(responder, &to, endpoint->path_mtu_bytes,
-                                                           VALIDATION_TIMEOUT_NS);
-        }
-    } else if (rawe_validation_result(endpoint->validation, &path)) {
+    if (NULL != endpoint->validation && rawe_validation_result(endpoint->validation, &path)) {
+        bool heeded = now_ns - endpoint->validated_ns < VALIDATION_HEEDED_NS;
         rawe_validation_end(responder, endpoint->validation);
         endpoint->validation = NULL;
-        endpoint->validated_ns = now_ns;
-        if (path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES &&
+        endpoint->validated_ns = heeded ? now_ns : 0;
+        if (heeded && path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES &&
             path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
             lower_mtu(endpoint, path.mtu_passed_bytes);
         }
+    }
+    if (NULL == endpoint->validation && now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {
+        endpoint->validation = rawe_responder_validate(responder, &to, endpoint->path_mtu_bytes,
+                                                       VALIDATION_TIMEOUT_NS);
+        endpoint->validated_ns = now_ns;
     }
 }
 

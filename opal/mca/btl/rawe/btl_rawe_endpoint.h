@@ -31,7 +31,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct rawe_watch *watch;           /**< of the peer's responder; NULL: none */
     uint64_t watched_ns;                /**< when the responder was asked last */
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
-    uint64_t validated_ns;              /**< when the last one ended; 0: never */
+    uint64_t validated_ns;              /**< when one began or ended last; 0: never */
     /** Carries fragments of long messages in order, for all endpoints of the process. */
     struct mca_btl_base_endpoint_t *in_order;
     const char *lost_text;                     /**< why, for the error callback */
