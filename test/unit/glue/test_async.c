@@ -3,25 +3,58 @@
  *
  * Tests of the asynchronous progress thread: when it calls MPI's progress.
  */
+#define _GNU_SOURCE
 #include "btl_rawe_async.h"
 
+#include <poll.h>
+#include <string.h>
 #include <time.h>
 
 #include "btl_rawe_compat.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_state.h"
+#include "btl_rawe_thread.h"
 #include "fake_ompi.h"
+#include "unit_engine.h"
+
+/** No descriptor, but one that can be told from others. */
+#define GROUP_FD 1000
 
 static _Atomic enum mca_btl_rawe_compat_stage stage;
 static atomic_uint polls; /**< the thread's */
 static atomic_uint calls;
 static atomic_uint entries_meanwhile; /**< MPI's, between two looks */
+static atomic_bool group_busy;        /**< a group has something under way */
+static atomic_uint sleeps_on_group;   /**< how often frames of groups would have waked it */
 
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 {
     atomic_fetch_add(&polls, 1);
     atomic_fetch_add(&mca_btl_rawe_engines_lock.entries, entries_meanwhile);
     return stage;
+}
+
+bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
+{
+    return group_busy;
+}
+
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *signals);
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *signals);
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *signals)
+{
+    for (nfds_t i = 0; i < count; ++i) {
+        if (GROUP_FD == fds[i].fd) {
+            atomic_fetch_add(&sleeps_on_group, POLLIN == fds[i].events);
+            fds[i].fd = -1;
+        }
+    }
+    return __real_ppoll(fds, count, timeout, signals);
 }
 
 #if OPAL_MAJOR_VERSION >= 5
@@ -45,7 +78,8 @@ static void begin(void)
 {
     fake_ompi_begin();
     stage = MCA_BTL_RAWE_COMPAT_WORKS;
-    polls = calls = entries_meanwhile = 0;
+    polls = calls = entries_meanwhile = sleeps_on_group = 0;
+    group_busy = false;
     opal_set_using_threads(false);
 }
 
@@ -121,4 +155,59 @@ TEST(async__calls_nothing_once_finalize_has_begun)
     mca_btl_rawe_async_stop();
     assert_int_equal(calls, 0);
     assert_false(mca_btl_rawe_async_active());
+}
+
+static const uint32_t nothing_waits;
+static struct rawe_port link_fake = {.word = &nothing_waits, .mask = 1, .fd = -1};
+static struct rawe_port group_fake = {.word = &nothing_waits, .mask = 1, .fd = GROUP_FD};
+static struct rawe_handle_table handles;
+static mca_btl_rawe_module_t module; /**< with nothing under way but what groups have */
+
+/** The thread has made some rounds, and seen what the test has changed. */
+static void wait_for_rounds(void)
+{
+    for (unsigned until = calls + 64; calls < until;) {
+        mca_btl_rawe_async_wake();
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+}
+
+static void begin_with_module(void)
+{
+    begin();
+    memset(&module, 0, sizeof(module));
+    rawe_handle_table_init(&handles, 1);
+    unit_engine_start(&module.engine, &handles, &module, 0);
+    module.link = &link_fake;
+    module.group_port = &group_fake;
+    module.open = true;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
+    (void)mca_btl_rawe_async_start();
+}
+
+static void end_with_module(void)
+{
+    end();
+    rawe_engine_free(&module.engine);
+    rawe_handle_table_free(&handles);
+}
+
+static const struct unit_fixture with_module = {begin_with_module, end_with_module};
+
+TEST_WITH(with_module, async__serves_groups_until_they_are_done)
+{
+    group_busy = true;
+    wait_for_rounds();
+    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    wait_for_rounds();
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    group_busy = false;
+    wait_for_rounds();
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+}
+
+TEST_WITH(with_module, async__frames_of_groups_wake_it)
+{
+    wait_for_rounds();
+    assert_int_not_equal(sleeps_on_group, 0);
 }

@@ -3,7 +3,7 @@
 #include "btl_rawe_async.h"
 
 #include "btl_rawe_lock.h"
-#include "btl_rawe_params.h"
+#include "btl_rawe_multicast.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_state.h"
 #include "linux/sys/rawe_service.h"
@@ -37,8 +37,8 @@
 /** Something is, and looks at it achieve nothing: the longest rest. */
 #define BUSY_REST_MAX_NS (64u * MS_NS)
 
-/** Of each module: link, bulk, and what is beside that. */
-#define DESCRIPTORS_MAX (1u + 3u * MCA_BTL_RAWE_MODULES_MAX)
+/** Of each module: link, bulk, what is beside that, and the groups' frames. */
+#define DESCRIPTORS_MAX (1u + 4u * MCA_BTL_RAWE_MODULES_MAX)
 
 /** What the thread sleeps on: the first is `async.wake_fd`. */
 struct descriptors {
@@ -61,7 +61,10 @@ static void add_port(struct descriptors *descriptors, const struct rawe_port *po
     }
 }
 
-/** What the modules' ports have to be ready for; for room only while batches find some. */
+/**
+ * What the modules' ports have to be ready for; for room only while batches find some. Batches of
+ * groups stay in their port until a call waits for them.
+ */
 static void add_module(struct descriptors *descriptors, const mca_btl_rawe_module_t *module,
                        bool sends)
 {
@@ -70,6 +73,7 @@ static void add_module(struct descriptors *descriptors, const mca_btl_rawe_modul
     add_port(descriptors, module->link, POLLIN);
     add_port(descriptors, module->bulk, (short)(POLLIN | (room ? POLLOUT : 0)));
     add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside, POLLIN);
+    add_port(descriptors, module->group_port, POLLIN);
 }
 
 static uint64_t batches_sent(void)
@@ -78,7 +82,8 @@ static uint64_t batches_sent(void)
     uint64_t sent = 0;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
-        sent += state->modules[i]->engine.counters.batches_sent;
+        /* The service thread may be starting the engine of another one. */
+        sent += state->modules[i]->open ? state->modules[i]->engine.counters.batches_sent : 0;
     }
     return sent;
 }
@@ -102,7 +107,7 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
         if (!module->open) {
             continue;
         }
-        if (rawe_engine_idle(&module->engine)) {
+        if (rawe_engine_idle(&module->engine) && !mca_btl_rawe_multicast_busy(module)) {
             atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE,
                                   memory_order_release);
         } else {
@@ -123,6 +128,12 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
     return *busy_ns;
 }
 
+static bool frames_wait(const mca_btl_rawe_module_t *module)
+{
+    return mca_btl_rawe_module_receivable(module) ||
+           (NULL != module->group_port && rawe_port_pending(module->group_port));
+}
+
 /** MPI has not been here since `*entries`, and is not now? Then `*waits`: does a frame wait? */
 static bool mpi_is_away(uint32_t *entries, bool *waits)
 {
@@ -135,8 +146,7 @@ static bool mpi_is_away(uint32_t *entries, bool *waits)
     }
     *waits = false;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        *waits = *waits ||
-                 (state->modules[i]->open && mca_btl_rawe_module_receivable(state->modules[i]));
+        *waits = *waits || (state->modules[i]->open && frames_wait(state->modules[i]));
     }
     mca_btl_rawe_unlock();
     return true;
