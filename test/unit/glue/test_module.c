@@ -169,7 +169,7 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
     mca_btl_rawe_help_begin();
     mca_btl_rawe_failures_report();
     assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("link_failed", "eth1");
+    fake_ompi_assert_shown("reopen_failed", "eth1");
 }
 
 static void *open_main(void *context)
@@ -227,7 +227,7 @@ TEST(broken__the_service_thread_reports_nothing)
     assert_true(mca_btl_rawe_failures_wait());
     mca_btl_rawe_failures_report();
     assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("link_failed", "eth7");
+    fake_ompi_assert_shown("reopen_failed", "eth7");
 }
 
 /** The first thread to come opens the sockets of MPI's links. */
@@ -240,7 +240,7 @@ TEST(broken__nor_does_it_of_links)
     assert_int_equal(fake_ompi.shown, 0);
     mca_btl_rawe_failures_report();
     assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("link_failed", strerror(EMFILE));
+    fake_ompi_assert_shown("reopen_failed", strerror(EMFILE));
 }
 
 static void *follow_main(void *context)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/** The first failure that is not reported yet; one that ends the job takes its place. */
+/** The first failure that is not reported yet; one of sockets in use takes its place. */
 static struct {
     bool in_use; /**< the sockets were */
     char interface[RAWE_INTERFACE_NAME_BYTES];
@@ -48,7 +48,7 @@ void mca_btl_rawe_failures_report(void)
         return;
     }
     if (in_use) {
-        MCA_BTL_RAWE_HELP(link_failed, interface, error.step, strerror(error.code));
+        MCA_BTL_RAWE_HELP(reopen_failed, interface, error.step, strerror(error.code));
     } else if (EPERM == error.code || EACCES == error.code) {
         MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, interface,
                                    NULL == helper || '\0' == *helper ? "none" : helper, error.step);

@@ -95,7 +95,7 @@ bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
 /**
  * Note that sockets could not be opened, for MPI's threads to report: only there Open MPI's output
- * is safe. If they were `in_use`, the job ends.
+ * is safe. If they were `in_use`, peers may give this process up.
  */
 void mca_btl_rawe_failure_note(bool in_use, const char *interface,
                                const struct rawe_port_error *error);
