@@ -17,6 +17,7 @@ static unsigned batch_from;  /* the try from which on its batches have come; 0: 
 static unsigned others_from; /* the same of another leader */
 static uint16_t segment_bytes;
 static unsigned reductions;
+static bool closed;
 
 /* Member 0 of a communicator whose members are on a host each. */
 static struct ompi_group_t members = {.grp_proc_count = MEMBERS};
@@ -81,6 +82,7 @@ static void expect(struct mca_btl_rawe_multicast *group, uint32_t root,
 static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 {
     assert_false(complete);
+    closed = true;
 }
 
 static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int root,
@@ -108,6 +110,7 @@ static int allreduce(const void *send, void *receive, int count, struct ompi_dat
     const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
 
     reductions++;
+    assert_int_equal(closed, mine == PASSES_NOTHING); /* before this member does anything else */
     *(int *)receive = mine < theirs ? mine : theirs;
     return MPI_SUCCESS;
 }
@@ -149,7 +152,7 @@ TEST(agree__what_passes)
                                          .allgather = allgather,
                                          .allreduce = allreduce};
         tries = reductions = 0;
-        network_failed = false;
+        network_failed = closed = false;
         segment_bytes = cases[i].segment_bytes;
         batch_from = cases[i].batch_from;
         others_from = cases[i].others_from;

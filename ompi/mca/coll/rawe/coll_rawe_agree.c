@@ -120,7 +120,10 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
     return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
-/** Send as much, and receive the same of all others. `*batches`: batches come from all of them. */
+/**
+ * Send as much, and receive the same of all others. `*batches`: batches come from all of them.
+ * False: the group is closed.
+ */
 static bool try_network(mca_coll_rawe_module_t *module, int members, int self, size_t len_bytes,
                         bool *batches)
 {
@@ -137,10 +140,11 @@ static bool try_network(mca_coll_rawe_module_t *module, int members, int self, s
         const uint32_t root = (uint32_t)((self + i) % members);
         offer->expect(module->group, root, &transfer);
         passes = mca_coll_rawe_wait(&transfer, deadline_ns);
-        if (!passes) {
-            offer->expect(module->group, root, NULL);
-        }
         *batches = *batches && transfer.batches;
+    }
+    if (!passes) { /* the group may still read or write what is given back here */
+        offer->close(module->group, false);
+        module->group = NULL;
     }
     free(zeros);
     return passes;
