@@ -698,3 +698,20 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     assert_int_equal(counters.dropped_group, 1);
     assert_int_equal(counters.messages_sent, 2); /* what it has counted stays */
 }
+
+/** Its root sends it again and again else, and neither group would ever go. */
+TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char buffer[8];
+    struct mca_btl_rawe_transfer message = {.data = buffer, .len_bytes = 8};
+
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    part_comes(ID, 1, 0, "a part ", 16);
+    part_comes(ID, 1, 1, "a part ", 16);
+    (void)progress();
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_LENGTH);
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).messages_delivered, 0);
+    mca_btl_rawe_multicast_close(group, true);
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).messages_delivered, 1);
+}

@@ -348,7 +348,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     struct mca_btl_rawe_transfer *message = group->expecting;
 
     if (!expects(group, part)) {
-        return false;
+        return group->closed; /* the rest of one that had another length: the root waits for it */
     }
     group->deferred = groups.deferring;
     if (group->deferred) {
@@ -442,19 +442,6 @@ static void group_free(struct mca_btl_rawe_multicast *group)
     free(group);
 }
 
-void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete)
-{
-    if (!complete) {
-        group_free(group);
-        (void)renew_filters();
-        return;
-    }
-    group->closed = true;
-    set_transfers(group, NULL, NULL);
-    group->heard_ns = mca_btl_rawe_now_ns();
-    touch(group);
-}
-
 void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
 {
     if (groups.module != module) {
@@ -535,6 +522,20 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
         progress(group, mca_btl_rawe_now_ns());
         touch(group);
     }
+}
+
+void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete)
+{
+    if (!complete) {
+        group_free(group);
+        (void)renew_filters();
+        return;
+    }
+    group->closed = true;
+    set_transfers(group, NULL, NULL);
+    group->heard_ns = mca_btl_rawe_now_ns();
+    progress(group, group->heard_ns); /* what was refused is taken now */
+    touch(group);
 }
 
 unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *group,
