@@ -157,7 +157,7 @@ static bool let_in(struct leader *leader)
         if (errno == EMFILE || errno == ENFILE) {
             stop_listening(leader); /* or it would be asked forever */
         }
-        return true;
+        return errno != ENOMEM && errno != ENOBUFS;
     }
     while (connection != end && connection->fd >= 0) {
         connection++;
