@@ -507,7 +507,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
         rawe_reassembly_place(&end(0)->reassembly, &engine(0)->reassembly_buffers, &part));
     end(0)->batch = RAWE_BATCH_INVALID;
     end(0)->queue.awaited = true;
-    end(0)->disowned_since_ns = net.now_ns;
+    end(0)->finalize.disowned_ns = net.now_ns;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
     assert_int_equal(end(0)->recvwin.next, net.config.first_sequence);
@@ -516,7 +516,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_null(end(0)->reassembly.first);
     assert_int_equal(end(0)->peer_credit, 0);
     assert_false(end(0)->queue.awaited);
-    assert_true(end(0)->disowned_since_ns == 0);
+    assert_true(end(0)->finalize.disowned_ns == 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);
     assert_int_equal(end(0)->liveness.probes_remembered, 0);

@@ -134,8 +134,8 @@ static const struct prevention preventions[] = {
     OF_CONN(liveness.silent_since_ns, 1),
     OF_CONN(liveness.probes_unanswered, 1),
     OF_CONN(liveness.probe_deadline_ns, 1),
-    OF_CONN(disowned_since_ns, 1),
-    OF_CONN(data_lost, true),
+    OF_CONN(finalize.disowned_ns, 1),
+    OF_CONN(finalize.report_loss, true),
     OF_CONN(finalize.lost, true),
     OF_CONN(finalize.peer, true),
     OF_ENGINE(config.liveness.idle_ns, UNIT_S),
@@ -275,7 +275,7 @@ TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
     unit_allocations_left = 0;
     rails_settle();
     unit_allocations_left = -1;
-    assert_true(conn->disowned_since_ns == 0);
+    assert_true(conn->finalize.disowned_ns == 0);
     finish(0, EXPRESS);
     assert_false(rests(1, EXPRESS));
 }

@@ -83,7 +83,8 @@ TEST(elsewhere__not_what_another_engine_has_deferred)
     rails_run(UNIT_MS, 100 * UNIT_US);
     for (unsigned rail = 0; rail < 2; rail++) {
         assert_true(engines[rail]->deferral.fragments_wait);
-        rails_conn(1, rail, RAWE_LANE_EXPRESS)->data_lost = engines[rail]->losses_wait = true;
+        rails_conn(1, rail, RAWE_LANE_EXPRESS)->finalize.report_loss = engines[rail]->losses_wait =
+            true;
         rawe_engine_defer_end(engines[rail]);
     }
     for (unsigned rail = 0; rail < 2; rail++) {

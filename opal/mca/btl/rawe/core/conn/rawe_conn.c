@@ -162,9 +162,9 @@ bool rawe_conn_may_rest(const struct rawe_conn *conn)
     enum rawe_conn_state state = conn->handshake.state;
     return !prevents_rest(conn->engine) &&
            (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->peer != NULL &&
-           conn->predicted != NULL && conn->disowned_since_ns == 0 && !conn->data_lost &&
-           !conn->finalize.lost && !rawe_conn_peer_finalizing(conn) && owes_nothing(conn) &&
-           awaits_nothing(conn);
+           conn->predicted != NULL && conn->finalize.disowned_ns == 0 &&
+           !conn->finalize.report_loss && !conn->finalize.lost &&
+           !rawe_conn_peer_finalizing(conn) && owes_nothing(conn) && awaits_nothing(conn);
 }
 
 bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
@@ -329,7 +329,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_liveness *liveness = &conn->liveness;
     uint64_t silent_ns;
     /* A peer that has ended the connection answers no probe. */
-    if (conn->disowned_since_ns != 0 && liveness->probes_unanswered != 0 &&
+    if (conn->finalize.disowned_ns != 0 && liveness->probes_unanswered != 0 &&
         rawe_conn_disowned(conn, now_ns)) {
         return true;
     }

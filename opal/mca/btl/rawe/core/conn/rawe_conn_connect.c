@@ -44,7 +44,6 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_conn_credit_reset(conn);
     rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit);
     rawe_grants_reset(&conn->into->grants, &conn->grant, first);
-    conn->disowned_since_ns = 0;
     rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
@@ -157,11 +156,8 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     bool regular = rawe_conn_peer_finalizing(conn);
     bool data_lost =
         !rawe_sendwin_empty(&conn->sendwin) || (head != NULL && head->framed_bytes != 0);
-    if (conn->disowned_since_ns == 0) {
-        conn->disowned_since_ns = now_ns;
-    }
-    if (data_lost && !(regular && conn->engine->finalizing) &&
-        now_ns - conn->disowned_since_ns < DISOWNED_NS) {
+    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, now_ns);
+    if (data_lost && !(regular && conn->engine->finalizing) && disowned_ns < DISOWNED_NS) {
         rawe_conn_revoke_credit(conn); /* what is queued is not lost with what is in flight */
         return false;
     }

@@ -31,11 +31,6 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
  * for a new connection. True: believed.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns);
-/** The peer has sent something: it has not ended the connection, or had not then. */
-static inline void rawe_conn_owned(struct rawe_conn *conn)
-{
-    conn->disowned_since_ns = 0;
-}
 /** A CONNECT frame for this connection. */
 void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                                uint64_t now_ns);

@@ -11,21 +11,25 @@
 
 void rawe_conn_announce_finalizing(struct rawe_conn *conn)
 {
-    conn->finalize.announced_from = rawe_liveness_next_probe(&conn->liveness);
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    finalize->announced_from = rawe_liveness_next_probe(&conn->liveness);
     rawe_conn_arm_idle(conn);
 }
 
 void rawe_conn_finalize_reset(struct rawe_conn *conn)
 {
-    conn->finalize.announced = false;
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    finalize->announced = false;
+    finalize->disowned_ns = 0;
 }
 
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
 {
-    if (conn->finalize.peer) {
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    if (finalize->peer) {
         rawe_route_note_finalizing(conn->preferred, false);
     }
-    conn->finalize.peer = false;
+    finalize->peer = false;
 }
 
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header)
@@ -43,6 +47,15 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
         !rawe_sequence_before(header->sequence, finalize->announced_from)) {
         finalize->announced = true;
     }
+}
+
+uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    if (finalize->disowned_ns == 0) {
+        finalize->disowned_ns = now_ns;
+    }
+    return finalize->disowned_ns;
 }
 
 bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
@@ -65,10 +78,11 @@ void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *l
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
 {
     struct rawe_engine *engine = conn->engine;
-    conn->finalize.lost |= data_lost && engine->finalizing;
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    finalize->lost |= data_lost && engine->finalizing;
     data_lost = data_lost && !engine->finalizing;
     if (data_lost && engine->deferral.active) {
-        conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
+        finalize->report_loss = engine->losses_wait = engine->deferral.pending = true;
     } else if (data_lost && engine->callbacks.lost != NULL) {
         engine->callbacks.lost(engine->context, conn);
     }
@@ -77,8 +91,9 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
 
 bool rawe_conn_take_loss(struct rawe_conn *conn)
 {
-    bool lost = conn->data_lost;
-    conn->data_lost = false;
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    bool lost = finalize->report_loss;
+    finalize->report_loss = false;
     return lost;
 }
 
@@ -113,7 +128,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs 
     if (!connecting && conn->handshake.state != RAWE_CONN_OPEN) {
         return ended;
     }
-    if (unneeded ? unheard || silent || finalize->announced || conn->disowned_since_ns != 0
+    if (unneeded ? unheard || silent || finalize->announced || finalize->disowned_ns != 0
                  : drained && (finalize->announced || (silent && needs == RAWE_NEEDS_DATA))) {
         return ended;
     }

@@ -515,7 +515,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     }
     /* A peer that disowns the connection answers no probe: further ones follow at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
-        rawe_conn_owned(conn); /* or this was sent before: then the next PROBE finds out */
+        rawe_conn_note_owned(conn); /* or this was sent before: then the next PROBE finds out */
     }
     return true;
 }

@@ -244,17 +244,19 @@ enum rawe_batch_state {
     RAWE_BATCH_MIGRATED, /**< another route: plain frames, nothing new before it can be validated */
 };
 
-/** What is known of the end that MPI_Finalize makes: see rawe_conn_finalize.h. */
+/** What is known of a connection's end, by MPI_Finalize or by the peer: see rawe_conn_finalize.h. */
 struct rawe_conn_finalize {
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     bool announced;          /**< the peer has answered one of them */
     bool peer;               /**< the peer has said that it finalizes */
     bool lost;               /**< the peer has ended it before it had all, and did not finalize */
+    bool report_loss;        /**< to the owner, when it is back */
     bool heard;              /**< the peer was, since rawe_conn_finalized was called */
     uint32_t una;            /**< oldest frame in the window then */
     uint64_t asked_ns;       /**< when that was */
     uint64_t silent_ns;      /**< how long the peer has not been heard, as far as we ran... */
     uint64_t stuck_ns;       /**< ... and nothing has been acknowledged */
+    uint64_t disowned_ns;    /**< since then the peer says that it has ended it; 0: it does not */
 };
 
 /**
@@ -307,11 +309,7 @@ struct rawe_conn {
     uint32_t plain_answers;    /**< ... this many probes in a row had a plain answer only */
 
     /* rawe_conn_finalize.c: its end */
-    bool data_lost; /**< to be reported when the owner is back */
     struct rawe_conn_finalize finalize;
-
-    /* rawe_conn_connect.c: its life */
-    uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
 
     /* rawe_balance.c */
     /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
