@@ -404,6 +404,27 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_stable)
     assert_int_equal(net.sent[RAWE_GROUP_ACK][0], 3);
 }
 
+/** Loses the first ACK of the last member, which is a leaf of the tree. No member is asked by name. */
+static bool lose_first_ack_of_leaf(struct in_flight *flight, uint32_t receiver)
+{
+    const bool heartbeat = flight->header.type == RAWE_GROUP_HEARTBEAT;
+    const bool ack = flight->header.type == RAWE_GROUP_ACK;
+    assert_false(heartbeat && flight->header.payload_bytes != 0);
+    return ack && flight->from == MEMBERS_MAX - 1 && net.losses_left-- == 1;
+}
+
+/** An ACK that is lost keeps back those above it: the whole tree is asked again, at once. */
+TEST(rawe_group_progress__asks_the_tree_again)
+{
+    start(MEMBERS_MAX);
+    net.losses_left = 1;
+    net.loses = lose_first_ack_of_leaf;
+    send_bytes(0, 100);
+    pass(RAWE_GROUP_ANNOUNCE_NS + 3 * RAWE_GROUP_HEARTBEAT_NS);
+    assert_quiet();
+    assert_int_equal(net.sent[RAWE_GROUP_HEARTBEAT][1], 3);
+}
+
 /** Half of all numbers later, what is left of the tree's last use says nothing. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {

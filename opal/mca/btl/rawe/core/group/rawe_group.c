@@ -10,6 +10,9 @@
 /** Members that a frame is repaired for by unicast, at most. */
 #define NACKS_UNICAST 2u
 
+/** Heartbeats that ask the tree for the same frames. */
+#define TREE_REPEATS_MAX 3u
+
 /** A frame of the window. */
 struct rawe_group_frame {
     uint8_t *bytes;        /**< header, payload, room for a checksum; in a batch: payload only */
@@ -151,6 +154,7 @@ static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t 
     if (group->next - asked >= window_frames / 2) {
         frame->header.flags |= RAWE_GROUP_FLAG_ASK;
         group->tree_asked = group->next;
+        group->tree_repeats = 0;
     }
     return frame;
 }
@@ -485,7 +489,8 @@ static uint16_t ask_members(struct rawe_group *group, uint8_t *list)
 
 /**
  * The root has been silent: say which frames there are. From the second time on, or when messages
- * wait for the window, ask which of them have come.
+ * wait for the window, ask which of them have come: the tree again at first, as one lost ACK keeps
+ * back those of all above it, then members one by one, as one that is silent does the same.
  */
 static void heartbeat(struct rawe_group *group, uint64_t now_ns)
 {
@@ -498,8 +503,12 @@ static void heartbeat(struct rawe_group *group, uint64_t now_ns)
     }
     if (group->heartbeats >= 1 || group->first != NULL) {
         if (group->tree_asked != group->sent) {
-            header.flags = RAWE_GROUP_FLAG_ASK;
             group->tree_asked = group->sent;
+            group->tree_repeats = 0;
+        }
+        if (group->tree_repeats < TREE_REPEATS_MAX) {
+            header.flags = RAWE_GROUP_FLAG_ASK;
+            group->tree_repeats++;
         } else {
             header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES);
         }
