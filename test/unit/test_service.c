@@ -358,7 +358,7 @@ static void *adjust_share(void *value)
 {
     struct rawe_service_share share = {0};
 
-    while (!share.raised && !share.denied) {
+    while (!share.raised && !share.denied && !share.unknown) {
         rawe_service_adjust_share(&share);
         usleep(
             10000); /* beside other processes it goes on: this one sleeps, and waits for nothing */

@@ -47,6 +47,11 @@ void rawe_responder_listen(struct rawe_responder *responder,
     assert_int_equal(wanted[1].fd >= 0 && (wanted[1].events & POLLIN) != 0, fake.listens);
 }
 
+bool rawe_responder_shared(const struct rawe_responder *responder)
+{
+    return fake.shared;
+}
+
 void fake_wait_in_link(unsigned frames)
 {
     fake.link_waits = frames;

@@ -40,6 +40,7 @@ struct fake {
     unsigned repairs;         /**< of the group */
     bool listens;             /**< frames wake the thread */
     bool listens_for_room;    /**< so does room for a batch */
+    bool shared;              /**< others use the processor */
     int wake_us;              /**< when the thread was to be woken last; -1: it was not */
     unsigned internal_errors; /**< messages that are to be shown */
 };

@@ -63,6 +63,7 @@ struct mca_btl_rawe_state {
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
     uint32_t thread_entries; /**< MPI's to the engines when the progress thread looked last */
+    atomic_bool shared;      /**< others use the processor; the progress thread has found out */
 };
 
 extern struct mca_btl_rawe_state mca_btl_rawe_state;

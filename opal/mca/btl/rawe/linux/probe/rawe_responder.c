@@ -568,6 +568,11 @@ void rawe_responder_listen(struct rawe_responder *responder,
     rawe_service_listen(&responder->source, wanted);
 }
 
+bool rawe_responder_shared(const struct rawe_responder *responder)
+{
+    return rawe_service_shared(&responder->source);
+}
+
 void rawe_responder_detach(struct rawe_responder *responder)
 {
     rawe_service_remove(&responder->source);

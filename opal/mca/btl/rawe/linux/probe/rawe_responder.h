@@ -76,6 +76,9 @@ void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us);
 void rawe_responder_listen(struct rawe_responder *responder,
                            const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
+/** As rawe_service_shared; only in the service thread. */
+bool rawe_responder_shared(const struct rawe_responder *responder);
+
 /** The thread serves it no longer, so that its duty's context may go; the socket stays. */
 void rawe_responder_detach(struct rawe_responder *responder);
 

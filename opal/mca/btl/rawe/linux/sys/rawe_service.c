@@ -94,7 +94,7 @@ static int serve(struct rawe_service *service)
     for (int i = 0; i < count; i++) {
         struct rawe_service_source *source = ready[i].data.ptr;
         if (source != NULL) {
-            source->events = (short)ready[i].events;
+            source->events |= (short)ready[i].events; /* it may have several descriptors */
         }
     }
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
@@ -185,28 +185,36 @@ void rawe_service_adjust_share(struct rawe_service_share *share)
     const uint64_t now_ns = rawe_port_clock_ns();
     uint64_t ignored;
 
-    if (before.denied || now_ns - before.adjusted_ns < ADJUST_NS) {
+    if (before.unknown || now_ns - before.adjusted_ns < ADJUST_NS) {
         return;
     }
     share->adjusted_ns = now_ns;
     if (!read_times("/proc/self/schedstat", &ignored, &share->waited_ns) ||
         !read_times("/proc/thread-self/schedstat", &share->ran_ns, &ignored)) {
-        share->denied = true; /* without CONFIG_SCHED_INFO, or descriptors */
+        share->unknown = true; /* without CONFIG_SCHED_INFO, or descriptors */
+        share->shared = false;
         if (before.raised) {
             (void)setpriority(PRIO_PROCESS, 0, share->nice);
         }
-    } else if (before.adjusted_ns == 0) {
-        share->nice = getpriority(PRIO_PROCESS, 0);
-    } else {
-        const bool raise = !rawe_service_is_shared(now_ns - before.adjusted_ns,
-                                                   share->waited_ns - before.waited_ns,
-                                                   share->ran_ns - before.ran_ns);
-        if (raise != before.raised) {
-            share->denied = raise ? !rawe_service_raise_share()
-                                  : setpriority(PRIO_PROCESS, 0, share->nice) != 0;
-            share->raised = raise;
-        }
+        return;
     }
+    if (before.adjusted_ns == 0) {
+        share->nice = getpriority(PRIO_PROCESS, 0);
+        return;
+    }
+    share->shared =
+        rawe_service_is_shared(now_ns - before.adjusted_ns, share->waited_ns - before.waited_ns,
+                               share->ran_ns - before.ran_ns);
+    if (!share->denied && share->raised == share->shared) {
+        share->raised = !share->shared;
+        share->denied = share->raised ? !rawe_service_raise_share()
+                                      : setpriority(PRIO_PROCESS, 0, share->nice) != 0;
+    }
+}
+
+bool rawe_service_shared(const struct rawe_service_source *source)
+{
+    return source->service->share.shared;
 }
 
 int rawe_service_create_thread(pthread_t *thread, void *(*start)(void *), void *context,

@@ -51,6 +51,8 @@ struct rawe_service_share {
     uint64_t waited_ns;   /**< for how long the main thread had waited for a processor by then */
     uint64_t ran_ns;      /**< for how long the thread had run by then */
     int nice;             /**< the thread's value, until it is raised */
+    bool shared;  /**< others use the main thread's processor; false where that is unknown */
+    bool unknown; /**< and it stays so */
     bool raised;
     bool denied;
 };
@@ -66,9 +68,9 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
 bool rawe_service_raise_share(void);
 
 /**
- * The same, but not while others run on the processor: ranks that yield to each other got a fifth
- * less done beside such threads (Linux 6.18, two ranks a processor). Kernel threads count, too. To be
- * called now and then, by the thread.
+ * Find out whether others use the main thread's processor, and have the thread do the same while they
+ * do not: ranks that yield to each other got a fifth less done beside such threads (Linux 6.18, two
+ * ranks a processor). Kernel threads count, too. To be called now and then, by the thread.
  */
 void rawe_service_adjust_share(struct rawe_service_share *share);
 
@@ -91,6 +93,9 @@ void rawe_service_remove(struct rawe_service_source *source);
 
 /** In the thread, before the descriptor is closed or replaced; a new one is watched again. */
 void rawe_service_unwatch(struct rawe_service_source *source);
+
+/** Do others use the processor of the main thread, as far as is known? Called by `serve`. */
+bool rawe_service_shared(const struct rawe_service_source *source);
 
 /** Serve it when one of these is ready, too, in place of the last ones. Called by `serve`. */
 void rawe_service_listen(struct rawe_service_source *source,
