@@ -27,12 +27,20 @@ static atomic_uint calls;
 static atomic_uint entries_meanwhile; /**< MPI's, between two looks */
 static atomic_bool group_busy;        /**< a group has something under way */
 static atomic_uint sleeps_on_group;   /**< how often frames of groups would have waked it */
+static unsigned wakes;                /**< of the progress thread */
 
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 {
     atomic_fetch_add(&polls, 1);
     atomic_fetch_add(&mca_btl_rawe_engines_lock.entries, entries_meanwhile);
     return stage;
+}
+
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
+{
+    assert_false(mca_btl_rawe_async_active());
+    assert_int_equal(in_us, 0);
+    wakes++;
 }
 
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
@@ -80,6 +88,7 @@ static void begin(void)
     stage = MCA_BTL_RAWE_COMPAT_WORKS;
     polls = calls = entries_meanwhile = sleeps_on_group = 0;
     group_busy = false;
+    wakes = 0;
     opal_set_using_threads(false);
 }
 
@@ -210,4 +219,12 @@ TEST_WITH(with_module, async__frames_of_groups_wake_it)
 {
     wait_for_rounds();
     assert_int_not_equal(sleeps_on_group, 0);
+}
+
+TEST_WITH(with_module, async_stop__leaves_the_rest_to_the_progress_thread)
+{
+    wait_for_rounds();
+    assert_int_equal(wakes, 0);
+    mca_btl_rawe_async_stop();
+    assert_int_equal(wakes, 1);
 }

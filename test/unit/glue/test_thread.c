@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "btl_rawe_compat.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
@@ -15,6 +16,13 @@ static struct rawe_peer suspected; /**< whose route is in doubt */
 static unsigned entries_meanwhile; /**< MPI's, while the thread looks whether there are any */
 
 static unsigned sent_by_flush; /**< batches, each time */
+
+static enum mca_btl_rawe_compat_stage stage = MCA_BTL_RAWE_COMPAT_WORKS;
+
+enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
+{
+    return stage;
+}
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 void __wrap_rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
@@ -312,6 +320,26 @@ TEST(thread_service__not_when_off)
 {
     mca_btl_rawe_params.progress_thread_ms = 0;
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
+}
+
+/** That one waits for the end of MPI_Init: forever, in a program that has sessions alone. */
+TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
+{
+    atomic_store(&mca_btl_rawe_state.async_active, true);
+    stage = MCA_BTL_RAWE_COMPAT_BEGINS;
+    mca_btl_rawe_thread_watch_for(&module, true);
+    assert_int_equal(fake.wake_us, 1000);
+    mpi_is_absent(1);
+    assert_true(fake.listens);
+    stage = MCA_BTL_RAWE_COMPAT_WORKS;
+    fake_wait_in_link(1);
+    assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
+    assert_int_equal(fake.link_received, 1);
+    assert_false(fake.listens);
+    fake.wake_us = -1;
+    module.thread_mode = MCA_BTL_RAWE_THREAD_IDLE;
+    mca_btl_rawe_thread_watch_for(&module, true);
+    assert_int_equal(fake.wake_us, -1);
 }
 
 /** MPI is there, and may have left by then; the thread is not to interrupt what wakes it. */

@@ -253,6 +253,10 @@ void mca_btl_rawe_async_stop(void)
     mca_btl_rawe_async_wake();
     pthread_join(async.thread, NULL);
     atomic_store(&mca_btl_rawe_state.async_active, false);
+    /* What is under way is the progress thread's again: sessions may outlive MPI_Finalize. */
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        rawe_responder_wake(mca_btl_rawe_state.modules[i]->responder, 0);
+    }
 }
 
 void mca_btl_rawe_async_wake(void)

@@ -3,7 +3,7 @@
  *
  * The asynchronous progress thread (btl_rawe_async_progress): calls opal_progress() while the
  * program computes, so that messages are matched and fetched and collectives go on. It is to Open
- * MPI what another thread of a program with MPI_THREAD_MULTIPLE is. While there is one, the progress
+ * MPI what another thread of a program with MPI_THREAD_MULTIPLE is. While it works, the progress
  * thread (btl_rawe_thread.h) takes nothing over.
  */
 #ifndef MCA_BTL_RAWE_ASYNC_H
@@ -21,6 +21,13 @@ void mca_btl_rawe_async_stop(void);
 static inline bool mca_btl_rawe_async_active(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_state.async_active, memory_order_relaxed);
+}
+
+/** Does it work? Not before MPI_Init has returned, nor in a program that has sessions alone. */
+static inline bool mca_btl_rawe_async_works(void)
+{
+    return OPAL_UNLIKELY(mca_btl_rawe_async_active()) &&
+           MCA_BTL_RAWE_COMPAT_WORKS == mca_btl_rawe_compat_stage();
 }
 
 /**

@@ -111,7 +111,7 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsig
     bool shared = atomic_load_explicit(&mca_btl_rawe_state.shared, memory_order_relaxed);
 
     atomic_store_explicit(&module->thread_mode, how, memory_order_release);
-    if (mca_btl_rawe_async_active()) {
+    if (mca_btl_rawe_async_works()) {
         mca_btl_rawe_async_wake();
     } else {
         in_us = 0 != in_us && shared ? mca_btl_rawe_thread_us(SLOW_FACTOR) : in_us;
@@ -205,7 +205,8 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     mca_btl_rawe_module_t *module = context;
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
 
-    if (mca_btl_rawe_async_active()) {
+    if (mca_btl_rawe_async_works()) {
+        listen_for(module, false, false); /* as it may have before that one did */
         if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
             mca_btl_rawe_async_wake();
         }
