@@ -96,17 +96,23 @@ static const struct rawe_port_kind memory_kind = {
 static struct rawe_service *service;
 static struct rawe_responder *responder;
 
-static void set_up(void)
+static void start(const struct rawe_responder_duty *duty)
 {
     const struct rawe_port_config config = {
         .kind = &memory_kind, .ping_port = OWN_PORT, .ping_key = OWN_KEY, .ethertype = 0x88B5};
     struct rawe_port *port;
     struct rawe_port_error error;
 
+    responder = NULL;
     assert_int_equal(rawe_service_start(&service, &error), 0);
     assert_int_equal(rawe_port_open(&port, &config, &error), 0);
     assert_int_equal(
-        rawe_responder_start(&responder, port, &config, own_mac, NULL, service, &error), 0);
+        rawe_responder_start(&responder, port, &config, own_mac, duty, service, &error), 0);
+}
+
+static void set_up(void)
+{
+    start(NULL);
 }
 
 static void tear_down(void)
@@ -185,4 +191,45 @@ TEST(rawe_responder__what_is_only_read_delays_no_answer)
     await_handled(4000);
     assert_int_equal(counters().pauses, 0);
     assert_int_equal(memory.sent, 1000);
+}
+
+static const struct rawe_responder *seen; /**< by its duty, the first time */
+static bool called = true;                /**< the duty was; atomic */
+
+/** rawe_responder_duty.service */
+static int see(void *context, bool asked)
+{
+    if (!__atomic_load_n(&called, __ATOMIC_SEQ_CST)) {
+        seen = responder;
+        __atomic_store_n(&called, true, __ATOMIC_SEQ_CST);
+    }
+    return -1;
+}
+
+int __real_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
+                            struct rawe_port_error *error);
+int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
+                            struct rawe_port_error *error);
+
+/** The thread is faster than its caller, if there is a duty. */
+int __wrap_rawe_service_add(struct rawe_service *to, struct rawe_service_source *source,
+                            struct rawe_port_error *error)
+{
+    const int status = __real_rawe_service_add(to, source, error);
+
+    while (status == 0 && !__atomic_load_n(&called, __ATOMIC_SEQ_CST)) {
+        usleep(1000);
+    }
+    return status;
+}
+
+/** Of an earlier life of MPI peers know the address: they may ask at once. */
+TEST_WITH(unit_no_fixture, rawe_responder_start__its_duty_may_use_it_from_the_first_call_on)
+{
+    const struct rawe_responder_duty duty = {.service = see};
+
+    __atomic_store_n(&called, false, __ATOMIC_SEQ_CST);
+    start(&duty);
+    assert_ptr_equal(seen, responder);
+    tear_down();
 }

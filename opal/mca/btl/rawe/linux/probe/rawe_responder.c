@@ -537,11 +537,12 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     r->refilled_ns = rawe_port_clock_ns();
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
     r->zeros = calloc(1, UINT16_MAX);
+    *responder = r; /* the thread calls its duty at once, which may use it */
     if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {
+        *responder = NULL;
         rawe_responder_stop(r);
         return -1;
     }
-    *responder = r;
     return 0;
 }
 
