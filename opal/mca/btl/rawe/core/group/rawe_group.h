@@ -69,7 +69,7 @@ struct rawe_group {
     uint32_t base, sent, next;
     uint32_t slowest;      /**< member that had acknowledged up to base only */
     uint32_t tree_asked;   /**< the tree was asked up to here... */
-    uint32_t tree_repeats; /**< ... by so many heartbeats */
+    uint32_t tree_repeats; /**< ... by this many heartbeats */
     uint32_t ask_cursor;   /**< member to begin with when members are asked one by one */
     uint32_t ack_cursor;   /**< member whose stream is acknowledged next */
     uint32_t heartbeats;   /**< since data was sent last */
