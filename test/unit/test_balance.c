@@ -313,6 +313,24 @@ TEST(refill__leaves_alone_what_is_not_spread)
     assert_arrived(access, 0, 20 * GRAIN_BYTES);
 }
 
+/** It takes its part once it has sent what was queued there before. */
+TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
+{
+    static struct unit_send message;
+    static uint8_t data[60000];
+    start(0, 1000, 1000, 0);
+    give_room(0);
+    unit_fill(data, sizeof(data), 9);
+    unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
+    struct access *access = put(1, 0, 20 * GRAIN_BYTES);
+    rails.host[0].nic[0].room = UINT32_MAX;
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+    assert_true(load_bytes(1) < 10 * GRAIN_BYTES);
+    give_room(UINT32_MAX);
+    assert_arrives(access, 0, 20 * GRAIN_BYTES);
+}
+
 /** Host 1 GETs from the beginning, and but for `room` frames of each rail nothing has left host 0 yet. */
 static struct access *get_queued(size_t len_bytes, unsigned room)
 {

@@ -215,13 +215,13 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
     }
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
-        struct rawe_conn *idle = carries(other) ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
-        if (idle == NULL || idle->queue.first != NULL) {
+        struct rawe_conn *helper = carries(other) ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
+        if (helper == NULL) {
             continue;
         }
-        idle->refill = refill;
-        if (refill(idle)) {
-            rawe_conn_start(idle, now_ns);
+        helper->refill = refill;
+        if (helper->queue.first == NULL && refill(helper)) {
+            rawe_conn_start(helper, now_ns);
         }
     }
     rawe_conn_start(conn, now_ns);
