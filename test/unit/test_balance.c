@@ -207,6 +207,15 @@ TEST(rawe_balance_operate__short_ones_stay_whole)
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
 
+/** A connection that was opened and not used would never rest. */
+TEST(rawe_balance_operate__opens_no_other_route_for_what_stays_whole)
+{
+    start(0, 1000, 1000, 0);
+    struct access *access = put(0, 0, GRAIN_BYTES - 1);
+    assert_null(rails_peer(0, 1)->conn[RAWE_LANE_BULK]);
+    assert_arrives(access, 0, GRAIN_BYTES - 1);
+}
+
 TEST(rawe_balance_operate__not_by_a_route_that_is_down)
 {
     start(0, 1000, 1000, 1000);

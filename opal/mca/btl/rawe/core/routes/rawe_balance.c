@@ -215,7 +215,8 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
     }
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
-        struct rawe_conn *helper = carries(other) ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
+        bool helps = carries(other) && others_have(other);
+        struct rawe_conn *helper = helps ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
         if (helper == NULL) {
             continue;
         }
