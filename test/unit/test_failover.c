@@ -268,6 +268,22 @@ TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down)
     assert_false(down(1));
 }
 
+/** The process has died: nothing answers, and its connection has been given up. */
+TEST(rawe_failover_check__asks_nothing_of_a_peer_that_was_given_up)
+{
+    memset(answers, 0, sizeof(answers));
+    silent(1);
+    pass(UNIT_S);
+    assert_true(rawe_failover_pending(&failover));
+    rails_conn(0, 1, EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    pass(20 * UNIT_MS);
+    assert_false(rawe_failover_pending(&failover));
+    unsigned before = asked_in_all();
+    pass(UNIT_S);
+    assert_int_equal(asked_in_all(), before);
+    assert_int_equal(said, 0);
+}
+
 TEST(rawe_failover_check__looks_once_in_an_interval)
 {
     answers[2] = false;

@@ -106,7 +106,7 @@ static uint64_t others_answered_ns(const struct rawe_failover *failover, struct 
     return newest_ns;
 }
 
-/** Is any connection that uses the route silent? */
+/** Is any connection that uses the route silent, and not given up? */
 static bool is_silent(struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
@@ -114,6 +114,7 @@ static bool is_silent(struct rawe_peer *peer)
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
             const struct rawe_conn *conn = each->conn[lane];
             if (conn != NULL && rawe_peer_used(conn) == peer &&
+                conn->handshake.state != RAWE_CONN_FAILED &&
                 rawe_liveness_is_silent(&conn->liveness)) {
                 return true;
             }
