@@ -26,6 +26,20 @@ TEST(timer_expired__a_peer_that_never_answers_connect_fails)
     assert_true(counters(1)->dropped_unknown_peer > 10);
 }
 
+/** What it was told of is for others. */
+TEST(timer_expired__a_peer_that_was_given_up_has_no_credit)
+{
+    static uint8_t data[100];
+    struct unit_send send = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_not_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    net.filter = drop_all;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
+    assert_int_equal(net.node[0].failed_calls, 1);
+    assert_int_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+}
+
 static void close_failed(struct unit_node *node, struct rawe_conn *conn)
 {
     assert_ptr_equal(node->conn[RAWE_LANE_EXPRESS], conn);

@@ -285,6 +285,7 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     rawe_liveness_ask_at(&conn->liveness, 0);
     rawe_sendwin_plan_search(&conn->sendwin, 0);
     rawe_conn_owe_nothing(conn);
+    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit); /* it uses none */
     engine->counters.peers_lost++;
     struct rawe_send *complete = rawe_conn_abandon(conn, true);
     if (engine->callbacks.failed != NULL) {
