@@ -10,6 +10,7 @@
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_finalize.h"
 
 #define EXPRESS RAWE_LANE_EXPRESS
@@ -278,6 +279,31 @@ TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
     assert_true(conn->finalize.disowned_ns == 0);
     finish(0, EXPRESS);
     assert_false(rests(1, EXPRESS));
+}
+
+/** Another rank of that host asks, about one that has gone; all of them chose the same id for theirs. */
+TEST(rawe_conn_wake__not_by_a_question_of_another_process)
+{
+    struct rawe_engine *engine = rails_peer(1, 0)->engine;
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES];
+    const struct rawe_connect from = {
+        .connection_id = rest_of(1, EXPRESS)->handshake.peer_id,
+        .key = rails_peer(1, 0)->route.key + 1000,
+        .port = 7,
+    };
+    struct rawe_header header = {
+        .type = RAWE_FRAME_PROBE,
+        .port = engine->config.port,
+        .key = engine->config.key,
+        .connection_id = 77u | 1u << 20, /* no such connection */
+        .payload_bytes = RAWE_CONNECT_BYTES,
+    };
+    rawe_eth_header_encode(frame, engine->config.mac, rails_peer(1, 0)->route.mac,
+                           engine->config.ethertype);
+    rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &from);
+    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header, false), rails.now_ns);
+    assert_int_equal(unit_wire_count(&rails.net), 1); /* it is told */
+    assert_true(rests(1, EXPRESS));
 }
 
 TEST(rawe_conn_wake__its_route_has_failed_meanwhile)

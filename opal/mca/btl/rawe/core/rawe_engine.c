@@ -223,26 +223,29 @@ static inline bool is_predicted(const struct rawe_engine *engine, const struct r
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
-/** Does the peer describe a connection that we have? Then it knows the right id. */
+/** Does a connection with these routes lead to the peer that describes itself so, from that address? */
+static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used,
+                     const struct rawe_engine *engine, const struct rawe_connect *from,
+                     const uint8_t *source_mac)
+{
+    const struct rawe_route *route = rawe_route_from(preferred, engine, source_mac);
+    if (route == NULL && memcmp(used->mac, source_mac, RAWE_MAC_BYTES) == 0) {
+        route = used;
+    }
+    return route != NULL && route->key == from->key && route->port == from->port;
+}
+
+/** Does the peer describe a connection that we have? Then it knows the right id. One may rest on. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
     for (uint32_t index = 0; index < engine->table->size; index++) {
         const struct rawe_conn *conn = engine->table->entries[index].conn;
         const struct rawe_rest *rest = engine->table->entries[index].rest;
-        if (rest != NULL && rest->handshake.peer_id == from->connection_id) {
-            conn = rawe_peer_awake(rest->peer, rest->lane);
-            if (conn == NULL) {
-                return true; /* no memory: the peer asks again */
-            }
-        }
-        if (conn == NULL || conn->handshake.peer_id != from->connection_id) {
-            continue;
-        }
-        const struct rawe_route *route = rawe_route_from(conn->preferred, engine, source_mac);
-        if (route != NULL ? route->key == from->key && route->port == from->port
-                          : conn->peer_key == from->key && conn->peer_port == from->port &&
-                                memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
+        if ((conn != NULL && conn->handshake.peer_id == from->connection_id &&
+             leads_to(conn->preferred, conn->route, engine, from, source_mac)) ||
+            (rest != NULL && rest->handshake.peer_id == from->connection_id &&
+             leads_to(&rest->peer->route, &rest->peer->route, engine, from, source_mac))) {
             return true;
         }
     }
