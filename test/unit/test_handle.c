@@ -85,6 +85,21 @@ TEST(rawe_handle_register__another_seed_gives_other_keys)
     rawe_handle_table_free(&other);
 }
 
+/** A window of all memory, from MPI_BOTTOM on. */
+TEST(rawe_handle_register__memory_from_address_0_on)
+{
+    uint32_t index;
+    uint64_t key;
+    assert_true(rawe_handle_register(&table, NULL, UINT64_MAX, &index, &key, RAWE_ACCESS_READ));
+    assert_ptr_equal(rawe_handle_resolve(&table, index, key, (uintptr_t)memory, sizeof(memory),
+                                         RAWE_ACCESS_READ),
+                     memory);
+    assert_int_equal(rawe_handle_refusal(&table, index, key, RAWE_ACCESS_WRITE),
+                     RAWE_REFUSAL_ACCESS);
+    assert_true(rawe_handle_deregister(&table, index, key));
+    assert_int_equal(table.in_use + table.readable, 0);
+}
+
 TEST(rawe_handle_deregister__only_the_right_key_and_once)
 {
     know(sizeof(memory), RAWE_ACCESS_WRITE);

@@ -45,6 +45,15 @@ static bool grow(struct rawe_handle_table *table)
     return true;
 }
 
+/** The entry of a handle that has not been given back; NULL: there is none. */
+static struct rawe_handle_entry *find(const struct rawe_handle_table *table, uint32_t index,
+                                      uint64_t key)
+{
+    struct rawe_handle_entry *entry = index < table->size ? &table->entries[index] : NULL;
+    return entry != NULL && entry->next_free == RAWE_HANDLE_USED && entry->key == key ? entry
+                                                                                      : NULL;
+}
+
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
                           uint32_t *index, uint64_t *key, unsigned access)
 {
@@ -54,6 +63,7 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
     struct rawe_handle_entry *entry = &table->entries[table->first_free];
     *index = table->first_free;
     table->first_free = entry->next_free;
+    entry->next_free = RAWE_HANDLE_USED;
     entry->base = base;
     entry->len_bytes = len_bytes;
     entry->access = access;
@@ -67,40 +77,35 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
 
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key)
 {
-    if (index >= table->size || table->entries[index].base == NULL ||
-        table->entries[index].key != key) {
+    struct rawe_handle_entry *entry = find(table, index, key);
+    if (entry == NULL) {
         return false;
     }
-    table->entries[index].base = NULL;
-    table->entries[index].next_free = table->first_free;
+    entry->next_free = table->first_free;
     table->first_free = index;
     table->in_use--;
-    table->readable -= (table->entries[index].access & RAWE_ACCESS_READ) != 0;
+    table->readable -= (entry->access & RAWE_ACCESS_READ) != 0;
     return true;
 }
 
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
                              uint64_t offset, uint64_t len_bytes, unsigned access)
 {
-    if (index >= table->size) {
+    const struct rawe_handle_entry *entry = find(table, index, key);
+    if (entry == NULL || offset > entry->len_bytes || len_bytes > entry->len_bytes - offset ||
+        (entry->access & access) == 0) {
         return NULL;
     }
-    const struct rawe_handle_entry *entry = &table->entries[index];
-    if (entry->base == NULL || entry->key != key || offset > entry->len_bytes ||
-        len_bytes > entry->len_bytes - offset || (entry->access & access) == 0) {
-        return NULL;
-    }
-    return entry->base + offset;
+    return (uint8_t *)((uintptr_t)entry->base + offset);
 }
 
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access)
 {
-    if (index >= table->size || table->entries[index].base == NULL ||
-        table->entries[index].key != key) {
-        return RAWE_REFUSAL_UNKNOWN;
-    }
-    return (table->entries[index].access & access) == 0 ? RAWE_REFUSAL_ACCESS : RAWE_REFUSAL_BOUNDS;
+    const struct rawe_handle_entry *entry = find(table, index, key);
+    return entry == NULL                   ? RAWE_REFUSAL_UNKNOWN
+           : (entry->access & access) == 0 ? RAWE_REFUSAL_ACCESS
+                                           : RAWE_REFUSAL_BOUNDS;
 }
 
 /* ---- atomic operations on registered memory ---- */

@@ -18,12 +18,14 @@
 #define RAWE_ACCESS_WRITE 2u  /**< PUT */
 #define RAWE_ACCESS_ATOMIC 4u /**< ATOMIC */
 
+#define RAWE_HANDLE_USED UINT32_MAX
+
 struct rawe_handle_entry {
-    uint8_t *base; /**< NULL: entry is free */
+    uint8_t *base; /**< may be NULL: MPI_BOTTOM */
     uint64_t len_bytes;
-    uint64_t key; /**< generation << 32 | random */
-    uint32_t next_free;
-    unsigned access; /**< RAWE_ACCESS_* */
+    uint64_t key;       /**< generation << 32 | random */
+    uint32_t next_free; /**< RAWE_HANDLE_USED: it is not free */
+    unsigned access;    /**< RAWE_ACCESS_* */
 };
 
 struct rawe_handle_table {
