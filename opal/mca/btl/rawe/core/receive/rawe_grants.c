@@ -71,7 +71,6 @@ void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *m
         add(grants, member, 0 - member->frames);
         grants->waits = grants->senders != 0; /* others have more */
     }
-    member->frames = 0;
 }
 
 void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,
@@ -161,12 +160,12 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
     }
 }
 
-/** What each has in flight. */
+/** What each has in flight where several share. */
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
-    const uint32_t senders = grants->senders != 0 ? grants->senders : 1;
-    const uint32_t path = path_frames(grants) / senders / grants->ranks;
-    uint32_t frames = (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / senders;
+    const uint32_t path = path_frames(grants) / grants->senders / grants->ranks;
+    uint32_t frames =
+        (path < MOST_FRAMES ? path : MOST_FRAMES) + waiting_frames(grants) / grants->senders;
     frames = frames > LEAST_FRAMES ? frames : LEAST_FRAMES;
     return frames < *grants->ring_frames ? frames : *grants->ring_frames;
 }

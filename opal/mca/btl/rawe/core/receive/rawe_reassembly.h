@@ -21,7 +21,7 @@ struct rawe_buffer_pool {
     void *free; /**< list, linked through the buffers' first bytes */
     size_t buffer_bytes;
     unsigned allocated; /**< buffers in existence */
-    unsigned limit;     /**< never more than that */
+    unsigned limit;     /**< more only by rawe_buffer_take_urgent */
 };
 
 void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, unsigned limit);

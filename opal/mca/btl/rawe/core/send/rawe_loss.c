@@ -25,9 +25,6 @@ void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns)
         sample_ns > rtt->smoothed_ns ? sample_ns - rtt->smoothed_ns : rtt->smoothed_ns - sample_ns;
     rtt->variation_ns += deviation / 4 - rtt->variation_ns / 4;
     rtt->smoothed_ns += sample_ns / 8 - rtt->smoothed_ns / 8;
-    if (rtt->smoothed_ns == 0) {
-        rtt->smoothed_ns = 1;
-    }
 }
 
 uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_t most_ns)
