@@ -31,7 +31,7 @@
 /**
  * While others use the processor, the interval has doubled that often from the beginning, messages that
  * wait or are held back have a slow poll, and frames do not wake the thread: the processor is busy
- * anyway, and each wakeup takes it from a rank that computes (LAMMPS, two ranks a processor: 5 to 8 % of
+ * anyway, and each wakeup takes it from a rank that computes (LAMMPS, two ranks a processor: 1 to 6 % of
  * the time).
  */
 #define SHARED_DOUBLINGS 2u
