@@ -49,7 +49,7 @@ def multicasts(result):
         ("long",),
         ("types",),
         ("loop", 1000),
-        ("late",),
+        thorough(("late",)),
         thorough(("late", 100000)),
         ("ten",),
         ("last",),
@@ -111,7 +111,7 @@ def test_hosts_with_several_ranks_use_batches(make_lab, build, bcasts):
 @pytest.mark.parametrize("loss", [0, thorough(10)])
 @pytest.mark.parametrize(
     "ranks, options",
-    [(6, WITHIN_HOSTS), (8, RAWE), (12, (*WITHIN_HOSTS, "--map-by", "ppr:3:node"))],
+    [(6, WITHIN_HOSTS), thorough(8, RAWE), (12, (*WITHIN_HOSTS, "--map-by", "ppr:3:node"))],
     ids=["uneven", "rawe alone", "in order of hosts"],
 )
 @pytest.mark.parametrize(

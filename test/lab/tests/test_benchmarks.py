@@ -37,6 +37,7 @@ def assert_reported(done, output):
     assert (output / "report.md").stat().st_size > 0
 
 
+@pytest.mark.thorough
 def test_kernels_compared(build, tmp_path):
     output = tmp_path / "out"
     done = compare("app-runs", build, output, "--apps", "bitonic,cannon", "--rounds", "1")

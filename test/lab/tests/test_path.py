@@ -41,6 +41,7 @@ def rewrite_source(lab, sender, receiver):
     faults._replace_table(lab.host(sender), ours, "source", [back])
 
 
+@pytest.mark.thorough
 def test_refused_connections_are_reported_and_end_the_job(make_lab, build, endless):
     for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
         lab = make_lab(hosts=2)

@@ -40,6 +40,7 @@ def test_all_arrives_through_links_that_refuse(make_lab, build, verify, batches)
     assert set(sums(result, "link_send_errors").values()) == {0}
 
 
+@pytest.mark.thorough
 def test_batches_refused_for_long_count_as_lost(make_lab, build, endless, tmp_path):
     lab = make_lab(hosts=2)
     end_file = tmp_path / "end"

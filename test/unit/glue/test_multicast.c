@@ -703,7 +703,7 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
 TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length)
 {
     struct mca_btl_rawe_multicast *group = enter(ID);
-    char buffer[8];
+    char buffer[8] = {0};
     struct mca_btl_rawe_transfer message = {.data = buffer, .len_bytes = 8};
 
     mca_btl_rawe_multicast_expect(group, 1, &message);
