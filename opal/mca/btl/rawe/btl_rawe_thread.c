@@ -17,7 +17,8 @@
  * While MPI makes progress, the progress thread polls once in this many intervals: fast, when
  * messages have been held back lately, or else slowly. Each poll is a wakeup in the midst of the
  * program, and kernels that schedule by groups of processes (Linux 6.18) were seen to starve ranks
- * for seconds when hundreds of them a second met ranks that yield.
+ * for seconds when hundreds of them a second met ranks that yield. So where others use the processor,
+ * whatever waits has slow polls (LAMMPS, two ranks a processor: 600 wakeups a second and rank before).
  */
 #define FAST_FACTOR 4u
 #define SLOW_FACTOR MCA_BTL_RAWE_THREAD_SLOW_FACTOR
@@ -27,14 +28,6 @@
 
 /** Polls until another part of a message that waits has a poll soon after. */
 #define SOON_POLLS 2u
-
-/**
- * While others use the processor, the interval has doubled that often from the beginning, messages that
- * wait or are held back have a slow poll, and frames do not wake the thread: the processor is busy
- * anyway, and each wakeup takes it from a rank that computes (LAMMPS, two ranks a processor: 1 to 6 % of
- * the time).
- */
-#define SHARED_DOUBLINGS 2u
 
 /** The interval doubles this many times at most, while polls achieve nothing. */
 #define DOUBLINGS_MAX 6u
@@ -226,12 +219,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     }
     bool absent = mpi_is_absent(), shared = rawe_responder_shared(module->responder);
     atomic_store_explicit(&mca_btl_rawe_state.shared, shared, memory_order_relaxed);
-    const unsigned doublings_least = shared ? SHARED_DOUBLINGS : 0;
     if (!absent || !mca_btl_rawe_lock_claim()) {
         listen_for(module, false, false);
-        module->thread_doublings = doublings_least;
-        return absent ? interval_ms << doublings_least
-                      : interval_ms * (int)rest(module, thread_mode, shared);
+        module->thread_doublings = 0;
+        return interval_ms * (absent ? 1 : (int)rest(module, thread_mode, shared));
     }
     if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
         mca_btl_rawe_group_repair();
@@ -248,13 +239,13 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
                           memory_order_release);
     /* A frame that cannot be read, or room that is none, does not wake it twice. */
     listen_for(module,
-               module->open && !shared && 0 != mca_btl_rawe_state.handles.readable &&
+               module->open && 0 != mca_btl_rawe_state.handles.readable &&
                    (useful || !module->thread_listens),
                module->open && rawe_engine_pending(&module->engine) &&
                    batches_sent != module->engine.counters.batches_sent);
     mca_btl_rawe_unlock();
-    if (useful || module->thread_doublings < doublings_least) {
-        module->thread_doublings = doublings_least;
+    if (useful) {
+        module->thread_doublings = 0;
     } else if (module->thread_doublings < DOUBLINGS_MAX) {
         module->thread_doublings++;
     }
