@@ -12,6 +12,7 @@
 
 #include "base/rawe_crc32c.h"
 #include "group/rawe_group.h"
+#include "group_known.h"
 #include "group_sim.h"
 #include "net_harness.h"
 #include "sim_event.h"
@@ -57,6 +58,7 @@ struct host {
     uint64_t burst_until_ns;
     uint32_t *delivered; /**< messages, by root */
     uint32_t *at_bytes;  /**< of the message under way, by root */
+    struct known known;
     uint32_t sends, done;
     uint8_t place[UINT16_MAX]; /**< where the data of a batch is wanted */
 };
@@ -153,6 +155,14 @@ static bool link_takes(struct host *host)
     return true;
 }
 
+static bool decode(const struct sim_packet *packet, struct rawe_group_header *header)
+{
+    return (packet->batch ? rawe_group_batch_decode(header, packet->bytes, RAWE_BATCH_HEADER_BYTES,
+                                                    packet->len_bytes - RAWE_BATCH_HEADER_BYTES)
+                          : rawe_group_header_decode(header, packet->bytes, packet->len_bytes)) ==
+           RAWE_DECODE_OK;
+}
+
 static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes *frame)
 {
     struct run *run = host->run;
@@ -166,7 +176,13 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
         violate(run, "member %u sends a frame that is none", from);
     }
     packet->data = header.type == RAWE_GROUP_DATA;
-    packet->asks = header.type == RAWE_GROUP_NACK ? header.payload_bytes * 8u : 0;
+    if (header.type == RAWE_GROUP_NACK) {
+        packet->asks = header.payload_bytes * 8u;
+        if (known_too_early(&host->known, &header, packet->bytes + RAWE_GROUP_HEADER_BYTES,
+                            run->now_ns)) {
+            violate(run, "member %u asks for what may only be late", from);
+        }
+    }
     if (run->trace) {
         printf("%12" PRIu64
                " ns  %u to %d: type %u flags %02x sequence %u acks %u of %d, %u bytes\n",
@@ -509,10 +525,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
     struct rawe_group_header before;
     uint8_t *bytes = net_new(packet->len_bytes);
     memcpy(bytes, packet->bytes, packet->len_bytes);
-    if ((packet->batch
-             ? rawe_group_batch_decode(&header, bytes, RAWE_BATCH_HEADER_BYTES,
-                                       packet->len_bytes - RAWE_BATCH_HEADER_BYTES)
-             : rawe_group_header_decode(&header, bytes, packet->len_bytes)) == RAWE_DECODE_OK) {
+    if (decode(packet, &header)) {
         before = header;
         switch (sim_random_below(&run->random, 5)) {
         case 0:
@@ -553,6 +566,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
 
 static void arrive(struct run *run, struct sim_packet *packet, struct host *host)
 {
+    struct rawe_group_header header;
     if (sim_random_chance(&run->random, run->plan->forge_ppm)) {
         forge(run, packet, host);
     }
@@ -570,6 +584,9 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
         }
         free(bytes);
         return;
+    }
+    if (decode(packet, &header)) {
+        known_learn(&host->known, &header, run->now_ns);
     }
     take_in(host, packet->bytes, packet->len_bytes, packet->batch);
 }
@@ -624,6 +641,7 @@ static void begin(struct run *run)
                               .wake_ns = NEVER,
                               .delivered = net_zeroed(plan->members * sizeof(uint32_t)),
                               .at_bytes = net_zeroed(plan->members * sizeof(uint32_t))};
+        known_init(&host->known, plan);
         wake_by(host, plan->fate[i].starts_ns);
     }
     for (uint32_t i = 0; i < plan->orders; i++) {
@@ -654,6 +672,7 @@ static void end(struct run *run)
         }
         free(host->delivered);
         free(host->at_bytes);
+        known_free(&host->known);
     }
     free(run->host);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "group_known.h"
+
+#include <stdlib.h>
+
+#include "net_harness.h"
+
+/** Larger groups are not watched. */
+#define MEMBERS_MAX 12u
+
+void known_init(struct known *known, const struct plan *plan)
+{
+    if (plan->members > MEMBERS_MAX) {
+        return;
+    }
+    known->window_frames = plan->window_frames;
+    known->end = net_new(plan->members * sizeof *known->end);
+    known->since_ns = net_zeroed(plan->members * plan->window_frames * sizeof *known->since_ns);
+    for (uint32_t root = 0; root < plan->members; root++) {
+        known->end[root] = (uint32_t)plan->id;
+    }
+}
+
+void known_free(struct known *known)
+{
+    free(known->end);
+    free(known->since_ns);
+}
+
+static uint64_t *since_ns(const struct known *known, uint32_t root, uint32_t sequence)
+{
+    return &known->since_ns[root * known->window_frames + sequence % known->window_frames];
+}
+
+void known_learn(struct known *known, const struct rawe_group_header *header, uint64_t now_ns)
+{
+    const bool data = header->type == RAWE_GROUP_DATA;
+    if (known->end == NULL || (!data && header->type != RAWE_GROUP_HEARTBEAT)) {
+        return;
+    }
+    uint32_t *end = &known->end[header->sender];
+    while (rawe_sequence_before(*end, header->sequence + (data ? rawe_group_frames(header) : 0))) {
+        *since_ns(known, header->sender, (*end)++) = now_ns;
+    }
+}
+
+bool known_too_early(const struct known *known, const struct rawe_group_header *header,
+                     const uint8_t *bitmap, uint64_t now_ns)
+{
+    for (uint32_t i = 0; known->end != NULL && i < header->payload_bytes * 8u; i++) {
+        if ((bitmap[i / 8] & 1u << i % 8) != 0 &&
+            now_ns - *since_ns(known, header->acked_root, header->acknowledgement + i) <
+                RAWE_GROUP_NACK_NS) {
+            return true;
+        }
+    }
+    return false;
+}
