@@ -19,9 +19,8 @@
  */
 #include "coll_rawe.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
 
 /** Of votes: in hcoll's range, which hcoll uses from the other end. */
@@ -124,10 +123,10 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
  * Send as much, and receive the same of all others. `*batches`: batches come from all of them.
  * False: the group is closed.
  */
-static bool try_network(mca_coll_rawe_module_t *module, int members, int self, size_t len_bytes,
-                        bool *batches)
+static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_bytes, bool *batches)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
+    const int members = module->hosts->count;
     const uint64_t deadline_ns = mca_coll_rawe_now_ns() + TRY_NS;
     uint8_t *zeros = calloc(1, len_bytes);
     struct mca_btl_rawe_transfer transfer = {
@@ -150,20 +149,15 @@ static bool try_network(mca_coll_rawe_module_t *module, int members, int self, s
     return passes;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /** What all leaders can do. */
 static struct mca_btl_rawe_place in_common(const struct mca_btl_rawe_place *places, int count)
 {
     struct mca_btl_rawe_place all = places[0];
 
     for (int i = 1; i < count; ++i) {
-        all.payload_bytes = least(all.payload_bytes, places[i].payload_bytes);
-        all.segment_bytes = (uint16_t)least(all.segment_bytes, places[i].segment_bytes);
-        all.batch_frames = least(all.batch_frames, places[i].batch_frames);
+        all.payload_bytes = MIN(all.payload_bytes, places[i].payload_bytes);
+        all.segment_bytes = MIN(all.segment_bytes, places[i].segment_bytes);
+        all.batch_frames = MIN(all.batch_frames, places[i].batch_frames);
     }
     return all;
 }
@@ -173,12 +167,11 @@ static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
                   const struct mca_btl_rawe_place *places, const struct mca_btl_rawe_place *all,
                   int self)
 {
-    int members = module->hosts->count;
     bool batches = false;
 
-    module->group = module->offer->open(id, (uint32_t)members, (uint32_t)self, all, places);
-    return NULL != module->group &&
-           try_network(module, members, self, all->payload_bytes, &batches);
+    module->group =
+        module->offer->open(id, (uint32_t)module->hosts->count, (uint32_t)self, all, places);
+    return NULL != module->group && try_network(module, self, all->payload_bytes, &batches);
 }
 
 /** The second, or one more, where frames pass. Returns what passes. */
@@ -190,8 +183,7 @@ static int try_batches(mca_coll_rawe_module_t *module, const struct mca_btl_rawe
     if (0 == all->segment_bytes) {
         return PASSES_FRAMES;
     }
-    if (!try_network(module, module->hosts->count, self, (size_t)TRY_FRAMES * all->payload_bytes,
-                     &batches)) {
+    if (!try_network(module, self, (size_t)TRY_FRAMES * all->payload_bytes, &batches)) {
         return PASSES_NOTHING; /* what comes late would be in the place of a Bcast's message */
     }
     return batches ? PASSES_BATCHES : PASSES_FRAMES;

@@ -513,9 +513,6 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
     group->expected_root = root;
     set_transfers(group, group->sending, message);
     group->taken_bytes = 0;
-    if (NULL == message) {
-        return;
-    }
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
     /* It may have come already. */
     if (NULL != group->core.waiting) {

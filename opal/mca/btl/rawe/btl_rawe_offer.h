@@ -71,7 +71,7 @@ struct mca_btl_rawe_offer {
                                            const struct mca_btl_rawe_place *places);
     /** Send to all others. False without memory: nothing was taken. */
     bool (*send)(struct mca_btl_rawe_multicast *group, struct mca_btl_rawe_transfer *message);
-    /** The next message of this root is expected; NULL instead of the last one: it is not. */
+    /** The next message of this root is expected. */
     void (*expect)(struct mca_btl_rawe_multicast *group, uint32_t root,
                    struct mca_btl_rawe_transfer *message);
     /** Members that a transfer waits for: writes up to `most` of them, returns how many. */
