@@ -42,13 +42,7 @@ struct list {
 /** Copy an attribute's text, which need not be terminated. */
 static void copy_text(char *out, size_t out_bytes, const struct rtattr *attribute)
 {
-    size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
-
-    if (len >= out_bytes) {
-        len = out_bytes - 1;
-    }
-    memcpy(out, RTA_DATA(attribute), len);
-    out[len] = '\0';
+    snprintf(out, out_bytes, "%.*s", (int)RTA_PAYLOAD(attribute), (char *)RTA_DATA(attribute));
 }
 
 static uint32_t read_u32(const struct rtattr *attribute)
@@ -324,23 +318,21 @@ static struct rawe_interface_address *list_addresses(unsigned *address_count)
     struct rawe_interface_address *out = calloc(room + 1, sizeof *out);
     for (const struct ifaddrs *a = all; a != NULL && out != NULL; a = a->ifa_next) {
         struct rawe_interface_address *address = &out[*address_count];
+        const int family = a->ifa_addr != NULL ? a->ifa_addr->sa_family : AF_UNSPEC;
+        const struct sockaddr_in *in = (const void *)a->ifa_addr;
+        const struct sockaddr_in6 *in6 = (const void *)a->ifa_addr;
 
-        if (a->ifa_addr == NULL) {
+        if (family == AF_INET) {
+            memcpy(address->bytes, &in->sin_addr, 4);
+        } else if (family == AF_INET6) {
+            memcpy(address->bytes, &in6->sin6_addr, 16);
+        } else {
             continue;
         }
         /* Also of an old-style alias: "eth0:1" is eth0's. */
         address->interface_index = (int)if_nametoindex(a->ifa_name);
-        if (a->ifa_addr->sa_family == AF_INET) {
-            const struct sockaddr_in *in = (const void *)a->ifa_addr;
-            memcpy(address->bytes, &in->sin_addr, 4);
-            address->ipv6 = false;
-            (*address_count)++;
-        } else if (a->ifa_addr->sa_family == AF_INET6) {
-            const struct sockaddr_in6 *in = (const void *)a->ifa_addr;
-            memcpy(address->bytes, &in->sin6_addr, 16);
-            address->ipv6 = true;
-            (*address_count)++;
-        }
+        address->ipv6 = family == AF_INET6;
+        (*address_count)++;
     }
     freeifaddrs(all);
     return out;

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,10 +105,8 @@ static bool parse_subnet(struct entry *entry, const char *text)
 {
     char address[ENTRY_BYTES];
     const char *slash = strchr(text, '/');
-    const size_t address_len = slash != NULL ? (size_t)(slash - text) : strlen(text);
 
-    memcpy(address, text, address_len);
-    address[address_len] = '\0';
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(text, "/"), text);
     if (inet_pton(AF_INET, address, entry->address) == 1) {
         entry->ipv6 = false;
         entry->prefix_bits = 32;
@@ -222,18 +221,6 @@ static bool next_entry(const char **list, const char **text, size_t *len_bytes)
     return *len_bytes > 0;
 }
 
-static void report_unknown(char *unknown, size_t unknown_bytes, const char *text, size_t len_bytes)
-{
-    if (unknown_bytes == 0 || unknown[0] != '\0') {
-        return;
-    }
-    if (len_bytes >= unknown_bytes) {
-        len_bytes = unknown_bytes - 1;
-    }
-    memcpy(unknown, text, len_bytes);
-    unknown[len_bytes] = '\0';
-}
-
 static bool is_empty(const char *list)
 {
     const char *text;
@@ -275,14 +262,12 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                     continue;
                 }
                 known = true;
-                if (!passes[pass].choose) {
-                    interfaces[i].chosen = false;
-                } else if (entry_chooses(&entry, &interfaces[i])) {
-                    interfaces[i].chosen = true;
+                if (!passes[pass].choose || entry_chooses(&entry, &interfaces[i])) {
+                    interfaces[i].chosen = passes[pass].choose;
                 }
             }
-            if (!known) {
-                report_unknown(unknown, unknown_bytes, text, len_bytes);
+            if (!known && unknown_bytes > 0 && unknown[0] == '\0') {
+                snprintf(unknown, unknown_bytes, "%.*s", (int)len_bytes, text);
             }
         }
     }
