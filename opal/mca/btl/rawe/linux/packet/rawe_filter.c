@@ -33,6 +33,16 @@
 struct offsets {
     uint32_t key, port, version_type;
 };
+static const struct offsets in_frames = {
+    AT(RAWE_OFFSET_KEY),
+    AT(RAWE_OFFSET_PORT),
+    AT(RAWE_OFFSET_VERSION_TYPE),
+};
+static const struct offsets in_batches = {
+    RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_KEY,
+    RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_PORT,
+    RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE,
+};
 
 /*
  * A program is put together from tests. Each loads a field, or looks at the one loaded last, and
@@ -86,10 +96,10 @@ static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t
     demand_equal(program, value);
 }
 
-static void demand_either(struct program *program, uint16_t size, uint32_t at, uint32_t one,
-                          uint32_t other)
+/** Of a byte. */
+static void demand_either(struct program *program, uint32_t at, uint32_t one, uint32_t other)
 {
-    load(program, size, at);
+    load(program, BPF_B, at);
     compare(program, BPF_JEQ, one, 2, 0);
     demand_equal(program, other);
 }
@@ -145,10 +155,10 @@ static void finish_for_groups(struct program *program, const struct rawe_port_co
 }
 
 /** Everything for the session's port and key but PING and PONG. */
-static void write_for_session(struct program *program, const struct offsets *at,
-                              const struct rawe_port_config *config)
+static void write_for_session(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
+    const struct offsets *at = bulk ? &in_batches : &in_frames;
 
     if (bulk) {
         demand_length(program, config->use == RAWE_PORT_MIDDLE);
@@ -174,7 +184,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
     const unsigned branch = program->length;
     compare(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
     demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
-    demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
+    demand_either(program, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
                   VERSION_TYPE(RAWE_FRAME_PONG));
     demand_addressed(program, config);
     finish(program, UINT32_MAX);
@@ -193,7 +203,7 @@ static void write_for_group(struct program *program, const struct rawe_port_conf
     demand(program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
     load(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE));
     demand_range(program, VERSION_TYPE(RAWE_GROUP_DATA), VERSION_TYPE(RAWE_GROUP_TYPE_END) - 1);
-    demand_either(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
+    demand_either(program, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
     finish_for_groups(program, config, AT(RAWE_GROUP_OFFSET_ID_BYTE));
 }
 
@@ -204,24 +214,11 @@ uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
 
 uint32_t rawe_filter_key_offset(enum rawe_port_use use)
 {
-    return rawe_port_use_is_bulk(use)
-               ? RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY
-               : RAWE_OFFSET_KEY;
+    return (rawe_port_use_is_bulk(use) ? in_batches : in_frames).key - RAWE_ETH_HEADER_BYTES;
 }
 
 int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
-    static const struct offsets frame = {
-        AT(RAWE_OFFSET_KEY),
-        AT(RAWE_OFFSET_PORT),
-        AT(RAWE_OFFSET_VERSION_TYPE),
-    };
-    static const struct offsets batch = {
-        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_KEY,
-        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_PORT,
-        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE,
-    };
-
     struct program program = {.length = 0};
     const int one = 1;
 
@@ -230,7 +227,7 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
     } else if (config->use == RAWE_PORT_GROUP) {
         write_for_group(&program, config);
     } else {
-        write_for_session(&program, rawe_port_use_is_bulk(config->use) ? &batch : &frame, config);
+        write_for_session(&program, config);
     }
     const struct sock_fprog filter = {.len = program.length, .filter = program.statements};
     if (rawe_port_set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
