@@ -89,7 +89,7 @@ static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convert
 }
 
 /**
- * Give one received fragment to the callback registered for its tag. The segments need to stay
+ * Give one received fragment to the callback registered for its tag. The segment needs to stay
  * valid until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
  *
  * Returns false when no callback is registered for the tag: tags come from the wire, so that is bad
@@ -97,8 +97,7 @@ static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convert
  */
 static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *module,
                                                struct mca_btl_base_endpoint_t *endpoint,
-                                               unsigned tag, mca_btl_base_segment_t *segments,
-                                               size_t count)
+                                               unsigned tag, mca_btl_base_segment_t *segment)
 {
     if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
         return false;
@@ -112,17 +111,17 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
 #if BTL_VERSION >= 330
     const mca_btl_base_receive_descriptor_t descriptor = {
         .endpoint = endpoint,
-        .des_segments = segments,
-        .des_segment_count = count,
+        .des_segments = segment,
+        .des_segment_count = 1,
         .tag = (mca_btl_base_tag_t)tag,
         .cbdata = receiver->cbdata,
     };
     receiver->cbfunc(module, &descriptor);
 #else
-    /* Receivers read the segments only; clearing the whole descriptor would cost more than it. */
+    /* Receivers read the segment only; clearing the whole descriptor would cost more than it. */
     mca_btl_base_descriptor_t descriptor;
-    descriptor.des_segments = segments;
-    descriptor.des_segment_count = count;
+    descriptor.des_segments = segment;
+    descriptor.des_segment_count = 1;
     descriptor.des_cbfunc = NULL;
     descriptor.des_cbdata = NULL;
     descriptor.des_context = NULL;

@@ -272,7 +272,7 @@ void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
         };
         messages = message->next;
         (void)mca_btl_rawe_compat_deliver(&message->endpoint->module->super, message->endpoint,
-                                          message->tag, &segment, 1);
+                                          message->tag, &segment);
         free(message);
     }
 }
@@ -290,7 +290,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     if (OPAL_UNLIKELY(!endpoint->in_use) && defer(endpoint, tag, data, len_bytes)) {
         return;
     }
-    if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment, 1))) {
+    if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment))) {
         module->engine.counters.dropped_type++;
     }
 }
