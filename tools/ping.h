@@ -3,8 +3,9 @@
  *
  * rawe-ping: what its two sides, asking and listening, share.
  *
- * The listener has a well-known port and key, instead of the random ones of an MPI process. It answers PING by PONG, as the responder of an MPI process does, and a batch of VALIDATION
- * frames, which can only come by batch, by an ACK to the process of that address that asked last.
+ * The listener has a well-known port and key, instead of the random ones of an MPI process. It answers
+ * PING by PONG, as the responder of an MPI process does, and a batch of VALIDATION frames, which can only
+ * come by batch, by an ACK to the process of that address that asked last.
  */
 #ifndef PING_H
 #define PING_H
@@ -81,9 +82,12 @@ void ping_catch_stop(void);
 
 /** Random, not guessable. */
 void ping_random(void *out, size_t len_bytes);
-/** Open for this port and key, and a group or NULL; ends the program when it cannot. */
-void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
-               uint16_t port, uint32_t key, const uint8_t *group);
+/**
+ * Open to listen, also to a group (NULL: none), or to ask, from a random port with a random key; ends the
+ * program when it cannot.
+ */
+void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
+               const struct ping_options *options, const uint8_t *group);
 void ping_close(struct ping_socket *one);
 /** Write the headers of a frame from here, Ethernet first: RAWE_PAYLOAD_OFFSET bytes. */
 void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
@@ -91,6 +95,9 @@ void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[
 /** Send a frame; behind `ping` (NULL: none), zeros. False: the kernel did not take it. */
 bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                const struct rawe_header *header, const struct rawe_ping *ping);
+/** Send a PING to listeners of that key. What is not taken is as good as lost. */
+void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
+                   uint64_t token, uint16_t payload_bytes);
 /** Wait for a PING or PONG until `until_ns`, spinning or asleep. False: none came, or stopped. */
 bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t until_ns, bool spin);
 /** True when what follows the ping proper is as it was sent: zeros. */

@@ -107,20 +107,14 @@ static int compare_times(const void *a, const void *b)
 /** One PING and its answer. Returns the round trip, 0 when none came. */
 static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_t payload_bytes)
 {
-    struct rawe_ping ping = {.key = one->config.key, .port = one->config.port};
     struct ping_frame frame;
-    const struct rawe_header header = {
-        .type = RAWE_FRAME_PING,
-        .port = PING_PORT,
-        .key = ask->options->key,
-        .payload_bytes = payload_bytes,
-    };
+    uint64_t token;
 
-    ping_random(&ping.token, sizeof ping.token);
+    ping_random(&token, sizeof token);
     const uint64_t sent_ns = rawe_port_clock_ns();
-    (void)ping_send(one, ask->to, &header, &ping); /* not taken is as good as lost */
+    ping_question(one, ask->to, ask->options->key, token, payload_bytes);
     while (ping_receive(one, &frame, sent_ns + ANSWER_WAIT_NS, ask->options->poll)) {
-        if (frame.header.type == RAWE_FRAME_PONG && frame.ping.token == ping.token &&
+        if (frame.header.type == RAWE_FRAME_PONG && frame.ping.token == token &&
             frame.header.payload_bytes == payload_bytes && ping_padding_right(&frame)) {
             const uint64_t now_ns = rawe_port_clock_ns();
             return now_ns > sent_ns ? now_ns - sent_ns : 1;
@@ -202,14 +196,9 @@ static enum ping_status measure_all(struct ask *ask)
 {
     const uint32_t mtu_bytes = ask->path.mtu_passed_bytes;
     struct ping_socket one;
-    struct {
-        uint32_t key;
-        uint16_t port;
-    } random;
     unsigned lost = 0;
 
-    ping_random(&random, sizeof random);
-    ping_open(&one, &ask->interface, ask->options->ethertype, random.port, random.key, NULL);
+    ping_open(&one, &ask->interface, ask->options, NULL);
     lost += measure(ask, &one, "small", RAWE_PING_BYTES);
     if (mtu_bytes > RAWE_HEADER_BYTES + RAWE_PING_BYTES) {
         lost += measure(ask, &one, "large", (uint16_t)(mtu_bytes - RAWE_HEADER_BYTES));

@@ -102,33 +102,13 @@ static void take_answer(void *context, uint8_t *frame, size_t len_bytes)
     }
 }
 
-static bool exchange(const struct ping_socket *one, struct rawe_port *bulk, struct rawe_port *link,
-                     const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
-                     struct ping_host *hosts, unsigned count)
-{
-    static const struct rawe_port_receiver receiver = {.frame = take_answer};
-    struct batch *batch = calloc(1, sizeof *batch);
-    struct answer answer = {.hosts = hosts, .count = count, .missing = count};
-
-    for (unsigned i = 0; i < TRIES && batch != NULL && answer.missing != 0 && !ping_stopped; i++) {
-        ping_random(&answer.number, sizeof answer.number);
-        build_batch(batch, one, to, key, mtu_bytes, answer.number);
-        (void)bulk->kind->transmit_batch(bulk, &batch->packet, batch->segment_bytes);
-        const uint64_t until_ns = rawe_port_clock_ns() + ANSWER_WAIT_NS;
-        while (answer.missing != 0 && rawe_port_clock_ns() < until_ns && !ping_stopped) {
-            if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
-                usleep(LOOK_EVERY_US);
-            }
-        }
-    }
-    free(batch);
-    return answer.missing == 0;
-}
-
 enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                                uint32_t key, uint32_t mtu_bytes, struct ping_host *hosts,
                                unsigned count)
 {
+    static const struct rawe_port_receiver receiver = {.frame = take_answer};
+    static struct batch batch;
+    struct answer answer = {.hosts = hosts, .count = count, .missing = count};
     struct rawe_port_error error;
     struct rawe_port_config config = one->config;
     struct rawe_port *bulk, *link;
@@ -142,7 +122,18 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
     if (rawe_port_open(&link, &config, &error) != 0) {
         ping_open_failed(one->config.interface, &error);
     }
-    if (exchange(one, bulk, link, to, key, mtu_bytes, hosts, count)) {
+    for (unsigned i = 0; i < TRIES && answer.missing != 0 && !ping_stopped; i++) {
+        ping_random(&answer.number, sizeof answer.number);
+        build_batch(&batch, one, to, key, mtu_bytes, answer.number);
+        (void)bulk->kind->transmit_batch(bulk, &batch.packet, batch.segment_bytes);
+        const uint64_t until_ns = rawe_port_clock_ns() + ANSWER_WAIT_NS;
+        while (answer.missing != 0 && rawe_port_clock_ns() < until_ns && !ping_stopped) {
+            if (rawe_port_receive(link, 16, &receiver, &answer) == 0) {
+                usleep(LOOK_EVERY_US);
+            }
+        }
+    }
+    if (answer.missing == 0) {
         result = bulk->offloaded ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
     }
     rawe_port_close(link);

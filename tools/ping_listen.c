@@ -77,8 +77,8 @@ enum ping_status ping_listen(const struct ping_options *options)
     char mac[18];
 
     ping_catch_stop();
-    ping_open(&one, &interface, options->ethertype, PING_PORT, options->key, NULL);
-    ping_open(&group, &interface, options->ethertype, PING_PORT, options->key, ping_group);
+    ping_open(&one, &interface, options, NULL);
+    ping_open(&group, &interface, options, ping_group);
     struct ping_batch_listener *batches = ping_batch_listen(&one, NULL);
     struct ping_batch_listener *group_batches = ping_batch_listen(&one, ping_group);
     printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",

@@ -24,25 +24,11 @@ struct inquiry {
     struct ping_socket one;
 };
 
-static void send_ping(struct inquiry *inquiry, const uint8_t to[RAWE_MAC_BYTES], uint64_t token)
-{
-    const struct ping_socket *one = &inquiry->one;
-    const struct rawe_ping ping = {
-        .key = one->config.key, .port = one->config.port, .token = token};
-    const struct rawe_header header = {
-        .type = RAWE_FRAME_PING,
-        .port = PING_PORT,
-        .key = inquiry->options->key,
-        .payload_bytes = RAWE_PING_BYTES,
-    };
-
-    (void)ping_send(&inquiry->one, to, &header, &ping); /* not taken is as good as lost */
-}
-
 /** Ask all hosts for which the flag is not set, each or as a group, until all have answered. */
 static void ask_all(struct inquiry *inquiry, bool as_group)
 {
     const uint64_t end_ns = rawe_port_clock_ns() + inquiry->options->timeout_ms * 1000000ull;
+    const uint32_t key = inquiry->options->key;
     unsigned missing = inquiry->count;
     struct ping_frame frame;
     uint64_t token;
@@ -51,11 +37,11 @@ static void ask_all(struct inquiry *inquiry, bool as_group)
     while (missing != 0 && rawe_port_clock_ns() < end_ns && !ping_stopped) {
         for (unsigned i = 0; i < inquiry->count && !as_group; i++) {
             if (!inquiry->hosts[i].answers) {
-                send_ping(inquiry, inquiry->hosts[i].mac, token);
+                ping_question(&inquiry->one, inquiry->hosts[i].mac, key, token, RAWE_PING_BYTES);
             }
         }
         if (as_group) {
-            send_ping(inquiry, ping_group, token);
+            ping_question(&inquiry->one, ping_group, key, token, RAWE_PING_BYTES);
         }
         const uint64_t round_ns = rawe_port_clock_ns() + ROUND_NS;
         while (missing != 0 && ping_receive(&inquiry->one, &frame, round_ns, false)) {
@@ -112,10 +98,6 @@ enum ping_status ping_multicast(const struct ping_options *options)
                               .interface = ping_interface(options),
                               .count = options->peer_count,
                               .hosts = calloc(options->peer_count, sizeof(struct ping_host))};
-    struct {
-        uint32_t key;
-        uint16_t port;
-    } random;
     char mac[18];
 
     if (inquiry.hosts == NULL) {
@@ -124,9 +106,8 @@ enum ping_status ping_multicast(const struct ping_options *options)
     for (unsigned i = 0; i < inquiry.count; i++) {
         ping_peer(options->peers[i], &inquiry.interface, inquiry.hosts[i].mac);
     }
-    ping_random(&random, sizeof random);
     ping_catch_stop();
-    ping_open(&inquiry.one, &inquiry.interface, options->ethertype, random.port, random.key, NULL);
+    ping_open(&inquiry.one, &inquiry.interface, options, NULL);
     printf("%s, MTU %" PRIu32 ", EtherType 0x%04x, to the group %s\n", inquiry.interface.name,
            inquiry.interface.mtu_bytes, options->ethertype, ping_mac_text(ping_group, mac));
     ask_all(&inquiry, false);

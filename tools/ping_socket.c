@@ -50,18 +50,24 @@ void ping_open_failed(const char *interface, const struct rawe_port_error *error
     ping_die("%s: %s: %s", interface, error->step, strerror(error->code));
 }
 
-void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
-               uint16_t port, uint32_t key, const uint8_t *group)
+void ping_open(struct ping_socket *one, const struct rawe_interface *interface,
+               const struct ping_options *options, const uint8_t *group)
 {
     struct rawe_port_error error;
+    uint16_t port = PING_PORT;
+    uint32_t key = options->key;
 
+    if (!options->listen) {
+        ping_random(&port, sizeof port);
+        ping_random(&key, sizeof key);
+    }
     memset(one, 0, sizeof *one);
     one->config = (struct rawe_port_config){
         .kind = &rawe_packet_port,
         .use = RAWE_PORT_RESPONDER,
         .interface = interface->name,
         .interface_index = interface->index,
-        .ethertype = ethertype,
+        .ethertype = options->ethertype,
         .port = port,
         .key = key,
         .ping_port = port,
@@ -94,10 +100,7 @@ void ping_close(struct ping_socket *one)
 void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                   const struct rawe_header *header)
 {
-    memcpy(out, to, RAWE_MAC_BYTES);
-    memcpy(out + RAWE_MAC_BYTES, one->mac, RAWE_MAC_BYTES);
-    out[12] = (uint8_t)(one->config.ethertype >> 8);
-    out[13] = (uint8_t)one->config.ethertype;
+    rawe_eth_header_encode(out, to, one->mac, one->config.ethertype);
     rawe_header_encode(out + RAWE_ETH_HEADER_BYTES, header);
 }
 
@@ -109,6 +112,21 @@ bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
         rawe_ping_encode(one->frame + RAWE_PAYLOAD_OFFSET, ping);
     }
     return send(one->fd, one->frame, RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes, 0) >= 0;
+}
+
+void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], uint32_t key,
+                   uint64_t token, uint16_t payload_bytes)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PING,
+        .port = PING_PORT,
+        .key = key,
+        .payload_bytes = payload_bytes,
+    };
+    const struct rawe_ping ping = {
+        .key = one->config.key, .port = one->config.port, .token = token};
+
+    (void)ping_send(one, to, &header, &ping);
 }
 
 /** Decode a frame; false for what is not PING or PONG in good order. */
