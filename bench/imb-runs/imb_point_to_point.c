@@ -162,13 +162,13 @@ static int window_send(struct imb_run *run, int first)
     return first + IMB_WINDOW;
 }
 
-static int window_receive(struct imb_run *run, int first)
+static int window_receive(struct imb_run *run)
 {
     for (int i = 0; i < IMB_WINDOW; i++) {
         MPI_Irecv(run->receive + window_place(run, run->turn, i), (int)run->bytes, MPI_BYTE,
-                  half_peer(run), TAG_DATA, run->comm, &run->requests[first + i]);
+                  half_peer(run), TAG_DATA, run->comm, &run->requests[i]);
     }
-    return first + IMB_WINDOW;
+    return IMB_WINDOW;
 }
 
 static void reply_send(struct imb_run *run)
@@ -187,14 +187,14 @@ static void one_way_band(struct imb_run *run)
         MPI_Waitall(window_send(run, 0), run->requests, MPI_STATUSES_IGNORE);
         reply_receive(run);
     } else {
-        MPI_Waitall(window_receive(run, 0), run->requests, MPI_STATUSES_IGNORE);
+        MPI_Waitall(window_receive(run), run->requests, MPI_STATUSES_IGNORE);
         reply_send(run);
     }
 }
 
 static void two_way_band(struct imb_run *run)
 {
-    int receives = window_receive(run, 0);
+    int receives = window_receive(run);
     MPI_Waitall(window_send(run, receives), run->requests, MPI_STATUSES_IGNORE);
     if (is_lower_half(run)) {
         reply_receive(run);

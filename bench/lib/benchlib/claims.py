@@ -60,14 +60,14 @@ def time_at(part, benchmark, sizes):
     return answer
 
 
-def collectives(ranks, part="imb"):
+def collectives(ranks):
     """A function that gives the geometric mean over four collectives, 4 B to 64 KiB."""
 
     def answer(reference):
         texts, every = [], []
         for benchmark in FOUR:
             found = [
-                ratio(found_at(reference, part, benchmark, 1 << power, ranks=ranks), TESTED, BASE)
+                ratio(found_at(reference, "imb", benchmark, 1 << power, ranks=ranks), TESTED, BASE)
                 for power in range(2, 17)
             ]
             mine = [value for value in found if value]
@@ -77,7 +77,7 @@ def collectives(ranks, part="imb"):
         if not every:
             return None
         text = f"{_change(geometric_mean(every))} ({', '.join(texts)})"
-        return Answer(text, f"{part}/medians.csv")
+        return Answer(text, "imb/medians.csv")
 
     return answer
 

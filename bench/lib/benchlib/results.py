@@ -28,9 +28,9 @@ COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
-def _link(run, file, prefix="../"):
-    path = f"results/{run.directory.name}/{file}"
-    return f"[{run.directory.name}/{file}]({prefix}{path})"
+def _link(run, file):
+    path = f"{run.directory.name}/{file}"
+    return f"[{path}](../results/{path})"
 
 
 def _rows(runs, wanted):

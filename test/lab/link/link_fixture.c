@@ -185,7 +185,7 @@ unsigned fixture_receive(struct rawe_port *port)
     return count;
 }
 
-int fixture_socket(int interface_index, uint16_t protocol, const struct sock_fprog *filter)
+int fixture_socket(int interface_index, uint16_t protocol)
 {
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = interface_index};
@@ -193,9 +193,6 @@ int fixture_socket(int interface_index, uint16_t protocol, const struct sock_fpr
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    if (filter != NULL) {
-        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, filter, sizeof *filter), 0);
-    }
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
     return fd;

@@ -6,7 +6,6 @@
 #ifndef LINK_FIXTURE_H
 #define LINK_FIXTURE_H
 
-#include <linux/filter.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -84,6 +83,6 @@ unsigned fixture_receive(struct rawe_port *port);
  * A packet socket of an interface, for frames of this protocol (0: it only sends), which waits ten
  * seconds for one at most.
  */
-int fixture_socket(int interface_index, uint16_t protocol, const struct sock_fprog *filter);
+int fixture_socket(int interface_index, uint16_t protocol);
 
 #endif

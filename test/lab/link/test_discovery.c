@@ -188,11 +188,11 @@ TEST(discover__full_size_on_a_crowded_host)
 }
 
 /** The result of a validation, at most ten seconds later. */
-static struct rawe_path validated(struct rawe_responder *responder, uint32_t mtu_bytes)
+static struct rawe_path validated(struct rawe_responder *responder)
 {
-    struct way way = to(&net.b, mtu_bytes);
+    struct way way = to(&net.b, 1500);
     struct rawe_validation *validation =
-        rawe_responder_validate(responder, &way.target.to, mtu_bytes, 5 * SECOND_NS);
+        rawe_responder_validate(responder, &way.target.to, 1500, 5 * SECOND_NS);
     struct rawe_path path = {.mtu_bytes = 0};
 
     assert_non_null(validation);
@@ -203,14 +203,14 @@ static struct rawe_path validated(struct rawe_responder *responder, uint32_t mtu
 
 TEST(validate__follows_the_path)
 {
-    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
+    assert_int_equal(validated(a).mtu_passed_bytes, 1500);
     fixture_run("ip link set ra0 mtu 1300 && ip link set rb0 mtu 1300");
-    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1280);
+    assert_int_equal(validated(a).mtu_passed_bytes, 1280);
     fixture_run("ip link set ra0 mtu 1500 && ip link set rb0 mtu 1500");
-    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
+    assert_int_equal(validated(a).mtu_passed_bytes, 1500);
     rawe_responder_stop(b);
     b = NULL;
-    assert_false(validated(a, 1500).reachable);
+    assert_false(validated(a).reachable);
     /* One that is under way ends with the responder. */
     struct way way = to(&net.b, 1500);
     assert_non_null(rawe_responder_validate(a, &way.target.to, 1500, 60 * SECOND_NS));

@@ -54,10 +54,10 @@ static struct rawe_fanout_member member_of(unsigned i)
 }
 
 /** The members in another order than they were opened in. */
-static void list_members(struct rawe_fanout_member *members, unsigned count)
+static void list_members(struct rawe_fanout_member members[MEMBERS])
 {
-    for (unsigned i = 0; i < count; i++) {
-        members[i] = member_of((i * 2 + 1) % count);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        members[i] = member_of((i * 2 + 1) % MEMBERS);
     }
 }
 
@@ -67,7 +67,7 @@ static void form(void)
     struct rawe_port_error error = {0};
     bool changed;
 
-    list_members(members, MEMBERS);
+    list_members(members);
     if (rawe_fanout_form(members, MEMBERS, NULL, &changed, &error) != 0) {
         fprintf(stderr, "%s: %s\n", error.step, strerror(error.code));
         fail();
@@ -206,7 +206,7 @@ TEST(form__refuses_equal_keys_and_changes_nothing)
     struct rawe_port_error error = {0};
     bool changed;
 
-    list_members(members, MEMBERS);
+    list_members(members);
     members[3].keys[0] = members[1].keys[0];
     assert_int_equal(rawe_fanout_form(members, MEMBERS, NULL, &changed, &error), -1);
     assert_false(changed);

@@ -83,7 +83,7 @@ static void assert_gets(int fd, const uint8_t *frame, size_t frame_bytes)
 static void check(enum rawe_port_use use, const uint8_t *frame, size_t frame_bytes, bool passes)
 {
     const size_t good_bytes = length_for(use);
-    const int from = fixture_socket(net.a.index, 0, NULL), to = open_for(use);
+    const int from = fixture_socket(net.a.index, 0), to = open_for(use);
     uint8_t good[FRAME_BYTES_MAX];
 
     make(good, use);

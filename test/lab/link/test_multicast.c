@@ -39,7 +39,7 @@ static void make(uint8_t *frame, const uint8_t *mac)
 
 static void send_frame(const uint8_t *frame)
 {
-    const int fd = fixture_socket(net.a.index, 0, NULL);
+    const int fd = fixture_socket(net.a.index, 0);
 
     assert_int_equal(send(fd, frame, FRAME_BYTES, 0), FRAME_BYTES);
     close(fd);

@@ -203,7 +203,7 @@ static uint64_t overhear_token(int fd)
 TEST(receive__answer_longer_than_the_ping_proves_nothing)
 {
     struct rawe_watch *watched = watch(a, &net.b);
-    const int fd = fixture_socket(net.b.index, 0x88B5, NULL);
+    const int fd = fixture_socket(net.b.index, 0x88B5);
 
     rawe_responder_stop(b); /* or it would answer, too */
     b = NULL;
@@ -235,7 +235,7 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
 /** A switch floods them to hosts outside of the job, until it has learned the addresses. */
 TEST(send__no_session_key_is_in_ping_or_pong)
 {
-    const int fd = fixture_socket(net.b.index, ETH_P_ALL, NULL);
+    const int fd = fixture_socket(net.b.index, ETH_P_ALL);
     unsigned seen[RAWE_FRAME_TYPE_END] = {0};
 
     assert_true(answers_to_ping(a, watch(a, &net.b)));

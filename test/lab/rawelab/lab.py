@@ -154,9 +154,9 @@ class Lab:
         for host, one in self._nics(which, nic):
             faults.set_loss(host, one, percent)
 
-    def dropped(self, which=None, nic=None, purpose="loss"):
+    def dropped(self, which=None, purpose="loss"):
         """Frames dropped so far by set_loss() (or with purpose "hole" by blackhole())."""
-        return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, nic))
+        return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, None))
 
     def count_frames(self, ethertype):
         """Start to count, from 0, the frames of an EtherType that each NIC gets for itself."""

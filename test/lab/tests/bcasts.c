@@ -114,15 +114,15 @@ static void all_three(MPI_Comm comm, int root, int bytes, unsigned salt)
     barrier(comm);
 }
 
-void warm_up(MPI_Comm comm)
+void warm_up(void)
 {
     for (unsigned i = 0; i < WARM_UP; i++) {
-        bcast(comm, 0, 8, i);
+        bcast(MPI_COMM_WORLD, 0, 8, i);
     }
 }
 
 /** Every second int of a vector, from a buffer that does not begin with it. */
-static void bcast_vector(MPI_Comm comm, int root, int count, unsigned salt)
+static void bcast_vector(int root, int count, unsigned salt)
 {
     int *buffer = malloc((size_t)(2 * count + 2) * sizeof(int));
     MPI_Datatype type;
@@ -132,7 +132,7 @@ static void bcast_vector(MPI_Comm comm, int root, int count, unsigned salt)
     }
     MPI_Type_vector(count, 1, 2, MPI_INT, &type);
     MPI_Type_commit(&type);
-    MPI_Bcast(buffer + 1, 1, type, root, comm);
+    MPI_Bcast(buffer + 1, 1, type, root, MPI_COMM_WORLD);
     for (int i = 0; i < 2 * count - 1; i++) {
         int wanted = i % 2 == 0 || rank == root ? (int)salt + i + 1 : -1;
         if (buffer[i + 1] != wanted) {
@@ -144,12 +144,12 @@ static void bcast_vector(MPI_Comm comm, int root, int count, unsigned salt)
     if (number != 0 && 2 * count * (int)sizeof(int) > number) {
         /* 5.0's han fails then, over btl/tcp as well */
     } else if (rank == root) {
-        MPI_Bcast(buffer, 2 * count, MPI_INT, root, comm);
+        MPI_Bcast(buffer, 2 * count, MPI_INT, root, MPI_COMM_WORLD);
     } else {
         int *shape = malloc((size_t)(4 * count) * sizeof(int));
         MPI_Type_vector(2 * count, 1, 2, MPI_INT, &type);
         MPI_Type_commit(&type);
-        MPI_Bcast(shape, 1, type, root, comm);
+        MPI_Bcast(shape, 1, type, root, MPI_COMM_WORLD);
         for (int i = 0; i < 2 * count; i++) {
             if (shape[2 * i] != (int)salt + i) {
                 fail("element of another shape", i);
@@ -165,7 +165,7 @@ static void sizes(void)
 {
     static const int some[] = {0, 1, 2, 7, 8, 63, 64, 100, 1000, 1023, 1024, 1025, 1400};
 
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (int root = 0; root < ranks; root++) {
         for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
             bcast(MPI_COMM_WORLD, root, some[i], i + (unsigned)root);
@@ -175,7 +175,7 @@ static void sizes(void)
         }
         bcast(MPI_COMM_WORLD, root, 9000, (unsigned)root);
         for (int count = 1; count < 200; count += 13) {
-            bcast_vector(MPI_COMM_WORLD, root, count, (unsigned)count * 1000u);
+            bcast_vector(root, count, (unsigned)count * 1000u);
         }
     }
 }
@@ -187,7 +187,7 @@ static void long_ones(void)
                                63900,   65536,   100000,  262144,  500001,        730000,
                                1000000, 1 << 20, 2 << 20, 4 << 20, (4 << 20) + 1, BYTES_MAX};
 
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
         for (int turn = 0; turn < ranks + 2; turn++) {
             bcast(MPI_COMM_WORLD, turn % ranks, some[i], i + (unsigned)turn);
@@ -199,7 +199,7 @@ static void long_ones(void)
         }
     }
     for (int count = 400; count < 300000; count = count * 3 + 7) {
-        bcast_vector(MPI_COMM_WORLD, count % ranks, count, (unsigned)count);
+        bcast_vector(count % ranks, count, (unsigned)count);
     }
 }
 
@@ -297,7 +297,7 @@ static void scatters(void)
     const int most_of_all = GATHERED_BYTES_MOST / (int)sizeof(int) / ranks;
     const int some[] = {0, 1, 2, 30, most - 1, most, most + 1, most_of_all, most_of_all + 1, 20000};
 
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
         for (int turn = 0; turn < ranks + 2; turn++) {
             const unsigned salt = i * 1000 + (unsigned)turn;
@@ -376,7 +376,7 @@ static void shares(void)
 
 static void loop(void)
 {
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (int i = 0; i < number; i++) {
         bcast(MPI_COMM_WORLD, 1, 64, (unsigned)i);
     }
@@ -391,7 +391,7 @@ static void loop(void)
 
 static void late(void)
 {
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     if (rank == ranks - 1) {
         sleep(5);
     }
@@ -442,7 +442,7 @@ static void ten(void)
 
 static void away(void)
 {
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (unsigned i = 0; i < 50; i++) {
         bcast(MPI_COMM_WORLD, 0, 8, i);
     }
@@ -461,7 +461,7 @@ static void truncates(void)
 {
     char *buffer = calloc(1, (size_t)number);
 
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int status = MPI_Bcast(buffer, rank == 0 ? number : number / 2, MPI_BYTE, 0, MPI_COMM_WORLD);
     int class = MPI_SUCCESS;
@@ -490,7 +490,7 @@ static void barriers(void)
 
 static void last(void)
 {
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     for (int i = 0; i < 40; i++) {
         all_three(MPI_COMM_WORLD, 0, 100, (unsigned)i);
     }
@@ -498,7 +498,7 @@ static void last(void)
 
 static void endless(void)
 {
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     printf("rank %d pid %d works\n", rank, (int)getpid());
     fflush(stdout);
     for (unsigned i = 0;; i++) {

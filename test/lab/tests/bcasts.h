@@ -11,7 +11,7 @@ extern int rank, ranks;
 
 void fail(const char *what, int at);
 /** Make the communicator's collectives go by multicast. */
-void warm_up(MPI_Comm comm);
+void warm_up(void);
 /** bcasts types */
 void types(void);
 

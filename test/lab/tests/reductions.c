@@ -246,7 +246,7 @@ void types(void)
     MPI_Op own;
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    warm_up(MPI_COMM_WORLD);
+    warm_up();
     alone = each_has_a_host();
 #define TYPE_OF(mpi, c, value) mpi,
 #define TYPE_OF_PAIR(mpi, c) mpi,

@@ -33,9 +33,9 @@ def frame(kind, payload=b"", **fields):
     return header(kind, len(payload), **fields) + payload
 
 
-def message(data, tag=65):
+def message(data):
     """A MESSAGE fragment, padded to 8 bytes."""
-    fragment = struct.pack(">BBHI", 1, tag, len(data), 0) + data
+    fragment = struct.pack(">BBHI", 1, 65, len(data), 0) + data
     return fragment + bytes(-len(fragment) % 8)
 
 
@@ -74,9 +74,9 @@ def batch(
     return ethernet(ip + head + bytes(data_bytes), 0x0800)
 
 
-def group_batch(data_bytes, at=0, frames=1, segment=1420, of=6000, flags=0, root=0xFFFF):
+def group_batch(data_bytes, at=0, frames=1, of=6000, flags=0, root=0xFFFF):
     """The same of a batch to a group, section 13."""
-    head = struct.pack(">HHIIHHHHHH", 3, 0xEF01, at, 100, 0xF010, segment, 0, 0, 0xFE28, 0x5257)
+    head = struct.pack(">HHIIHHHHHH", 3, 0xEF01, at, 100, 0xF010, 1420, 0, 0, 0xFE28, 0x5257)
     head += struct.pack(">BBHIQ", VERSION << 4 | 10, flags, root, 0xABCDEF01, 0x1122334455667788)
     head += struct.pack(">IIB11x", 7, of, frames)
     total = 20 + len(head) + data_bytes

@@ -45,9 +45,9 @@ def public_place(build, verify):
         shutil.rmtree(directory)
 
 
-def give_capability(program, group=NOBODY):
-    """Let the members of a group run a program with CAP_NET_RAW, as doc/security.md says."""
-    shutil.chown(program, "root", group)
+def give_capability(program):
+    """Let nobody's group run a program with CAP_NET_RAW, as doc/security.md says."""
+    shutil.chown(program, "root", NOBODY)
     program.chmod(0o750)
     done = subprocess.run(["setcap", "cap_net_raw=ep", program], check=False)
     if done.returncode != 0:

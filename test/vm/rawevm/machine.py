@@ -131,9 +131,9 @@ class Machine:
             )
         return result
 
-    def shell(self, script, check=True, seconds=COMMAND_SECONDS):
+    def shell(self, script):
         """As run(), for a script of the shell that ends with the first command that fails."""
-        return self.run(["sh", "-ec", script], check, seconds)
+        return self.run(["sh", "-ec", script])
 
     def monitor(self, command, **arguments):
         """Have QEMU's monitor do something, see QEMU's QMP reference."""

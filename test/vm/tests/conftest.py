@@ -235,9 +235,9 @@ class Steady:
         """Rounds that it has done."""
         return self.job.output.count("round ")
 
-    def goes_on(self, rounds=3):
+    def goes_on(self):
         """Wait until it has done some rounds more."""
-        self.job.wait_for(f"round {self.rounds + rounds}\n", ROUND_SECONDS)
+        self.job.wait_for(f"round {self.rounds + 3}\n", ROUND_SECONDS)
 
     def end(self):
         """End it in good order; its Result, which must be exact."""
