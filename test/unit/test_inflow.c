@@ -149,6 +149,20 @@ TEST(rawe_inflow_lost__the_link_is_slower_than_it_reports)
     assert_true(rawe_inflow_patience_ns(&inflow) <= 10 * MS_NS);
 }
 
+/** Frames of one second are lost, as what is behind the link is busy then. */
+TEST(rawe_inflow_lost__the_rate_recovers)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_inflow_lost(&inflow, 1500);
+    }
+    assert_true(rawe_inflow_link_mbps(&inflow) < LINK_MBPS / 4);
+    (void)come(100, 10000);
+    assert_true(rawe_inflow_link_mbps(&inflow) < LINK_MBPS);
+    (void)come(100, 100000);
+    assert_int_equal(rawe_inflow_link_mbps(&inflow), LINK_MBPS);
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES);
+}
+
 /** Both processes share now. */
 static void join_both(void)
 {

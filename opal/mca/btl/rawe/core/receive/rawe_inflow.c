@@ -31,6 +31,9 @@
 #define LOST_MULTIPLIER 4u
 #define LOST_BYTES 262144u
 
+/** When that much has come, the next higher rate is tried: if it is too high, 0.1 % of that is lost. */
+#define RETRY_BYTES (1ull << 28)
+
 static uint64_t get(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
@@ -49,20 +52,21 @@ static uint64_t least_bytes(const struct rawe_inflow *inflow, uint64_t link_mbps
 }
 
 /** Unless another process of the host has. */
-static void begin(struct rawe_inflow *inflow, uint64_t link_mbps)
+static void begin(struct rawe_inflow *inflow)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
     if (atomic_load_explicit(&limit->link_mbps, memory_order_acquire) == 0) {
-        set(&limit->bytes, least_bytes(inflow, link_mbps));
-        atomic_store_explicit(&limit->link_mbps, link_mbps, memory_order_release); /* begun */
+        set(&limit->bytes, least_bytes(inflow, inflow->link_mbps));
+        atomic_store_explicit(&limit->link_mbps, inflow->link_mbps, memory_order_release);
     }
 }
 
 void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, uint32_t link_mbps)
 {
-    *inflow = (struct rawe_inflow){.port_bytes = port_bytes};
+    link_mbps = link_mbps != 0 ? link_mbps : UNKNOWN_MBPS;
+    *inflow = (struct rawe_inflow){.port_bytes = port_bytes, .link_mbps = link_mbps};
     inflow->limit = &inflow->own;
-    begin(inflow, link_mbps != 0 ? link_mbps : UNKNOWN_MBPS);
+    begin(inflow);
 }
 
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index)
@@ -73,7 +77,7 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
     uint64_t used = get(&host->used);
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
     } /* others join meanwhile */
-    begin(inflow, get(&inflow->own.link_mbps));
+    begin(inflow);
     rawe_inflow_publish(inflow, 0);
 }
 
@@ -174,13 +178,33 @@ struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, u
     return others;
 }
 
+/** The link seems to have that rate from now on. */
+static void set_rate(struct rawe_inflow *inflow, uint64_t link_mbps)
+{
+    set(&inflow->limit->link_mbps, link_mbps);
+    set(&inflow->limit->bytes, least_bytes(inflow, link_mbps));
+    set(&inflow->limit->excess_bytes, 0);
+    set(&inflow->limit->slow_bytes, 0);
+}
+
+/** Less than the link reports: what was in the way may be gone. */
+static void try_more(struct rawe_inflow *inflow, uint64_t link_mbps, uint64_t bytes)
+{
+    const uint64_t slow_bytes = get(&inflow->limit->slow_bytes) + bytes;
+    set(&inflow->limit->slow_bytes, slow_bytes);
+    if (slow_bytes >= RETRY_BYTES) {
+        set_rate(inflow, 2 * link_mbps < inflow->link_mbps ? 2 * link_mbps : inflow->link_mbps);
+    }
+}
+
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
     const uint64_t used_ns = get(&limit->used_ns);
     const uint64_t excess_bytes = get(&limit->excess_bytes);
     const uint64_t limit_bytes = get(&limit->bytes);
-    const uint64_t busy_bytes = least_bytes(inflow, get(&limit->link_mbps));
+    const uint64_t link_mbps = get(&limit->link_mbps);
+    const uint64_t busy_bytes = least_bytes(inflow, link_mbps);
     change(inflow, 0, bytes, now_ns);
     if (used_ns < now_ns) {
         const uint64_t until_ns = used_ns + link_ns(inflow, bytes);
@@ -193,6 +217,9 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t no
         const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;
         set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
+    }
+    if (link_mbps < inflow->link_mbps) {
+        try_more(inflow, link_mbps, bytes);
     }
 }
 
@@ -209,8 +236,6 @@ void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
     if (excess_bytes < LOST_BYTES * LOST_MULTIPLIER) {
         set(&limit->excess_bytes, excess_bytes);
     } else if (inflow->port_bytes != 0) {
-        set(&limit->excess_bytes, 0);
-        set(&limit->link_mbps, link_mbps > 1 ? link_mbps / 2 : 1);
-        set(&limit->bytes, least_bytes(inflow, get(&limit->link_mbps)));
+        set_rate(inflow, link_mbps > 1 ? link_mbps / 2 : 1);
     }
 }

@@ -38,6 +38,7 @@ struct rawe_inflow_limit {
     _Atomic uint64_t used_ns;   /**< the link's time until then was used, or the limit has grown */
     _Atomic uint64_t link_mbps; /**< rate that the link seems to have */
     _Atomic uint64_t excess_bytes; /**< 4 times the losses, less what came */
+    _Atomic uint64_t slow_bytes;   /**< come since the link has seemed to have that rate */
 };
 
 /** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
@@ -65,6 +66,7 @@ struct rawe_inflow {
     struct rawe_inflow_limit own;
     uint64_t progress_ns; /**< something was asked for, came, or began to wait, last */
     uint64_t port_bytes;  /**< what the switch port buffers; 0: there is never a limit */
+    uint64_t link_mbps;   /**< rate that the link reports */
     bool limits;          /**< more would have been asked for */
 };
 
@@ -91,7 +93,7 @@ uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow);
 bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** Bytes that were asked for have come. */
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** Bytes that were asked for, of several peers, came after they had been lost. */
+/** Bytes that were asked for, of several peers, came after this link had lost them. */
 void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes);
 /** All that was asked for has come while more waited: the limit is too small for this host. */
 void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
