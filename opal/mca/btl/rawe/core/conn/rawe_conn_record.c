@@ -194,7 +194,8 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         operation->progress_ns = engine->now_ns;
         if (operation->inflow != NULL) {
             rawe_inflow_arrived(operation->inflow, fragment->data_bytes, engine->now_ns);
-            if (resent && rawe_operation_has_rival(operation)) {
+            /* What comes by another route was lost with a route, not in this port. */
+            if (resent && conn->predicted != NULL && rawe_operation_has_rival(operation)) {
                 rawe_inflow_lost(operation->inflow, fragment->data_bytes);
             }
         }
