@@ -109,8 +109,9 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
 }
 
 /**
- * All peers together may have no more in flight than the ring holds. Not looked at while a sender
- * still counts whose connection has been closed: the others' number is not right then.
+ * All peers together may have no more in flight than the ring holds; one that has closed, and whose
+ * connection rests, knows of none. Not looked at while a sender still counts whose connection has been
+ * closed: the others' number is not right then.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
@@ -126,7 +127,8 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
         if (awake != NULL && awake->into == &nic->engine && rawe_list_has(&awake->grant.link)) {
             granted += awake->grant.frames;
         }
-        if (sim_conn(channel)->into == &nic->engine) {
+        if (sim_conn(channel)->into == &nic->engine &&
+            (awake != NULL || sim_conn(channel)->handshake.state == RAWE_CONN_OPEN)) {
             promised += rawe_credit_of(credit, channel->lane, &sim_conn(channel)->credit);
             active += rawe_credit_is_active(credit, &sim_conn(channel)->credit);
         }

@@ -138,7 +138,6 @@ static const struct prevention preventions[] = {
     OF_CONN(finalize.disowned_ns, 1),
     OF_CONN(finalize.report_loss, true),
     OF_CONN(finalize.lost, true),
-    OF_CONN(finalize.peer, true),
     OF_ENGINE(config.liveness.idle_ns, UNIT_S),
     OF_ENGINE(finalizing, true),
     OF_ENGINE(deferral.active, true),
@@ -211,6 +210,49 @@ TEST_WITH(awake, rawe_conn_rest__without_memory_it_stays)
     assert_false(rests(0, EXPRESS) || rests(0, BULK));
     pass_idle();
     assert_true(rests(0, EXPRESS) && rests(0, BULK));
+}
+
+/** What is known of it stays, but what it might send needs no room any more. */
+TEST_WITH(awake, rawe_conn_rest__the_peer_has_finalized)
+{
+    const struct rawe_credit *credit = &rails_peer(0, 0)->engine->credit;
+    rawe_engine_finalizing(rails_peer(1, 0)->engine);
+    rawe_peer_close(rails_peer(1, 0));
+    pass_idle();
+    assert_true(rests(0, EXPRESS) && rests(0, BULK));
+    assert_int_equal(credit->open[EXPRESS] + credit->open[BULK], 0);
+    assert_true(rails_conn(0, 0, EXPRESS)->finalize.peer);
+    assert_int_equal(credit->open[EXPRESS], 1);
+    unit_allocations_left = 0;
+    rawe_peer_close(rails_peer(0, 0));
+    unit_allocations_left = -1;
+    assert_int_equal(credit->open[EXPRESS] + credit->open[BULK], 0);
+}
+
+/** The path carries whole frames again, and that one has come since. */
+TEST_WITH(awake, rawe_conn_rest__with_half_a_frame_in_slices)
+{
+    const struct rawe_conn *conn = rails_conn(0, 0, EXPRESS);
+    struct rawe_engine *engine = conn->engine;
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + 64] = {0};
+    struct rawe_header header = {
+        .type = RAWE_FRAME_SLICE,
+        .port = engine->config.port,
+        .key = engine->config.key,
+        .connection_id = conn->handshake.local_id,
+        .sequence = conn->recvwin.next - 1,
+        .acknowledgement = conn->sendwin.next,
+        .payload_bytes = RAWE_SLICE_BYTES + 64,
+        .credit = (uint16_t)conn->peer_credit,
+    };
+    rawe_slice_encode(frame + RAWE_PAYLOAD_OFFSET,
+                      &(struct rawe_slice){.total_bytes = 128, .type = RAWE_FRAME_DATA});
+    rawe_eth_header_encode(frame, engine->config.mac, conn->preferred->mac,
+                           engine->config.ethertype);
+    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header, false), rails.now_ns);
+    assert_non_null(conn->sliced);
+    pass_idle();
+    assert_true(rests(0, EXPRESS));
 }
 
 static void lose_first(struct net_frame *lost, unsigned rail)

@@ -142,7 +142,7 @@ static bool owes_nothing(const struct rawe_conn *conn)
     return !rawe_list_has(&conn->pending) && !rawe_recvwin_due(recvwin) &&
            recvwin->unacked_frames == 0 && recvwin->ack_deadline_ns == 0 &&
            !rawe_recvwin_has_gap(recvwin) && conn->reassembly.first == NULL &&
-           conn->sliced == NULL && !conn->credit.asked && !conn->credit.refused &&
+           !conn->credit.asked && !conn->credit.refused &&
            !rawe_credit_waits(&conn->into->credit, &conn->credit);
 }
 
@@ -163,8 +163,8 @@ bool rawe_conn_may_rest(const struct rawe_conn *conn)
     return !prevents_rest(conn->engine) &&
            (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->peer != NULL &&
            conn->predicted != NULL && conn->finalize.disowned_ns == 0 &&
-           !conn->finalize.report_loss && !conn->finalize.lost &&
-           !rawe_conn_peer_finalizing(conn) && owes_nothing(conn) && awaits_nothing(conn);
+           !conn->finalize.report_loss && !conn->finalize.lost && owes_nothing(conn) &&
+           awaits_nothing(conn);
 }
 
 bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
@@ -174,6 +174,12 @@ bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
     rawe_list_remove(&conn->awake);
     append_awake(conn, now_ns);
     return idle && rawe_conn_may_rest(conn);
+}
+
+/** Does it count as one whose peer may begin to send? One that has closed connects first. */
+static bool has_credit(const struct rawe_rest *rest)
+{
+    return rest->handshake.state == RAWE_CONN_OPEN;
 }
 
 bool rawe_conn_rest(struct rawe_conn *conn)
@@ -201,10 +207,15 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .batch = conn->batch,
         .batch_failures = conn->batch_failures,
         .lane = conn->lane,
+        .peer_finalizes = conn->finalize.peer,
     };
+    if (!has_credit(rest)) {
+        rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
+    }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->awake);
+    rawe_sliced_free(&conn->sliced); /* the frame has come otherwise, or is sent again */
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
     rawe_conn_table_replace(engine->table, conn->handshake.local_id, NULL, rest);
@@ -229,6 +240,10 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
     conn->rtt = rest->rtt;
     conn->credit = rest->credit;
+    if (!has_credit(rest)) {
+        rawe_credit_open(&engine->credit, conn->lane);
+    }
+    conn->finalize.peer = rest->peer_finalizes; /* its route has been told */
     conn->handshake = rest->handshake;
     conn->batch = rest->batch;
     conn->batch_failures = rest->batch_failures;
@@ -246,7 +261,9 @@ void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest)
 {
     rawe_conn_table_remove(engine->table, rest->handshake.local_id);
     engine->connections--;
-    rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
+    if (has_credit(rest)) {
+        rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
+    }
     free(rest);
 }
 

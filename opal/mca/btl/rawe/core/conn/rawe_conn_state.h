@@ -347,6 +347,7 @@ struct rawe_rest {
     uint32_t rate_mbps;
     uint8_t batch, batch_failures;
     uint8_t lane;
+    bool peer_finalizes;
 };
 
 /** Nothing is queued or in the window. */
