@@ -278,3 +278,18 @@ TEST(rawe_peer_begin_waiting__without_memory_for_a_piece_it_waits_on)
     unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
+
+/** No caller is told, but the memory of pieces is freed: the leak sanitizer watches. */
+TEST(rawe_peer_close__while_the_process_finalizes)
+{
+    begin_behind_others();
+    rawe_inflow_wait(&peer.engine->inflow, 0);
+    rawe_peer_begin_waiting(peer.engine);
+    assert_int_equal(under_way(), 3); /* one of them is a piece */
+    rawe_engine_finalizing(peer.engine);
+    rawe_peer_close(&peer);
+    memset(net.node[0].conn, 0, sizeof(net.node[0].conn));
+    while (get_count != 0) {
+        assert_int_equal(gets[--get_count].done, 0);
+    }
+}

@@ -42,7 +42,7 @@ static void part_done(struct rawe_send *send, enum rawe_status status)
     if (part != &operation->request && part != &operation->completion) {
         free(part);
     }
-    if (status == RAWE_STATUS_DROPPED) {
+    if (status == RAWE_STATUS_DROPPED && operation->whole == NULL) {
         return;
     }
     if (status != RAWE_STATUS_DONE) {
@@ -87,6 +87,7 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
         .piece_count = 1,
         .kind = operation->kind,
         .relaxed = !put,
+        .internal = operation->whole != NULL,
         .copies = copies,
         .handle_index = operation->handle_index,
         .handle_key = operation->handle_key,
@@ -109,6 +110,7 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     operation->progress_ns = now_ns;
     operation->completion.send.done = part_done;
     operation->completion.send.kind = RAWE_FRAGMENT_GET;
+    operation->completion.send.internal = operation->whole != NULL;
     rawe_request_encode(operation->request_bytes,
                         &(struct rawe_request){
                             .operation = operation->index,

@@ -232,6 +232,7 @@ static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
 bool rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     bool put = operation->kind == RAWE_FRAGMENT_PUT;
+    operation->whole = NULL;
     return (!(put && operation->spreads) && rawe_peer_operate(peer, operation)) ||
            (put && send_balanced(peer, rawe_conn_begin_operation(operation, false)));
 }

@@ -474,11 +474,15 @@ static void end_asking(struct rawe_engine *engine, struct rawe_operation *whole)
 static void piece_done(struct rawe_operation *piece, enum rawe_status status)
 {
     struct rawe_operation *whole = piece->whole;
+    enum rawe_refusal refusal = piece->refusal;
+    free(piece);
+    if (status == RAWE_STATUS_DROPPED) {
+        return; /* the process finalizes: `whole` is its caller's */
+    }
     if (status != RAWE_STATUS_DONE) {
         whole->status = status;
-        whole->refusal = piece->refusal;
+        whole->refusal = refusal;
     }
-    free(piece);
     finish_part(whole);
 }
 
