@@ -20,12 +20,19 @@
 /** More attempts than are made to reopen sockets. */
 #define ATTEMPTS_MOST 100u
 
+/** What the sockets have for descriptors. */
+#define LINK_FD 1
+#define RESPONDER_FD 2
+
 static mca_btl_rawe_module_t module;
 static unsigned opened;   /**< attempts */
 static unsigned reopened; /**< the same, of single sockets */
 static int (*broken)(void *context);
 static int bound_to;           /**< index of the interface that sockets are bound to */
 static bool links_are_members; /**< else only the responder is left behind by its group */
+static bool listens;           /**< the service thread, to the link */
+static bool woken;             /**< the same */
+static bool reopened_in_use;   /**< it listened then, so that epoll would wait for the old file */
 
 /* The group of this host, and its sockets. */
 
@@ -55,6 +62,7 @@ void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_p
 
 static int refuse(struct rawe_port *port, int interface_index, struct rawe_port_error *error)
 {
+    reopened_in_use = reopened_in_use || (port->fd == LINK_FD && listens);
     *error = (struct rawe_port_error){"socket", EMFILE};
     ++reopened;
     return -1;
@@ -66,11 +74,12 @@ static int interface_of(const struct rawe_port *port)
 }
 
 static const struct rawe_port_kind kind = {.reopen = refuse, .interface = interface_of};
-static struct rawe_port link_fake = {.kind = &kind}, responder_fake = {.kind = &kind, .fd = 1};
+static struct rawe_port link_fake = {.kind = &kind, .fd = LINK_FD};
+static struct rawe_port responder_fake = {.kind = &kind, .fd = RESPONDER_FD};
 
 bool rawe_fanout_is_member(int fd)
 {
-    return links_are_members || fd == responder_fake.fd;
+    return links_are_members || fd == RESPONDER_FD;
 }
 
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
@@ -82,6 +91,17 @@ int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error)
 {
     return refuse(&responder_fake, interface_index, error);
+}
+
+void rawe_responder_listen(struct rawe_responder *responder,
+                           const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX])
+{
+    listens = wanted[0].fd >= 0;
+}
+
+void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
+{
+    woken = in_us == 0;
 }
 
 /** mca_btl_rawe_module_t.open_sockets */
@@ -107,7 +127,7 @@ static void set_up(void)
     mca_btl_rawe_params.fanout = true;
     opened = reopened = 0;
     fake_ompi.now_ns = 1000;
-    links_are_members = false;
+    links_are_members = listens = woken = reopened_in_use = false;
     bound_to = 0;
     broken = NULL;
 }
@@ -265,4 +285,40 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     in_service_thread_with(follow_main, &followed);
     assert_true(followed);
     assert_int_equal(reopened, 2);
+}
+
+/** The thread has listened to the link, which is opened here or, if MPI is inside, by MPI's thread. */
+static void assert_not_listening(bool mpi_is_inside)
+{
+    bool followed;
+
+    module.open = module.thread_listens = listens = true;
+    module.link = &link_fake;
+    bound_to = -1;
+    if (mpi_is_inside) {
+        mca_btl_rawe_lock();
+    }
+    in_service_thread_with(follow_main, &followed);
+    assert_int_equal(reopened, mpi_is_inside ? 1 : 2);
+    if (mpi_is_inside) {
+        mca_btl_rawe_group_repair();
+        mca_btl_rawe_unlock();
+    }
+    assert_int_equal(reopened, 2);
+    assert_false(reopened_in_use);
+    /* It looks again, as if it had never listened. */
+    assert_false(listens);
+    assert_false(module.thread_listens);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_true(woken);
+}
+
+TEST(mca_btl_rawe_group_follow__the_thread_does_not_listen_to_what_is_opened_again)
+{
+    assert_not_listening(false);
+}
+
+TEST(mca_btl_rawe_group_follow__nor_when_another_thread_opens_it)
+{
+    assert_not_listening(true);
 }

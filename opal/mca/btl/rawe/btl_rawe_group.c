@@ -78,6 +78,28 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
             is_behind(module, module->group_bulk, which));
 }
 
+/**
+ * Links will be other files under the same descriptors: epoll would wait for the old ones. A thread
+ * that listened looks again soon, and then listens to the new ones.
+ */
+static void listen_to_no_link(void)
+{
+    static const struct rawe_service_heard nothing[RAWE_SERVICE_HEARD_MAX] = {{.fd = -1},
+                                                                              {.fd = -1}};
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        mca_btl_rawe_module_t *module = state->modules[i];
+        rawe_responder_listen(module->responder, nothing);
+        if (module->thread_listens) {
+            module->thread_listens = false;
+            atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_POLLS,
+                                  memory_order_release);
+            rawe_responder_wake(module->responder, 0);
+        }
+    }
+}
+
 /** Reopen the responder here; links only outside MPI, else progress does. False: some are left. */
 static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
@@ -85,6 +107,7 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 
     renew(module, responder, which);
     if (link_is_behind(module, which)) {
+        listen_to_no_link();
         atomic_fetch_or_explicit(&mca_btl_rawe_state.group_repair, which, memory_order_release);
         if (mca_btl_rawe_lock_claim()) {
             mca_btl_rawe_group_repair();

@@ -97,7 +97,10 @@ void rawe_service_unwatch(struct rawe_service_source *source);
 /** Do others use the processor of the main thread, as far as is known? Called by `serve`. */
 bool rawe_service_shared(const struct rawe_service_source *source);
 
-/** Serve it when one of these is ready, too, in place of the last ones. Called by `serve`. */
+/**
+ * In the thread: serve it when one of these is ready, too, in place of the last ones. None before one
+ * of them is closed or replaced by another file, which is not waited for.
+ */
 void rawe_service_listen(struct rawe_service_source *source,
                          const struct rawe_service_heard wanted[RAWE_SERVICE_HEARD_MAX]);
 
