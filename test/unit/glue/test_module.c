@@ -287,6 +287,22 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     assert_int_equal(reopened, 2);
 }
 
+/** Its caller tries again, and goes on to do so. */
+TEST(mca_btl_rawe_group_follow__failing_for_long_is_reported_once)
+{
+    bool followed = true;
+
+    bound_to = -1;
+    for (unsigned i = 0; i < 3 * ATTEMPTS_MOST; ++i) {
+        in_service_thread_with(follow_main, &followed);
+        assert_false(followed);
+        assert_false(i < ATTEMPTS_MOST / 2 && mca_btl_rawe_failures_wait());
+        mca_btl_rawe_failures_report();
+    }
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("reopen_failed", "eth7");
+}
+
 /** The thread has listened to the link, which is opened here or, if MPI is inside, by MPI's thread. */
 static void assert_not_listening(bool mpi_is_inside)
 {

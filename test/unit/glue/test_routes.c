@@ -71,7 +71,7 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
     return is_back && strcmp(lost->name, again->name) == 0;
 }
 
-bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
 {
     followed = module;
     return can_follow;
@@ -205,10 +205,12 @@ TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)
     assert_false(changed(changed_context, &again));
     assert_ptr_equal(followed, &modules[1]);
     assert_int_equal(modules[1].interface.index, 71);
+    assert_false(modules[1].carrier); /* nothing passes yet */
     assert_int_equal(modules[0].interface.index, 10);
     is_back = false;
     can_follow = true;
     assert_true(changed(changed_context, &again));
+    assert_true(modules[1].carrier);
     followed = NULL;
     assert_true(changed(changed_context, &down));
     assert_null(followed);

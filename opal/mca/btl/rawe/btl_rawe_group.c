@@ -25,6 +25,9 @@
 #define RETRY_MOST_MS 1000
 #define ATTEMPTS_MAX 16u
 
+/** The same for an interface that is back, whose attempts are rawe_carrier's, and go on. */
+#define FOLLOW_ATTEMPTS_MAX 100u
+
 /** mca_btl_rawe_state.group_repair: which links are to be opened again */
 enum {
     MEMBERS = 1,      /**< those that are in a group, which is broken */
@@ -117,9 +120,13 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
     return !is_behind(module, responder, which) && !link_is_behind(module, which);
 }
 
-bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
 {
-    return renew_module(module, ASTRAY);
+    bool report = ++module->follow_attempts == FOLLOW_ATTEMPTS_MAX;
+    bool followed = renew_module(module, ASTRAY | (report ? LAST_ATTEMPT : 0));
+
+    module->follow_attempts = followed ? 0 : module->follow_attempts;
+    return followed;
 }
 
 /** rawe_host_group_config.broken */

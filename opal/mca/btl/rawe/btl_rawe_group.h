@@ -19,8 +19,11 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 /** Reopen links after a broken group or a lost interface. Lock held, not from a callback. */
 void mca_btl_rawe_group_repair(void);
 
-/** Reopen sockets not bound to the interface's new index. Service thread. False: some failed. */
-bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module);
+/**
+ * Reopen sockets not bound to the interface's new index. Service thread. False: some are left, to be
+ * tried again; the user is told after ten seconds.
+ */
+bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module);
 
 /** Leave, once all ranks of this host no longer need frames, or after a second. */
 void mca_btl_rawe_group_close(void);

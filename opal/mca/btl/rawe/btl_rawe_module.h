@@ -77,6 +77,7 @@ typedef struct mca_btl_rawe_module {
     opal_list_t endpoints;
     atomic_bool open;          /**< engine, link and responder are there; ends with the lock held */
     atomic_bool carrier;       /**< the interface's, as the service thread knows it */
+    unsigned follow_attempts;  /**< the service thread's: to reopen sockets, that failed */
     bool links_in_group;       /**< registered; changed with endpoints_lock held */
     bool closing;              /**< it is not opened any more; changed with endpoints_lock held */
     atomic_uint thread_mode;   /**< how the progress thread serves the engine */

@@ -33,11 +33,13 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         if (module->interface.index != interface->index) {
             continue;
         }
-        renewed = !interface->up || mca_btl_rawe_group_follow(module);
+        /* With sockets of the interface that it was, nothing passes. */
+        bool up = interface->up && mca_btl_rawe_group_follow(module);
+        renewed = up == interface->up;
         /* A single interface is used as long as there are peers: silence is what ends them. */
         if (interfaces(state) > 1 &&
-            interface->up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
-            atomic_store_explicit(&module->carrier, interface->up, memory_order_relaxed);
+            up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
+            atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
             atomic_store_explicit(&state->carriers_changed, true, memory_order_release);
             /* If the program is outside MPI, the progress thread follows. */
             rawe_responder_wake(module->responder, 0);
