@@ -391,16 +391,44 @@ TEST(leader__refuses_other_users)
     }
 }
 
-/** A leader that has no room ends the connection: it is not asked for ever. */
-TEST(member__that_is_refused_stays_by_itself)
+/** A leader that takes no part: the test's own. Returns the socket on which processes connect. */
+static int listen_by_hand(void)
 {
     struct sockaddr_un address;
     socklen_t address_bytes;
-    struct rawe_fanout_member message;
-    struct pollfd wait = {.fd = open_by_hand(&address, &address_bytes), .events = POLLIN};
+    const int fd = open_by_hand(&address, &address_bytes);
 
-    assert_int_equal(bind(wait.fd, (struct sockaddr *)&address, address_bytes), 0);
-    assert_int_equal(listen(wait.fd, 1), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, address_bytes), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+/** Link, responder, bulk and what is beside that. */
+TEST(register__all_sockets_of_sixteen_interfaces)
+{
+    const struct timeval most = {.tv_sec = WAIT_MS / 1000};
+    const int leader = listen_by_hand();
+    struct rawe_fanout_member message;
+
+    assert_true(open_group(&processes[1], false, 2));
+    for (unsigned i = 0; i < 4 * 16; i++) {
+        rawe_host_group_register(processes[1].group, processes[1].link);
+    }
+    const int fd = accept(leader, NULL, NULL);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most), 0);
+    for (unsigned i = 0; i < 4 * 16; i++) {
+        assert_int_equal(recv(fd, &message, sizeof message, 0), sizeof message);
+    }
+    close(fd);
+    close(leader);
+}
+
+/** A leader that has no room ends the connection: it is not asked for ever. */
+TEST(member__that_is_refused_stays_by_itself)
+{
+    struct rawe_fanout_member message;
+    struct pollfd wait = {.fd = listen_by_hand(), .events = POLLIN};
+
     begin(&processes[1], false, 2);
     const int fd = accept(wait.fd, NULL, NULL);
     assert_true(fd >= 0);

@@ -26,8 +26,8 @@
 /** The leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Sockets of one process at most: three for each of its interfaces. */
-#define SOCKETS_MAX 48u
+/** Sockets of one process at most: four for each of its interfaces. */
+#define SOCKETS_MAX 64u
 
 /** With sockets missing, the leader waits this long for further ones before those it has join. */
 #define QUIET_MS 5000
