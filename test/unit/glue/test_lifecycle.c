@@ -22,6 +22,7 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
@@ -32,6 +33,7 @@ struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static unsigned lingered, groups_closed, detached;
 static atomic_uint closed;
+static unsigned hung_up;  /**< on the helper */
 static unsigned unmended; /**< times that broken groups were said to be of no interest */
 
 /** A process lingers for data that comes through its sockets. */
@@ -70,6 +72,12 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 void mca_btl_rawe_group_close(void)
 {
     groups_closed++;
+}
+
+/** Groups ask it for sockets until they end. */
+void rawe_helper_hang_up(void)
+{
+    hung_up = groups_closed;
 }
 
 void rawe_responder_detach(struct rawe_responder *responder)
@@ -121,7 +129,7 @@ static void set_up(void)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
-    unmended = lingered = groups_closed = detached = 0;
+    hung_up = unmended = lingered = groups_closed = detached = 0;
     atomic_store(&closed, 0);
 }
 
@@ -147,6 +155,7 @@ TEST(mca_btl_rawe_finalize__one_lingers_for_all)
     assert_int_equal(mca_btl_rawe_finalize(&modules[1]->super), OPAL_SUCCESS);
     assert_int_equal(mca_btl_rawe_state.module_count, 0);
     assert_int_equal(groups_closed, 1);
+    assert_int_equal(hung_up, 1);
 }
 
 TEST(mca_btl_rawe_finalize__all_sockets_are_closed_behind_the_group)

@@ -19,6 +19,7 @@
 #include "btl_rawe_thread.h"
 #include "core/routes/rawe_balance.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"
 #include "linux/port/rawe_port_opening.h"
 #include "linux/sys/rawe_shared.h"
@@ -550,6 +551,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     mca_btl_rawe_unlock();
     if (0 == modules_left) {
         mca_btl_rawe_group_close();
+        rawe_helper_hang_up(); /* one may wait since sockets were opened later */
     }
     if (!listed) {
         module_free(module);
