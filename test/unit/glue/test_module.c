@@ -13,6 +13,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_thread.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_fanout.h"
 #include "fake_ompi.h"
@@ -192,21 +193,40 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
     fake_ompi_assert_shown("reopen_failed", "eth1");
 }
 
-static void *open_main(void *context)
+/** A PING comes to a module that is not open. */
+static void *ping_main(void *context)
+{
+    assert_false(mca_btl_rawe_thread_serviced(&module));
+    return context;
+}
+
+/** It answers PINGs, and a helper may take a minute to open a socket. */
+TEST(mca_btl_rawe_thread_serviced__mpi_opens_what_is_asked_for)
+{
+    in_service_thread(ping_main);
+    assert_int_equal(opened, 0);
+    assert_true(mca_btl_rawe_state.links_wanted);
+    mca_btl_rawe_modules_open_wanted();
+    assert_int_equal(opened, 1);
+    assert_false(mca_btl_rawe_state.links_wanted);
+    module.open = true;
+    in_service_thread(ping_main);
+    assert_false(mca_btl_rawe_state.links_wanted);
+}
+
+static void open_and_fail(void)
 {
     assert_false(mca_btl_rawe_module_open_if_needed(&module));
-    return context;
 }
 
 /** It is asked with every PING: no helper is started for each, nor a ring asked for. */
 TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
 {
-    in_service_thread(open_main);
-    in_service_thread(open_main);
-    (void)open_main(NULL);
+    open_and_fail();
+    open_and_fail();
     assert_int_equal(opened, 1);
     fake_ompi.now_ns += 2000000000u; /* what was scarce may be there again */
-    in_service_thread(open_main);
+    open_and_fail();
     assert_int_equal(opened, 2);
     assert_int_equal(fake_ompi.shown, 0);
     mca_btl_rawe_failures_report();
@@ -218,13 +238,13 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
 TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
 {
     module.closing = true;
-    (void)open_main(NULL);
+    open_and_fail();
     module.closing = false;
     module.link = &link_fake;
-    (void)open_main(NULL);
+    open_and_fail();
     assert_int_equal(opened, 0);
     module.link = NULL;
-    (void)open_main(NULL);
+    open_and_fail();
     assert_int_equal(opened, 1);
 }
 

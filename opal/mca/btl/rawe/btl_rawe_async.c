@@ -82,7 +82,7 @@ static uint64_t batches_sent(void)
     uint64_t sent = 0;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
-        /* The service thread may be starting the engine of another one. */
+        /* Another thread may be starting the engine of another one. */
         sent += state->modules[i]->open ? state->modules[i]->engine.counters.batches_sent : 0;
     }
     return sent;

@@ -357,11 +357,16 @@ static int component_progress(void)
         state->deferred = NULL;
     }
     bool failures = poll_clock && !state->progressing && mca_btl_rawe_failures_wait();
+    bool wanted = poll_clock && !state->progressing &&
+                  atomic_load_explicit(&state->links_wanted, memory_order_relaxed);
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_rawe_endpoints_report_lost(lost);
     if (OPAL_UNLIKELY(failures)) {
         mca_btl_rawe_failures_report();
+    }
+    if (OPAL_UNLIKELY(wanted)) {
+        mca_btl_rawe_modules_open_wanted();
     }
     return (int)received;
 }

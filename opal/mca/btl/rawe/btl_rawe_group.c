@@ -185,7 +185,6 @@ void mca_btl_rawe_group_open(void)
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         rawe_host_group_register(group, rawe_responder_port(module->responder));
-        /* lo may be opened at the same time. */
         opal_mutex_lock(&module->endpoints_lock);
         if (module->open) {
             mca_btl_rawe_group_register_links(module);

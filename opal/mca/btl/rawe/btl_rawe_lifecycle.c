@@ -386,7 +386,6 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
     module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
-    /* Ask Open MPI here: the service thread, which must not, may open lo. */
     if (mca_btl_rawe_compat_fault_tolerant()) {
         module->idle_ns = mca_btl_rawe_params.peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT;
     }

@@ -99,3 +99,13 @@ bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module)
     opal_mutex_unlock(&module->endpoints_lock);
     return open;
 }
+
+void mca_btl_rawe_modules_open_wanted(void)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    atomic_store_explicit(&state->links_wanted, false, memory_order_relaxed);
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        (void)mca_btl_rawe_module_open_if_needed(state->modules[i]);
+    }
+}

@@ -91,8 +91,11 @@ typedef struct mca_btl_rawe_module {
     bool refusal_reported;     /**< the user knows that data was refused */
 } mca_btl_rawe_module_t;
 
-/** Open its sockets, if they are not. From any thread. False: see the failures below. */
+/** Open its sockets, if they are not. MPI's threads only. False: see the failures below. */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
+
+/** The same of all modules: links are wanted. Not inside an engine. */
+void mca_btl_rawe_modules_open_wanted(void);
 
 /**
  * Note that sockets could not be opened, for MPI's threads to report: only there Open MPI's output

@@ -47,6 +47,7 @@ struct mca_btl_rawe_state {
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */
     unsigned group_attempts;                 /**< the service thread's: to open sockets again */
+    atomic_bool links_wanted;                /**< of modules that are not open: PINGs came */
     atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
     struct rawe_link complete;               /**< fragments that are complete and not reported */
     struct rawe_carrier *carrier;            /**< watches the interfaces; NULL: there is only lo */

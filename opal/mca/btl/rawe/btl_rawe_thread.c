@@ -132,11 +132,17 @@ static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode, bool s
 bool mca_btl_rawe_thread_serviced(void *context)
 {
     mca_btl_rawe_module_t *module = context;
-    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    /* A process that asks here will use the link next. */
-    (void)mca_btl_rawe_module_open_if_needed(module);
+    /* A process that asks here will use the link next. MPI opens it: a helper may take a minute. */
+    if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
+        atomic_store_explicit(&state->links_wanted, true, memory_order_relaxed);
+        if (mca_btl_rawe_async_works()) {
+            mca_btl_rawe_async_wake();
+        }
+    }
     if (rounds - module->serviced_rounds >= SERVICED_ROUNDS) {
         module->serviced_rounds = rounds;
         module->serviced_ns = now_ns;
