@@ -368,7 +368,7 @@ static uint64_t lose_reply(bool with_route)
     rawe_inflow_init(inflow, 100000, 1000);
     const struct access *access = get(0, 0, 20000);
     (void)unit_step(&rails.net);
-    assert_in_range(unit_wire_count(&rails.net), 10, 20);
+    assert_in_range(net_queue_count(&rails.net.queue), 10, 20);
     rails_cut(0);
     rails.cut[0] = with_route;
     for (unsigned host = 0; host < 2 && with_route; host++) {

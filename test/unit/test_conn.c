@@ -19,7 +19,7 @@ TEST(rawe_conn_open__is_idle_and_allocates_no_window)
     struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(conn->handshake.state, RAWE_CONN_IDLE);
     assert_true(rawe_conn_drained(conn));
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
 
@@ -91,7 +91,7 @@ TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 1);
     assert_false(rawe_engine_pending(&net.node[1].engine));
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     net.node[1].link_room = UINT32_MAX;
 }
 
@@ -105,10 +105,10 @@ TEST(rawe_conn_flush__acknowledgement_before_data)
     unit_send_message(end(1), &send, 1, data, sizeof(data));
     net.node[1].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 2);
+    assert_int_equal(net_queue_count(&net.queue), 2);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
     assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
@@ -183,7 +183,7 @@ TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
         rawe_engine_flush(&net.node[1].engine, net.now_ns);
         assert_int_equal(counters(1)->acks_sent, i / 4);
     }
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
 }
 
 TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
@@ -194,20 +194,20 @@ TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
     assert_int_equal(counters(1)->acks_sent, 1);
     assert_int_equal(net.wire->header.payload_bytes, 1);
     assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     /* While it lasts, every fourth frame. */
     for (uint32_t ahead = 2; ahead < 18; ahead++) {
         receive_message(ahead, 0, 1);
         rawe_engine_flush(&net.node[1].engine, net.now_ns);
         assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
     }
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     receive_message(0, 0, 1);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 6);
     assert_int_equal(net.wire->header.payload_bytes, 0);
     assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
 }
 
 TEST(rawe_conn_write_header__as_of_now)
@@ -218,7 +218,7 @@ TEST(rawe_conn_write_header__as_of_now)
     unit_settle(&net);
     unit_set_credit(&net, 0, 99);
     unit_send_copy(end(0), 1, 10);
-    struct net_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = net_queue_take(&net.queue);
     assert_non_null(frame);
     assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
     assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
@@ -226,7 +226,7 @@ TEST(rawe_conn_write_header__as_of_now)
     assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
     assert_int_equal(frame->header.acknowledgement, 0);
     assert_int_equal(frame->header.credit, 99);
-    unit_wire_put(&net, frame);
+    net_queue_put(&net.queue, frame);
     finish();
 }
 
@@ -236,7 +236,7 @@ TEST(rawe_conn_write_header__the_last_frame_tells_of_no_more)
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(net.node[0].conn[RAWE_LANE_BULK], &send, 1, data, sizeof(data));
-    assert_in_range(unit_wire_count(&net), 3, 10);
+    assert_in_range(net_queue_count(&net.queue), 3, 10);
     for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal((frame->header.flags & RAWE_FLAG_MORE) != 0, frame->next != NULL);
     }
@@ -249,7 +249,7 @@ TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
     net.node[0].link_room = 1;
     assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 17, NULL, 0));
     assert_false(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 18, NULL, 0));
-    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net_queue_count(&net.queue), 1);
     assert_int_equal(net.wire->header.sequence, 17);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
     assert_int_equal(net.wire->header.credit, end(0)->credit.advertised);
@@ -285,7 +285,7 @@ static void receive_close(uint32_t acknowledgement, uint8_t flags)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = flags};
     header.acknowledgement = acknowledgement;
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
 }
 
@@ -397,7 +397,7 @@ TEST_WITH(connected, rawe_conn_receive__a_peer_that_disowns_it_acknowledges_noth
 TEST_WITH(connected, rawe_conn_receive__a_closed_connection_asked_about_has_failed)
 {
     send_messages(1);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     net.node[1].link_room = 0;
     unit_close(&net, 1, RAWE_LANE_EXPRESS); /* without a CLOSE */
     net.node[1].link_room = UINT32_MAX;

@@ -63,7 +63,7 @@ static void in_flight(unsigned count)
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
     end(0)->peer_credit = 64;
     send_numbered(count, 0);
-    assert_int_equal(unit_wire_count(&net), count);
+    assert_int_equal(net_queue_count(&net.queue), count);
 }
 
 /** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
@@ -152,17 +152,17 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
 TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
 {
     in_flight(1);
-    unit_wire_clear(&net); /* lost */
+    net_queue_clear(&net.queue); /* lost */
     /* The path takes longer than probes wait: the answer comes behind the third. */
     net.node[1].paused = true;
     while (counters(0)->probes_sent < 3) {
         unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
     }
-    struct net_frame *first = unit_wire_take(&net);
-    unit_wire_clear(&net);
+    struct net_frame *first = net_queue_take(&net.queue);
+    net_queue_clear(&net.queue);
     unit_hand_over(&net, first);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    struct net_frame *answer = unit_wire_take(&net);
+    struct net_frame *answer = net_queue_take(&net.queue);
     assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
     unit_receive(&net, answer);
     assert_int_equal(counters(0)->frames_resent, 1);

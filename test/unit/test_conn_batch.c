@@ -91,12 +91,12 @@ TEST(transmit__batches_for_a_while_at_a_time)
     struct unit_send send = {0};
     batch_connect(8);
     batch_put(VALIDATING_BYTES, 1);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     net.filter = slowly;
     batch_begin_put(&send, 200000);
-    assert_int_equal(unit_wire_count(&net), 16); /* 320 us */
+    assert_int_equal(net_queue_count(&net.queue), 16); /* 320 us */
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 32);
+    assert_int_equal(net_queue_count(&net.queue), 32);
     batch_end_put(&send, 200000);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
@@ -117,9 +117,9 @@ TEST(acknowledged__late_in_a_turn_batches_wait_for_its_end)
     assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
     net.node[0].engine.config.clock_ns = a_ms_later;
     unit_receive_next(&net);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 8);
+    assert_int_equal(net_queue_count(&net.queue), 8);
     batch_end_put(&send, BATCH_DATA_BYTES);
 }
 
@@ -199,7 +199,7 @@ TEST(transmit__after_a_pause_what_exceeds_the_credit_is_announced)
         batch_begin_put(&send, 30000);
         assert_true((net.wire->header.flags & RAWE_FLAG_MORE) != 0);
         assert_int_equal(net.wire->len_bytes < 100, table[i].announced);
-        assert_int_equal(unit_wire_count(&net) == 1, table[i].announced);
+        assert_int_equal(net_queue_count(&net.queue) == 1, table[i].announced);
         unit_settle(&net); /* no timer expires */
         batch_end_put(&send, 30000);
     }
@@ -324,7 +324,7 @@ static void send_and_end(bool plain)
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* Nothing of the frame was taken in the next life. */
     assert_int_equal(end(1)->recvwin.next, net.config.first_sequence);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
 }
 
 TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
@@ -354,7 +354,7 @@ TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     batch_begin_put(&send, VALIDATING_BYTES);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
-    assert_int_equal(unit_wire_count(&net), 2);
+    assert_int_equal(net_queue_count(&net.queue), 2);
     for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal(frame->batch, 1);
         assert_int_equal(fragment_kind(frame), RAWE_FRAGMENT_VALIDATION);
@@ -387,9 +387,9 @@ TEST(rawe_conn_batch_validate__what_follows_a_short_message_waits_for_it)
     batch_connect(10);
     unit_fill(batch_data, sizeof(batch_data), 1);
     unit_send_message(end(0), &sends[0], 1, batch_data, 3000);
-    unsigned count = unit_wire_count(&net);
+    unsigned count = net_queue_count(&net.queue);
     unit_send_message(end(0), &sends[1], 2, batch_data, 40000);
-    assert_int_equal(unit_wire_count(&net), count);
+    assert_int_equal(net_queue_count(&net.queue), count);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     unit_settle(&net);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);

@@ -35,7 +35,7 @@ static void connect_busy(void)
     for (unsigned i = 0; i < COALESCE_FROM; i++) {
         copy(200, 10);
     }
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
 }
 
 /** End a node's round of reception. */
@@ -115,7 +115,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_new__no_large_frame_left)
     unit_fill(data, sizeof(data), 1);
     unit_send_message(end(0), &sends[0], 1, data, sizeof(data));
     assert_int_equal(sends[0].done, 1); /* alone, a short one needs no large frame */
-    assert_int_equal(unit_wire_count(&net), count + 1);
+    assert_int_equal(net_queue_count(&net.queue), count + 1);
     finish();
     unit_assert_last(&net.node[1], count + 1, 1, sizeof(data), 1);
     assert_int_equal(counters(0)->messages_sent, count + 1);
@@ -131,11 +131,11 @@ TEST(rawe_conn_coalesce_fits__to_the_last_byte)
         copy(1, 500);
         copy(2, 400);
         copy(3, last_bytes);
-        assert_int_equal(unit_wire_count(&net), COALESCE_FROM + more);
+        assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + more);
         assert_non_null(end(0)->sendwin.held); /* the last frame waits for more */
         assert_int_equal(more != 0 ? messages_in(last_frame()) : 2, 2);
         copy(4, 0); /* nothing fits a full one any more, not even the shortest */
-        assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+        assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
         if (more == 0) {
             assert_int_equal(last_frame()->header.payload_bytes, LIMIT_BYTES);
             assert_int_equal(messages_in(last_frame()), 3);
@@ -163,16 +163,17 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__first_messages_leave_at_once)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 6; tag++) {
         copy(tag, 30);
-        assert_int_equal(unit_wire_count(&net), tag < COALESCE_FROM ? tag + 1u : COALESCE_FROM);
+        assert_int_equal(net_queue_count(&net.queue),
+                         tag < COALESCE_FROM ? tag + 1u : COALESCE_FROM);
         assert_int_equal(end(0)->sendwin.held != NULL, tag >= COALESCE_FROM);
     }
     flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     assert_int_equal(messages_in(last_frame()), 6 - COALESCE_FROM);
     finish();
     assert_delivered(0, 0, 6, 30);
     copy(6, 30); /* nothing under way: at once again */
-    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net_queue_count(&net.queue), 1);
 }
 
 TEST_WITH(unconnected, rawe_conn_coalesce_wanted__never_unless_asked_for)
@@ -182,7 +183,7 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__never_unless_asked_for)
     for (uint8_t tag = 0; tag < 20; tag++) {
         copy(tag, 1);
         assert_null(end(0)->sendwin.held);
-        assert_int_equal(unit_wire_count(&net), tag + 1);
+        assert_int_equal(net_queue_count(&net.queue), tag + 1);
     }
     finish();
     assert_delivered(0, 0, 20, 1);
@@ -203,10 +204,10 @@ TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
     copy(1, LIMIT_BYTES / 2);
     assert_null(end(0)->sendwin.held);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     copy(2, LIMIT_BYTES / 2 - 1);
     assert_non_null(end(0)->sendwin.held);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     finish();
 }
 
@@ -216,9 +217,9 @@ TEST(rawe_conn_send_copy__joins_the_frame_that_is_held_back)
     assert_int_equal(rawe_conn_send_copy(end(0), 2, "ab", 2, "c", 1), RAWE_STATUS_DONE);
     assert_int_equal(rawe_conn_send_copy(end(0), 3, NULL, 0, "c", 1), RAWE_STATUS_DONE);
     assert_int_equal(rawe_conn_send_copy(end(0), 4, NULL, 0, NULL, 0), RAWE_STATUS_DONE);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
     flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
     assert_memory_equal(net.node[1].messages[COALESCE_FROM + 1].data, "abc", 3);
@@ -266,7 +267,7 @@ TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
     }
     assert_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
-    assert_int_equal(unit_wire_count(&net), 16);
+    assert_int_equal(net_queue_count(&net.queue), 16);
     assert_true(count > 16 + 10);
     uint8_t data[300];
     struct unit_send sends[20] = {0};
@@ -287,7 +288,7 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
     unit_send_copy(end(1), 1, 10);
     struct net_frame *frames[COALESCE_FROM + 1];
     for (unsigned i = 0; i <= COALESCE_FROM; i++) {
-        frames[i] = unit_wire_take(&net);
+        frames[i] = net_queue_take(&net.queue);
     }
     unit_receive(&net, frames[COALESCE_FROM]);
     copy(1, 10);
@@ -295,14 +296,14 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
     rawe_engine_advance(&net.node[0].engine, net.now_ns);
     assert_true(end(0)->recvwin.ack_now);
     flush(0);
-    assert_int_equal(unit_wire_count(&net), 1); /* nothing but what was held back */
+    assert_int_equal(net_queue_count(&net.queue), 1); /* nothing but what was held back */
     assert_int_equal(net.wire->header.type, RAWE_FRAME_DATA);
     assert_int_equal(net.wire->header.acknowledgement, 1);
     assert_false(end(0)->recvwin.ack_now);
     assert_int_equal(end(0)->recvwin.ack_deadline_ns, 0);
     assert_int_equal(counters(0)->acks_sent, 0);
     for (unsigned i = 0; i < COALESCE_FROM; i++) {
-        unit_wire_put(&net, frames[i]);
+        net_queue_put(&net.queue, frames[i]);
     }
     net_frame_free(frames[COALESCE_FROM]);
     finish();
@@ -314,7 +315,7 @@ TEST(rawe_conn_coalesce_flush__no_credit)
     copy(1, 10);
     unit_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
     flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
     assert_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.to_transmit, 1);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
@@ -330,13 +331,13 @@ TEST(rawe_conn_coalesce_flush__link_full)
     net.node[0].link_room = 0;
     flush(0);
     flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
     assert_true(counters(0)->link_stalls > 0);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     net.node[0].link_room = UINT32_MAX;
     flush(0);
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 2);
     assert_int_equal(counters(0)->frames_sent, COALESCE_FROM + 1);

@@ -25,7 +25,7 @@ TEST(rawe_conn_connect__tells_the_round_trip)
         struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
         rawe_conn_connect(conn, net.now_ns);
         if (table[i].lost) {
-            unit_wire_clear(&net);
+            net_queue_clear(&net.queue);
             unit_run(&net, 2 * UNIT_MS, UNIT_MS);
         }
         net.now_ns += 60 * UNIT_US + table[i].late_ns;
@@ -141,7 +141,7 @@ TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
     receive_connect(1, &connect, false, 0);
     assert_int_equal(counters(0)->dropped_length, RAWE_PAYLOAD_LEAST_BYTES + 2);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_IDLE);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     connect.payload_max_bytes = UINT16_MAX;
     receive_connect(1, &connect, false, 0);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
@@ -188,7 +188,7 @@ TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
 /** Node 1 dies without a word and comes back; time must pass, for incarnations grow with it. */
 static void restart_peer(void)
 {
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     net.now_ns += UNIT_MS;
     unit_restart(&net, 1);
 }

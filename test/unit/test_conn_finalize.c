@@ -79,7 +79,7 @@ FIXTURE(set_up, unit_tear_down);
 TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
 {
     send(1, 1);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_run(&net, 2 * UNIT_MS, UNIT_MS); /* it asks, and is answered */
     assert_true(end(1)->liveness.probe_number != 0);
     struct rawe_header header = {
@@ -200,7 +200,7 @@ static void finalize_and_lose(unsigned in_flight,
                               bool (*filter)(struct unit_net *of, const struct net_frame *frame))
 {
     send(1, in_flight);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     net.filter = filter;
     rawe_engine_finalizing(engine(1));
 }
@@ -241,7 +241,7 @@ TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
     unit_connect(&net, RAWE_LANE_BULK);
     join_lanes(0);
     unit_close(&net, 1, RAWE_LANE_BULK);
-    unit_wire_clear(&net); /* its CLOSE */
+    net_queue_clear(&net.queue); /* its CLOSE */
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     depart();
@@ -435,7 +435,7 @@ TEST(rawe_conn_receive__a_forged_end_is_not_believed)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_FINALIZING};
     send(0, 3);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
     assert_int_equal(sends[0].done, 0);
     unit_run(&net, 3 * UNIT_S, UNIT_MS);

@@ -46,7 +46,7 @@ TEST(receive_data__beyond_a_gap_without_memory)
     receive_message(0, 0, 1);
     assert_int_equal(net.node[1].message_count, 2);
     assert_null(end(1)->recvwin.taken);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
 }
 
 TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
@@ -100,7 +100,7 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
     }
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     receive_message(0, 0, 1); /* the true frame of that number is still welcome */
     assert_int_equal(net.node[1].message_count, 1);
 }
@@ -131,7 +131,7 @@ TEST_WITH(unconnected, rawe_conn_deliver__a_callback_replies)
     assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 0);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
 }
 
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
@@ -147,7 +147,7 @@ TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE};
     unit_send_copy(end(1), 1, 10);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unsigned count = 0;
     for (unsigned i = 0; i < sizeof(types); i++) {
         uint8_t payload[64];
@@ -174,16 +174,16 @@ TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round)
 {
     receive_control(0, RAWE_FRAME_PROBE, 41, 0);
     receive_control(0, RAWE_FRAME_PROBE, 42, 0);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net_queue_count(&net.queue), 1);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
     assert_int_equal(net.wire->header.flags, RAWE_FLAG_PROBE_ANSWER);
     assert_int_equal(net.wire->header.sequence, 42);
     assert_int_equal(counters(1)->probes_received, 2);
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
 }
 
 TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection)
@@ -215,7 +215,7 @@ TEST_WITH(unconnected, rawe_conn_receive__on_a_connection_that_is_not_open)
         assert_int_equal(counters(1)->dropped_connection, ++dropped);
         assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     }
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     assert_int_equal(net.node[1].message_count, 0);
 }
 
@@ -256,7 +256,7 @@ TEST_WITH(unconnected, rawe_conn_receive__close_and_a_done_that_sends_again)
     connect_nodes();
     struct unit_send send = {.on_done = send_after_close, .context = end(1)};
     unit_send_message(end(1), &send, 1, data, sizeof(data));
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
     assert_int_equal(send.done, 1);

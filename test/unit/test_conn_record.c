@@ -311,7 +311,7 @@ TEST(operate__target_ends_without_a_reply)
         unit_peer_tear_down();
         record_start(true);
         const struct access *access = record_get(0, 8);
-        unit_wire_clear(&net);
+        net_queue_clear(&net.queue);
         unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
                             (struct rawe_header){.type = types[i], .acknowledgement = 1}, NULL, 0);
         bool dies = types[i] == RAWE_FRAME_ACK;
@@ -412,7 +412,7 @@ TEST(get__another_comes_while_a_callback_makes_progress)
     own = unit_register_memory(&net, 0, record_memory, sizeof(record_memory), RAWE_ACCESS_READ);
     struct access *access = record_get(0, 8);
     access->operation.done = done_in_the_midst;
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     size_t bytes =
         rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_REPLY,
                                                               .data_bytes = 8,
@@ -668,7 +668,7 @@ TEST(get__memory_gone_when_the_target_finalizes)
         rawe_engine_finalizing(engine(1));
         unit_allocations_left = -1;
         memset(record_memory, 0x11, sizeof(record_memory));
-        unit_wire_clear(&net);
+        net_queue_clear(&net.queue);
         net.node[0].paused = false;
         unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
         assert_true(rawe_list_empty(&engine(1)->serving.used));

@@ -344,7 +344,7 @@ TEST(rawe_conn_wake__not_by_a_question_of_another_process)
                            engine->config.ethertype);
     rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &from);
     rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header, false), rails.now_ns);
-    assert_int_equal(unit_wire_count(&rails.net), 1); /* it is told */
+    assert_int_equal(net_queue_count(&rails.net.queue), 1); /* it is told */
     assert_true(rests(1, EXPRESS));
 }
 

@@ -104,7 +104,7 @@ static void connect_busy(void)
     assert_int_equal(end(0)->sendwin.in_flight, 2 * COALESCE_FROM);
     unit_step(&net); /* off the wire */
     assert_true(end(0)->sendwin.in_flight >= 2 * COALESCE_FROM);
-    unit_wire_clear(&net); /* and what came back */
+    net_queue_clear(&net.queue); /* and what came back */
 }
 
 static void flush(void)
@@ -141,15 +141,15 @@ TEST(coalesces__the_first_messages_leave_at_once)
     connect_good();
     for (unsigned i = 0; i < 2 * COALESCE_FROM; i++) {
         send(100);
-        assert_int_equal(unit_wire_count(&net), i + 1);
+        assert_int_equal(net_queue_count(&net.queue), i + 1);
     }
     send(100);
-    assert_int_equal(unit_wire_count(&net), 2 * COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), 2 * COALESCE_FROM);
     assert_int_equal(end(0)->queue.bytes, 100);
     finish();
     assert_delivered();
     send(100); /* nothing under way any more */
-    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net_queue_count(&net.queue), 1);
     finish();
 }
 
@@ -157,13 +157,13 @@ TEST(coalesces__until_the_round_ends)
 {
     connect_busy();
     send_some(3, 3000);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     assert_int_equal(end(0)->queue.bytes, 9000);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     flush();
     assert_int_equal(end(0)->queue.bytes, 0);
-    assert_int_equal(unit_wire_count(&net), frames_of(3 * bundled_bytes(3000)));
+    assert_int_equal(net_queue_count(&net.queue), frames_of(3 * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
     finish();
     assert_delivered();
@@ -176,10 +176,10 @@ TEST(coalesces__until_there_is_enough_for_a_batch)
     while ((count + 1) * bundled_bytes(3000) < batch_bytes()) {
         send(3000);
         count++;
-        assert_int_equal(unit_wire_count(&net), 0);
+        assert_int_equal(net_queue_count(&net.queue), 0);
     }
     send(3000);
-    assert_int_equal(unit_wire_count(&net), frames_of(count * bundled_bytes(3000)));
+    assert_int_equal(net_queue_count(&net.queue), frames_of(count * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
     assert_int_equal(end(0)->queue.bytes, 3000); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
@@ -193,11 +193,11 @@ TEST(coalesces__short_messages_fill_a_batch_with_their_headers)
     unsigned count = 0;
     while ((count + 1) * bundled_bytes(200) < batch_bytes()) {
         send(200);
-        assert_int_equal(unit_wire_count(&net), 0);
+        assert_int_equal(net_queue_count(&net.queue), 0);
         assert_int_equal(end(0)->queue.count, ++count);
     }
     send(200);
-    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
+    assert_int_equal(net_queue_count(&net.queue), BATCH_FRAMES);
     assert_int_equal(batches_on_wire(), 1);
     assert_in_range(end(0)->queue.count, 0, 1);
     finish();
@@ -209,7 +209,7 @@ TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches)
     connect_busy();
     send(3 * batch_bytes() + 100);
     assert_int_equal(batches_on_wire(), 3);
-    assert_int_equal(unit_wire_count(&net), 3 * BATCH_FRAMES);
+    assert_int_equal(net_queue_count(&net.queue), 3 * BATCH_FRAMES);
     assert_in_range(end(0)->queue.bytes, 1, batch_bytes() - 1);
     finish();
     assert_delivered();
@@ -222,7 +222,7 @@ TEST(coalesces__not_unless_asked_for)
     connect_good();
     for (unsigned i = 0; i < 20; i++) {
         send(3000);
-        assert_int_equal(unit_wire_count(&net), 3 * (i + 1));
+        assert_int_equal(net_queue_count(&net.queue), 3 * (i + 1));
     }
     finish();
     net.node[0].link_room = 0;

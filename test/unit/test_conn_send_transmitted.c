@@ -136,7 +136,7 @@ static void send_while_link_full(unsigned count, size_t len_bytes)
     for (unsigned i = 0; i < count; i++) {
         send_one(i, len_bytes);
     }
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     net.node[0].link_room = UINT32_MAX;
 }
 
@@ -219,7 +219,7 @@ TEST(rawe_sendwin_rebase__some_acknowledged_already)
     for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
         unit_receive_next(&net);
     }
-    unit_wire_clear(&net);
+    net_queue_clear(&net.queue);
     unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
     assert_int_equal(end(0)->sendwin.una, 4);
     assert_int_equal(sends[0].send.frames, 3);

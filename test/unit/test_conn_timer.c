@@ -71,10 +71,10 @@ TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
     /* Node 1 reads the frame and the probe; its answer is under way. */
     net.node[1].paused = false;
     unit_step(&net);
-    struct net_frame *answer = unit_wire_take(&net);
+    struct net_frame *answer = net_queue_take(&net.queue);
     assert_non_null(answer);
     assert_int_equal(answer->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     net.node[1].paused = true;
     /* A second frame leaves after the probe; then the link is full when it wants to ask again. */
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_DONE);

@@ -45,7 +45,7 @@ TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_is_waited_f
     }
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(engine(0), net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 9);
+    assert_int_equal(net_queue_count(&net.queue), 9);
     unit_settle(&net); /* no time has passed */
     unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
@@ -154,7 +154,7 @@ TEST(rawe_conn_output__after_idleness_as_at_first)
     put_all();
     net.now_ns += UNIT_S;
     put(sizeof(data));
-    assert_int_equal(unit_wire_count(&net), FIRST_FRAMES);
+    assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
 }
@@ -168,7 +168,7 @@ TEST(rawe_conn_output__a_window_hardly_used_is_forgotten)
         unit_run(&net, UNIT_MS, UNIT_MS / 4);
     }
     put(sizeof(data));
-    assert_int_equal(unit_wire_count(&net), FIRST_FRAMES);
+    assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
@@ -192,7 +192,7 @@ TEST(rawe_conn_output__a_short_pause_costs_nothing)
     end(0)->engine->now_ns = net.now_ns; /* its time does not go back otherwise */
     end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     put(sizeof(data));
-    assert_int_equal(unit_wire_count(&net), RAWE_WINDOW_FRAMES_MAX);
+    assert_int_equal(net_queue_count(&net.queue), RAWE_WINDOW_FRAMES_MAX);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 

@@ -140,7 +140,7 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(end(1)->recvwin.beyond, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_false(rawe_engine_pending(&net.node[1].engine));
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     *counter = 0;
 }
 
@@ -306,11 +306,11 @@ TEST_WITH(unconnected, rawe_engine_receive__no_answer_to_a_group_address)
     frame->header.connection_id = 77u | 1u << 20; /* no such connection */
     unit_frame_encode(frame);
     unit_receive(&net, frame);
-    assert_int_equal(unit_wire_count(&net), 1);
-    unit_wire_clear(&net);
+    assert_int_equal(net_queue_count(&net.queue), 1);
+    net_queue_clear(&net.queue);
     frame->bytes[RAWE_MAC_BYTES] |= 1;
     unit_receive(&net, frame);
-    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net_queue_count(&net.queue), 0);
     net_frame_free(frame);
 }
 
@@ -406,7 +406,7 @@ TEST_WITH(with_checksums, checksum__is_looked_at_even_when_not_demanded)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].engine.config.checksum = false;
     unit_send_copy(end(0), 1, 10);
-    struct net_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = net_queue_take(&net.queue);
     frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES] ^= 1;
     unit_hand_over(&net, frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);

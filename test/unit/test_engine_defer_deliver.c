@@ -79,7 +79,7 @@ TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
     rawe_engine_defer_end(engine(1));
     send_messages(sends, 4, 2000);
     for (unsigned i = 0; i < 8; i++) {
-        frames[i] = unit_wire_take(&net);
+        frames[i] = net_queue_take(&net.queue);
         assert_non_null(frames[i]);
     }
     for (unsigned i = 1; i < 7; i++) {
@@ -102,7 +102,7 @@ TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken)
 {
     connect_and_defer();
     unit_send_copy(end(0), 7, 100);
-    struct net_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = net_queue_take(&net.queue);
     unit_allocations_left = 0;
     unit_receive(&net, frame);
     unit_allocations_left = -1;
@@ -142,8 +142,8 @@ TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are)
     for (unsigned i = 4; i < 8; i++) {
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 2000);
     }
-    while (unit_wire_count(&net) != 0) {
-        struct net_frame *frame = unit_wire_take(&net);
+    while (net_queue_count(&net.queue) != 0) {
+        struct net_frame *frame = net_queue_take(&net.queue);
         unit_allocations_left = 0;
         unit_receive(&net, frame);
         unit_allocations_left = -1;
@@ -155,7 +155,7 @@ TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are)
     assert_true(rawe_engine_has_deferred(engine(1)));
     /* What is refused meanwhile is not sent again and again. */
     unit_send_message(end(0), &sends[8], 8, data, 100);
-    struct net_frame *refused = unit_wire_take(&net);
+    struct net_frame *refused = net_queue_take(&net.queue);
     unit_allocations_left = 0;
     unit_receive(&net, refused);
     unit_allocations_left = -1;
@@ -179,7 +179,7 @@ TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number)
     send_messages(sends, 100, 1500);
     for (unsigned steps = 0; steps < 50; steps++) {
         struct net_frame *frame;
-        while ((frame = unit_wire_take(&net)) != NULL) {
+        while ((frame = net_queue_take(&net.queue)) != NULL) {
             unit_allocations_left = frame->to == 1 ? 0 : -1;
             unit_receive(&net, frame);
             unit_allocations_left = -1;
@@ -262,7 +262,7 @@ TEST(rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes)
     engine(1)->deferral.limit_bytes = 1;
     send_messages(sends, 4, 2000);
     for (unsigned i = 0; i < 8; i++) {
-        frames[i] = unit_wire_take(&net);
+        frames[i] = net_queue_take(&net.queue);
         assert_non_null(frames[i]);
     }
     for (unsigned i = 8; i-- > 0;) { /* all others wait for the first frame, and then for room */

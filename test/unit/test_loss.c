@@ -99,9 +99,9 @@ static void tear_down(void)
 /** Sort the frames on the wire by the way they take, and let 20 us pass. */
 static void step(void)
 {
-    unsigned count = unit_wire_count(&net);
+    unsigned count = net_queue_count(&net.queue);
     for (unsigned i = 0; i < count; i++) {
-        struct net_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = net_queue_take(&net.queue);
         bool is_data = frame->header.type == RAWE_FRAME_BULK;
         if (is_data && lose_one) {
             lose_one = false;
@@ -111,13 +111,13 @@ static void step(void)
             late[late_count].frame = frame;
             late[late_count++].due_ns = net.now_ns + late_ns;
         } else {
-            unit_wire_put(&net, frame);
+            net_queue_put(&net.queue, frame);
         }
     }
     unsigned remaining = 0;
     for (unsigned i = 0; i < late_count; i++) {
         if (late[i].due_ns <= net.now_ns) {
-            unit_wire_put(&net, late[i].frame);
+            net_queue_put(&net.queue, late[i].frame);
         } else {
             late[remaining++] = late[i];
         }
@@ -234,7 +234,7 @@ TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing)
     late_every = 0;
     for (unsigned i = 0; i < 100; i++) {
         unit_send_put(end(0), &send_, data, 5000, known.index, known.key, 0);
-        unit_wire_put(&net, net_frame_copy(net.wire));
+        net_queue_put(&net.queue, net_frame_copy(net.wire));
         for (unsigned k = 0; k < 20; k++) {
             step();
         }

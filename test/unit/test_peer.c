@@ -80,7 +80,7 @@ TEST(rawe_peer_send_copy__only_what_may_be_copied)
     uint32_t most = net.node[0].engine.config.copy_max_bytes;
     assert_int_equal(unit_peer_send_copy(most), RAWE_STATUS_DONE);
     assert_int_equal(unit_peer_send_copy(most + 1), RAWE_STATUS_BUSY);
-    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net_queue_count(&net.queue), 1);
     unit_peer_finish();
 }
 
@@ -111,7 +111,7 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
     for (unsigned i = 0; i < COALESCE_FROM + 1; i++) {
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
     assert_non_null(unit_peer_end(RAWE_LANE_EXPRESS)->sendwin.held);
     clock_reads = 0;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);

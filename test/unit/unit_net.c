@@ -45,7 +45,7 @@ static void put_on_wire(void *context, struct net_frame *frame)
         net_frame_free(frame);
         return;
     }
-    unit_wire_put(net, frame);
+    net_queue_put(&net->queue, frame);
 }
 
 /* Nodes. */
@@ -194,7 +194,7 @@ void unit_stop(struct unit_net *net)
         }
         unit_forget_messages(node);
     }
-    unit_wire_clear(net);
+    net_queue_clear(&net->queue);
 }
 
 void unit_restart(struct unit_net *net, unsigned node)
@@ -319,7 +319,7 @@ unsigned unit_step(struct unit_net *net)
     while (round != NULL) {
         struct net_frame *next = round->next;
         if (received == 0 && is_paused(net, round->to)) {
-            unit_wire_put(net, round);
+            net_queue_put(&net->queue, round);
             round = next;
             continue;
         }
@@ -342,8 +342,8 @@ void unit_settle(struct unit_net *net)
     /* A connection may wait for something that only time or the test brings: it stays pending. */
     unsigned idle = 0;
     for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
-        unsigned before = unit_wire_count(net);
-        bool progressed = unit_step(net) != 0 || unit_wire_count(net) != before;
+        unsigned before = net_queue_count(&net->queue);
+        bool progressed = unit_step(net) != 0 || net_queue_count(&net->queue) != before;
         idle = progressed ? 0 : idle + 1;
         if (idle == 2) {
             return;
@@ -363,26 +363,6 @@ void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns)
     }
 }
 
-struct net_frame *unit_wire_take(struct unit_net *net)
-{
-    return net_queue_take(&net->queue);
-}
-
-void unit_wire_put(struct unit_net *net, struct net_frame *frame)
-{
-    net_queue_put(&net->queue, frame);
-}
-
-unsigned unit_wire_count(const struct unit_net *net)
-{
-    return net_queue_count(&net->queue);
-}
-
-void unit_wire_clear(struct unit_net *net)
-{
-    net_queue_clear(&net->queue);
-}
-
 void unit_receive(struct unit_net *net, const struct net_frame *frame)
 {
     struct rawe_engine *engine = net->engine_at(net, frame->to);
@@ -400,7 +380,7 @@ void unit_hand_over(struct unit_net *net, struct net_frame *frame)
 void unit_receive_next(struct unit_net *net)
 {
     assert_non_null(net->wire);
-    unit_hand_over(net, unit_wire_take(net));
+    unit_hand_over(net, net_queue_take(&net->queue));
 }
 
 void unit_receive_all(struct unit_net *net)
@@ -463,7 +443,7 @@ void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane l
     header.acknowledgement = rawe_sendwin_used(&peer->sendwin);
     struct net_frame *close = unit_forge(net, node, lane, header, NULL, 0);
     unit_close(net, node, lane);
-    unit_wire_clear(net);
+    net_queue_clear(&net->queue);
     unit_hand_over(net, close);
 }
 

@@ -117,12 +117,6 @@ void unit_settle(struct unit_net *net);
 /** Let time pass in steps of `step_ns`; after each, timers and whatever follows from them. */
 void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns);
 
-/** Take the first frame off the wire; NULL when there is none. Free it with net_frame_free. */
-struct net_frame *unit_wire_take(struct unit_net *net);
-/** Put a frame (back) on the wire, behind the others. */
-void unit_wire_put(struct unit_net *net, struct net_frame *frame);
-unsigned unit_wire_count(const struct unit_net *net);
-void unit_wire_clear(struct unit_net *net);
 /** Hand a frame over now, without a flush; it stays the caller's. */
 void unit_receive(struct unit_net *net, const struct net_frame *frame);
 /** The same; the frame is freed. */

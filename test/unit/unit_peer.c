@@ -19,7 +19,7 @@ static uint64_t read_clock(void *context)
 {
     assert_ptr_equal(context, &net);
     clock_reads++;
-    wire_at_last_read = unit_wire_count(&net);
+    wire_at_last_read = net_queue_count(&net.queue);
     return net.now_ns;
 }
 

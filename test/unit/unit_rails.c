@@ -34,7 +34,7 @@ static void put(void *context, struct net_frame *frame)
         net_frame_free(frame);
         return;
     }
-    unit_wire_put(&rails.net, frame);
+    net_queue_put(&rails.net.queue, frame);
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
@@ -202,7 +202,7 @@ void rails_stop(void)
         rawe_conn_table_free(&host->table);
         unit_forget_messages(&host->inbox);
     }
-    unit_wire_clear(&rails.net);
+    net_queue_clear(&rails.net.queue);
 }
 
 void rails_set_up(void)
@@ -256,7 +256,7 @@ void rails_cut(unsigned rail)
     struct net_queue left = {NULL};
     struct net_frame *frame;
     rails.cut[rail] = true;
-    while ((frame = unit_wire_take(&rails.net)) != NULL) {
+    while ((frame = net_queue_take(&rails.net.queue)) != NULL) {
         if (frame->to % RAILS == rail) {
             net_frame_free(frame);
         } else {
