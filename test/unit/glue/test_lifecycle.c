@@ -313,6 +313,32 @@ TEST(mca_btl_rawe_module_new__an_interface_keeps_its_keys)
     assert_int_equal(address_in_a_life(&eth0).key, first.key);
 }
 
+/** A limit of a virtual machine or of a cloud is below what the driver tells, if it tells any. */
+TEST(mca_btl_rawe_module_new__the_user_may_know_the_rate)
+{
+    static const struct {
+        uint32_t set, driver; /* Mb/s; 0: not known */
+        bool loopback;
+        uint32_t speed, bandwidth;
+    } cases[] = {
+        {0, 25000, false, 25000, 25000}, {0, 0, false, 0, 1000},   {200, 10000, false, 200, 200},
+        {5000, 0, false, 5000, 5000},    {5000, 0, true, 0, 1000},
+    };
+    const mca_btl_base_module_t as_built = mca_btl_rawe_module_template;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        const struct rawe_interface interface = {
+            .name = "eth0", .loopback = cases[i].loopback, .speed_mbps = cases[i].driver};
+        mca_btl_rawe_module_template.btl_bandwidth = cases[i].set;
+        mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(&interface);
+        assert_non_null(module);
+        assert_int_equal(module->address.speed_mbps, cases[i].speed);
+        assert_int_equal(module->super.btl_bandwidth, cases[i].bandwidth);
+        assert_int_equal(mca_btl_rawe_finalize(&module->super), OPAL_SUCCESS);
+    }
+    mca_btl_rawe_module_template = as_built;
+}
+
 /** Longer ones than the wire can name, or memory is there for. */
 TEST(mca_btl_rawe_module_new__bounds_the_limits_that_users_set)
 {

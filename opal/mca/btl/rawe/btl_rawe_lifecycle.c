@@ -62,6 +62,9 @@ static int register_error(struct mca_btl_base_module_t *btl,
 /** 64 KiB, as btl/tcp buffers at least, and the PML's header: too short for a handshake to pay. */
 #define EAGER_BYTES (64 * 1024 + 64)
 
+/** Bandwidth of an interface that does not tell its own, in Mb/s. */
+#define UNKNOWN_MBPS 1000
+
 /* Limits: what fits eager goes at once, longer messages are announced and read into place. */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_eager_limit = EAGER_BYTES,
@@ -72,7 +75,6 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_min_rdma_pipeline_size = 64 * 1024,
     .btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT,
     .btl_latency = 10,
-    .btl_bandwidth = 1000,
     .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET,
     .btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t),
     .btl_get_limit = SIZE_MAX,
@@ -365,6 +367,13 @@ static const struct identity *identity_of(const struct rawe_interface *interface
     return &identities[place];
 }
 
+/** What the user says (btl_rawe_bandwidth), otherwise the interface's driver. 0: not known. */
+static uint32_t speed_mbps(const struct rawe_interface *interface)
+{
+    const uint32_t set_mbps = mca_btl_rawe_module_template.btl_bandwidth;
+    return 0 != set_mbps && !interface->loopback ? set_mbps : interface->speed_mbps;
+}
+
 mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface)
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
@@ -384,7 +393,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->address.ping_port = identity->ping_port;
     module->address.ping_key = identity->ping_key;
     module->address.mtu_bytes = interface->mtu_bytes;
-    module->address.speed_mbps = interface->speed_mbps;
+    module->address.speed_mbps = speed_mbps(interface);
     module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
     if (mca_btl_rawe_compat_fault_tolerant()) {
         module->idle_ns = mca_btl_rawe_params.peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT;
@@ -392,10 +401,9 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     atomic_init(&module->carrier, true);
     if (!interface->loopback) {
         memcpy(module->address.mac, interface->mac, RAWE_MAC_BYTES);
-        if (0 != interface->speed_mbps) {
-            module->super.btl_bandwidth = interface->speed_mbps;
-        }
     }
+    module->super.btl_bandwidth =
+        0 != module->address.speed_mbps ? module->address.speed_mbps : UNKNOWN_MBPS;
     order_limits(&module->super);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
