@@ -557,11 +557,16 @@ unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *gro
 
 /* ---- progress ---- */
 
-/** Is something due, or wanted by the link, or by others of a group that was closed? */
+/**
+ * Is something due, or wanted by the link, or by others of a group that was closed? Frames of theirs
+ * may be behind those that were received.
+ */
 static bool is_busy(const struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     return !rawe_group_stable(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
-           group->deferred || (group->closed && now_ns - group->heard_ns < QUIET_NS);
+           group->deferred ||
+           (group->closed &&
+            (now_ns - group->heard_ns < QUIET_NS || rawe_port_pending(groups.module->group_port)));
 }
 
 /**
