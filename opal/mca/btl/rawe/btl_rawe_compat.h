@@ -54,6 +54,9 @@
 #define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
 
+/** Declare a function that modules have, by Open MPI's type of pointers to functions of its KIND. */
+#define MCA_BTL_RAWE_DECLARE(KIND, NAME) __typeof__(*(mca_btl_base_module_##KIND##_fn_t)NULL) NAME
+
 /* The thread sanitizer does not see the fences of Open MPI's free lists: it is told. */
 #ifdef __SANITIZE_THREAD__
 #define NOTIFY_SANITIZER(call) (call)

@@ -25,6 +25,6 @@ bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, si
  * Wait for acknowledgements for a bounded time, then close the module. Sockets are closed, and memory
  * is freed, with the last module.
  */
-int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
+MCA_BTL_RAWE_DECLARE(finalize, mca_btl_rawe_finalize);
 
 #endif

@@ -19,7 +19,6 @@ void mca_btl_rawe_metrics_monitor_open(void);
 void mca_btl_rawe_metrics_monitor_close(void);
 
 /** btl_dump: endpoints and connections, one peer's or all, and (for all, or verbose) metrics. */
-void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                       int verbose);
+MCA_BTL_RAWE_DECLARE(dump, mca_btl_rawe_dump);
 
 #endif

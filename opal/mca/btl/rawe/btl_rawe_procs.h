@@ -11,10 +11,8 @@
 #include "core/rawe_engine.h"
 
 /** btl_add_procs and btl_del_procs. */
-int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
-                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
-int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
-                           struct mca_btl_base_endpoint_t **endpoints);
+MCA_BTL_RAWE_DECLARE(add_procs, mca_btl_rawe_add_procs);
+MCA_BTL_RAWE_DECLARE(del_procs, mca_btl_rawe_del_procs);
 /** Is the process on this host, and has it published that it can be reached through lo? */
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
 /** Its endpoint through lo, even beside shared memory; NULL, after a message: it failed. */

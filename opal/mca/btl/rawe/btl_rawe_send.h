@@ -58,33 +58,13 @@ typedef struct mca_btl_rawe_registration {
 OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
 
 /** btl_alloc, btl_free, btl_prepare_src, btl_send, btl_sendi, btl_put, btl_get. */
-mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
-                                              struct mca_btl_base_endpoint_t *endpoint,
-                                              uint8_t order, size_t size, uint32_t flags);
-int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
-mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t *btl,
-                                                    struct mca_btl_base_endpoint_t *endpoint,
-                                                    struct opal_convertor_t *convertor,
-                                                    uint8_t order, size_t reserve, size_t *size,
-                                                    uint32_t flags);
-int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
-int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                       struct opal_convertor_t *convertor, void *header, size_t header_size,
-                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-                       mca_btl_base_descriptor_t **descriptor);
-int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                     void *local_address, uint64_t remote_address,
-                     mca_btl_base_registration_handle_t *local_handle,
-                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                     void *cbdata);
-int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                     void *local_address, uint64_t remote_address,
-                     mca_btl_base_registration_handle_t *local_handle,
-                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                     void *cbdata);
+MCA_BTL_RAWE_DECLARE(alloc, mca_btl_rawe_alloc);
+MCA_BTL_RAWE_DECLARE(free, mca_btl_rawe_free);
+MCA_BTL_RAWE_DECLARE(prepare, mca_btl_rawe_prepare_src);
+MCA_BTL_RAWE_DECLARE(send, mca_btl_rawe_send);
+MCA_BTL_RAWE_DECLARE(sendi, mca_btl_rawe_sendi);
+MCA_BTL_RAWE_DECLARE(put, mca_btl_rawe_put);
+MCA_BTL_RAWE_DECLARE(get, mca_btl_rawe_get);
 
 /** An operation; NULL without memory. The callback is given `endpoint`. */
 mca_btl_rawe_fragment_t *mca_btl_rawe_rdma_new(mca_btl_base_module_t *btl,
@@ -105,11 +85,8 @@ void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refus
  * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through another
  * interface than the one that its handle came through.
  */
-struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
-    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
-    size_t size, uint32_t flags);
-int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
-                                struct mca_btl_base_registration_handle_t *handle);
+MCA_BTL_RAWE_DECLARE(register_mem, mca_btl_rawe_register_mem);
+MCA_BTL_RAWE_DECLARE(deregister_mem, mca_btl_rawe_deregister_mem);
 
 /** Report the sends that have completed while Open MPI could not be called. Lock held. */
 void mca_btl_rawe_send_complete_deferred(void);
