@@ -12,23 +12,12 @@
 
 struct mca_btl_rawe_params mca_btl_rawe_params;
 
-/** A parameter that counts something. */
-struct number {
-    const char *name;
-    uint64_t *value;
-    uint64_t initial;
-    uint64_t min;
-    uint64_t max;
-    const char *unit;
-    const char *rule;
-    mca_base_var_info_lvl_t level;
-    const char *sentence;
-};
-
-static const struct number numbers[] = {
-#define X(name, start, min, max, unit, rule, level, text) \
-    {#name, &mca_btl_rawe_params.name, start, min, max, unit, rule, OPAL_INFO_LVL_##level, text},
-    MCA_BTL_RAWE_NUMBER_LIST(X)
+static const struct mca_btl_rawe_params defaults = {
+#define X(name, initial, ...) .name = initial,
+    MCA_BTL_RAWE_NUMBER_LIST(X) MCA_BTL_RAWE_FLAG_LIST(X)
+#undef X
+#define X(name, initial, ...) .name = (char *)initial,
+        MCA_BTL_RAWE_TEXT_LIST(X)
 #undef X
 };
 
@@ -38,38 +27,41 @@ static const struct number numbers[] = {
  */
 #define PEER_TIMEOUT_FAULT_TOLERANT 10u
 
-static uint64_t number_initial(const struct number *number)
-{
-    return number->value == &mca_btl_rawe_params.peer_timeout &&
-                   mca_btl_rawe_compat_fault_tolerant()
-               ? PEER_TIMEOUT_FAULT_TOLERANT
-               : number->initial;
-}
-
-static const struct {
+/** A parameter that counts something. */
+struct number {
     const char *name;
-    bool *value;
-    bool initial;
+    uint64_t *value;
+    uint64_t min;
+    uint64_t max;
+    const char *unit;
+    const char *rule;
     mca_base_var_info_lvl_t level;
     const char *sentence;
-} flags[] = {
-#define X(name, initial, level, sentence) \
-    {#name, &mca_btl_rawe_params.name, initial, OPAL_INFO_LVL_##level, sentence},
-    MCA_BTL_RAWE_FLAG_LIST(X)
+};
+
+static const struct number numbers[] = {
+#define X(name, initial, min, max, unit, rule, level, text) \
+    {#name, &mca_btl_rawe_params.name, min, max, unit, rule, OPAL_INFO_LVL_##level, text},
+    MCA_BTL_RAWE_NUMBER_LIST(X)
 #undef X
 };
 
 static const struct {
     const char *name;
-    char **value;
-    const char *initial;
+    void *value;
+    mca_base_var_type_t type;
     mca_base_var_info_lvl_t level;
     const char *sentence;
-} texts[] = {
-#define X(name, initial, level, sentence) \
-    {#name, &mca_btl_rawe_params.name, initial, OPAL_INFO_LVL_##level, sentence},
-    MCA_BTL_RAWE_TEXT_LIST(X)
+} others[] = {
+#define OTHER(name, type, level, sentence) \
+    {#name, &mca_btl_rawe_params.name, MCA_BASE_VAR_TYPE_##type, OPAL_INFO_LVL_##level, sentence},
+#define X(name, initial, level, sentence) OTHER(name, BOOL, level, sentence)
+    MCA_BTL_RAWE_FLAG_LIST(X)
 #undef X
+#define X(name, initial, level, sentence) OTHER(name, STRING, level, sentence)
+        MCA_BTL_RAWE_TEXT_LIST(X)
+#undef X
+#undef OTHER
 };
 
 /** For ompi_info alone: which releases this component understands. Nothing else reads it. */
@@ -110,33 +102,35 @@ static void number_range(const struct number *number, char *out, size_t out_byte
              number->unit, number->rule);
 }
 
+/** Returns the variable's index, or an error, which is negative. */
+static int register_one(const mca_base_component_t *component, const char *name,
+                        const char *sentence, mca_base_var_type_t type,
+                        mca_base_var_info_lvl_t level, void *value)
+{
+    return mca_base_component_var_register(component, name, sentence, type, NULL, 0, 0, level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, value);
+}
+
 int mca_btl_rawe_params_register(const mca_base_component_t *component)
 {
     int status = wire_version_register(component);
 
-    for (size_t i = 0; i < COUNT(texts) && status >= 0; ++i) {
-        *texts[i].value = (char *)texts[i].initial; /* copied by Open MPI */
-        status = mca_base_component_var_register(
-            component, texts[i].name, texts[i].sentence, MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
-            texts[i].level, MCA_BASE_VAR_SCOPE_READONLY, texts[i].value);
+    mca_btl_rawe_params = defaults; /* Open MPI copies the texts */
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        mca_btl_rawe_params.peer_timeout = PEER_TIMEOUT_FAULT_TOLERANT;
     }
     for (size_t i = 0; i < COUNT(numbers) && status >= 0; ++i) {
         char range[128], sentence[512];
 
-        *numbers[i].value = number_initial(&numbers[i]);
         number_range(&numbers[i], range, sizeof(range));
         snprintf(sentence, sizeof(sentence), "%s (%s)", numbers[i].sentence, range);
-        status = mca_base_component_var_register(
-            component, numbers[i].name, sentence, MCA_BASE_VAR_TYPE_UINT64_T, NULL, 0, 0,
-            numbers[i].level, MCA_BASE_VAR_SCOPE_READONLY, numbers[i].value);
+        status = register_one(component, numbers[i].name, sentence, MCA_BASE_VAR_TYPE_UINT64_T,
+                              numbers[i].level, numbers[i].value);
     }
-    for (size_t i = 0; i < COUNT(flags) && status >= 0; ++i) {
-        *flags[i].value = flags[i].initial;
-        status = mca_base_component_var_register(component, flags[i].name, flags[i].sentence,
-                                                 MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, flags[i].level,
-                                                 MCA_BASE_VAR_SCOPE_READONLY, flags[i].value);
+    for (size_t i = 0; i < COUNT(others) && status >= 0; ++i) {
+        status = register_one(component, others[i].name, others[i].sentence, others[i].type,
+                              others[i].level, others[i].value);
     }
-    /* Registering returns the variable's index, or an error, which is negative. */
     return status < 0 ? status : OPAL_SUCCESS;
 }
 
