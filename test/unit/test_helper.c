@@ -259,7 +259,7 @@ TEST(open__tries_again_when_a_helper_fails)
 
     assert_true(first >= 0);
     close(first);
-    const int fd = rawe_helper_open(&config, &error);
+    const int fd = rawe_helper_open(&config, NULL, 0, &error);
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(access(path, F_OK), -1);
@@ -277,7 +277,7 @@ TEST(open__of_a_caller_that_comes_again_does_not_wait_long)
     struct rawe_port_error error;
 
     alarm(PATIENCE_MS / 1000); /* less than a helper's minute */
-    assert_int_equal(rawe_helper_open(&config, &error), -1);
+    assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
     alarm(0);
 }
 
@@ -415,7 +415,7 @@ static int ask_from_service(struct rawe_service_source *source, short events)
 
     if (!asking->asked) {
         thread_local_storage[0]++;
-        asking->fd = rawe_helper_open(&config, &error);
+        asking->fd = rawe_helper_open(&config, NULL, 0, &error);
         __atomic_store_n(&asking->asked, true, __ATOMIC_RELEASE);
     }
     return -1;
@@ -447,8 +447,8 @@ TEST(open__an_interface_that_is_gone_is_an_error)
     const struct rawe_fanout_place place = {.key = 1};
     struct rawe_port_error error;
 
-    assert_int_equal(rawe_helper_open(&config, &error), -1);
+    assert_int_equal(rawe_helper_open(&config, NULL, 0, &error), -1);
     assert_int_equal(error.code, ENXIO);
-    assert_int_equal(rawe_helper_open_founder(&config, &place, 1, &error), -1);
+    assert_int_equal(rawe_helper_open(&config, &place, 1, &error), -1);
     assert_int_equal(error.code, ENXIO);
 }

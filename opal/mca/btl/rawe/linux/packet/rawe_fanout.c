@@ -161,7 +161,7 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
-        return errno == EPERM ? rawe_helper_open_founder(&config, places, used, error) : -1;
+        return errno == EPERM ? rawe_helper_open(&config, places, used, error) : -1;
     }
     if (rawe_fanout_found(fd, &config, places, used, error) != 0) {
         close(fd);

@@ -338,49 +338,29 @@ static int ask_patiently(const struct rawe_port_config *config,
     }
 }
 
-/** What both kinds of request have. Returns false, and the error: there is no such interface. */
-static bool begin_request(struct rawe_helper_request *request,
-                          const struct rawe_port_config *config, struct rawe_port_error *error)
+int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
+                     unsigned place_count, struct rawe_port_error *error)
 {
+    const bool responder = config->use == RAWE_PORT_RESPONDER;
+    /* Founders are opened in a thread that answers no PINGs meanwhile. */
+    const bool waits = !config->once || place_count != 0;
+    struct rawe_helper_request request = {
+        .version = RAWE_HELPER_VERSION,
+        .what = config->use,
+        .ethertype = rawe_port_use_is_bulk(config->use) ? 0 : config->ethertype,
+        .port = config->port,
+        .ping_port = responder ? config->ping_port : 0,
+        .place_count = (uint16_t)place_count,
+        .key = config->key,
+        .ping_key = responder ? config->ping_key : 0,
+    };
+
     _Static_assert(RAWE_HELPER_NAME_BYTES == IF_NAMESIZE, "as the kernel has it");
-
-    memset(request, 0, sizeof *request);
-    request->version = RAWE_HELPER_VERSION;
-    request->what = config->use;
-    request->ethertype = rawe_port_use_is_bulk(config->use) ? 0 : config->ethertype;
-    if (if_indextoname((unsigned)config->interface_index, request->interface) == NULL) {
-        *error = (struct rawe_port_error){"if_indextoname", errno};
-        return false;
+    if (if_indextoname((unsigned)config->interface_index, request.interface) == NULL) {
+        return rawe_port_failed(error, "if_indextoname", errno);
     }
-    return true;
-}
-
-int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_error *error)
-{
-    struct rawe_helper_request request;
-
-    if (!begin_request(&request, config, error)) {
-        return -1;
+    if (place_count != 0) {
+        memcpy(request.places, places, place_count * sizeof places[0]);
     }
-    request.port = config->port;
-    request.key = config->key;
-    if (config->use == RAWE_PORT_RESPONDER) {
-        request.ping_port = config->ping_port;
-        request.ping_key = config->ping_key;
-    }
-    return ask_patiently(config, &request, config->once ? TIMEOUT_ONCE_MS : TIMEOUT_MS, error);
-}
-
-int rawe_helper_open_founder(const struct rawe_port_config *config,
-                             const struct rawe_fanout_place *places, unsigned count,
-                             struct rawe_port_error *error)
-{
-    struct rawe_helper_request request;
-
-    if (!begin_request(&request, config, error)) {
-        return -1;
-    }
-    request.place_count = (uint16_t)count;
-    memcpy(request.places, places, count * sizeof places[0]);
-    return ask_patiently(config, &request, TIMEOUT_MS, error);
+    return ask_patiently(config, &request, waits ? TIMEOUT_MS : TIMEOUT_ONCE_MS, error);
 }

@@ -64,15 +64,12 @@ struct rawe_helper_answer {
 
 /**
  * Have `config->helper` open the socket of a port: filtered, the filter locked, bound, without a
- * ring. Returns the descriptor, or -1 and the error. EPERM: none was granted, and the step is a
- * clause that says why. Otherwise a system call failed, here or in the helper.
+ * ring; or, where `place_count` is not 0, the founder of a fanout group (rawe_fanout_found). Returns
+ * the descriptor, or -1 and the error. EPERM: none was granted, and the step is a clause that says
+ * why. Otherwise a system call failed, here or in the helper.
  */
-int rawe_helper_open(const struct rawe_port_config *config, struct rawe_port_error *error);
-
-/** The same for the founder of a fanout group, see rawe_fanout_found. */
-int rawe_helper_open_founder(const struct rawe_port_config *config,
-                             const struct rawe_fanout_place *places, unsigned count,
-                             struct rawe_port_error *error);
+int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
+                     unsigned place_count, struct rawe_port_error *error);
 
 /** No further socket is wanted for now: a helper that waits for the next request ends. */
 void rawe_helper_hang_up(void);

@@ -88,7 +88,8 @@ static int open_filtered(const struct rawe_port_config *config, struct rawe_port
     if (fd < 0) {
         *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
         /* The helper opens no socket for a group. */
-        return errno == EPERM && !is_group(config->group) ? rawe_helper_open(config, error) : -1;
+        return errno == EPERM && !is_group(config->group) ? rawe_helper_open(config, NULL, 0, error)
+                                                          : -1;
     }
     if (rawe_filter_attach(fd, config, error) != 0) {
         close(fd);
