@@ -291,7 +291,6 @@ static bool open_port(mca_btl_rawe_module_t *module)
         config.use = RAWE_PORT_BULK;
         config.port = (uint16_t)config.key;
         config.ring_bytes = BULK_RING_BYTES;
-        config.qdisc_bypass = mca_btl_rawe_params.qdisc_bypass;
         config.priority = (uint8_t)mca_btl_rawe_params.socket_priority;
         memcpy(config.group, batch_address, sizeof(config.group));
         (void)rawe_port_open(&module->group_bulk, &config, &error); /* without it no batches */

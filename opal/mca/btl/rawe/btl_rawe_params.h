@@ -81,8 +81,6 @@
     X(checksum, false, 5,                                                                         \
       "Put a CRC32C on each frame and demand one, for networks whose own checks are not "         \
       "trusted; the same on all hosts. Bulk data goes in plain frames then")                      \
-    X(qdisc_bypass, false, 8,                                                                     \
-      "Send past the queueing discipline of the interface, and past any shaping set there")       \
     X(stats, false, 3,                                                                            \
       "Report the counters of each process when it finalizes")
 

@@ -118,9 +118,6 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
                               "setsockopt(SO_PRIORITY)", error) != 0) ||
-        (config->qdisc_bypass &&
-         rawe_port_set_option(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof one,
-                              "setsockopt(PACKET_QDISC_BYPASS)", error) != 0) ||
         /* How a packet of bulk, in and out, is to be cut stands in front of it. */
         (rawe_port_use_is_bulk(config->use) &&
          rawe_port_set_option(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one,

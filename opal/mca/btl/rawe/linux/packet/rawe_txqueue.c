@@ -26,8 +26,8 @@
 
 /**
  * A batch that is dropped for longer than that counts as lost. Where something drops batches before
- * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
- * the kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
+ * they leave the host, as a filter on egress does, the kernel says ENOBUFS each time, and only losses
+ * make a connection go back to plain frames.
  */
 #define DROPPED_MAX_NS 200000000u
 

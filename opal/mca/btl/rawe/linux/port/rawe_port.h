@@ -104,7 +104,6 @@ struct rawe_port_config {
     const uint32_t *groups;
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
     size_t ring_bytes;  /**< memory to receive express frames in; the other uses take less */
-    bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
     uint8_t priority;   /**< SO_PRIORITY of all that is sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
     bool once;          /**< no further attempts for some seconds when a helper cannot be started */
