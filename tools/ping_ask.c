@@ -55,7 +55,7 @@ static void discover(struct ask *ask)
     ask->path.mtu_bytes = interface->mtu_bytes;
     rawe_responder_discover(responder, &ask->path, &target, 1,
                             ask->options->timeout_ms * 1000000ull);
-    rawe_responder_stop(responder);
+    rawe_port_close(rawe_responder_stop(responder));
     rawe_service_stop(service);
 }
 

@@ -117,7 +117,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    rawe_responder_stop(responder);
+    rawe_port_close(rawe_responder_stop(responder));
     rawe_service_stop(service);
 }
 

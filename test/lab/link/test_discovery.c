@@ -19,8 +19,8 @@ static struct rawe_responder *a, *b;
 
 static void stop(void)
 {
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
+    rawe_port_close(rawe_responder_stop(b));
+    rawe_port_close(rawe_responder_stop(a));
     a = b = NULL;
 }
 
@@ -208,7 +208,7 @@ TEST(validate__follows_the_path)
     assert_int_equal(validated(a).mtu_passed_bytes, 1280);
     fixture_run("ip link set ra0 mtu 1500 && ip link set rb0 mtu 1500");
     assert_int_equal(validated(a).mtu_passed_bytes, 1500);
-    rawe_responder_stop(b);
+    rawe_port_close(rawe_responder_stop(b));
     b = NULL;
     assert_false(validated(a).reachable);
     /* One that is under way ends with the responder. */

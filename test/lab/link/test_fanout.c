@@ -285,7 +285,7 @@ TEST(form__responders_are_found_by_both_keys)
         assert_true(counters.probes_seen > 0);
     }
     for (unsigned i = 0; i < RESPONDERS; i++) {
-        rawe_responder_stop(responders[i]);
+        rawe_port_close(rawe_responder_stop(responders[i]));
     }
-    rawe_responder_stop(asker);
+    rawe_port_close(rawe_responder_stop(asker));
 }

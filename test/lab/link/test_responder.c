@@ -37,8 +37,8 @@ static void start(void)
 static void stop(void)
 {
     rawe_port_close(forger.link);
-    rawe_responder_stop(b);
-    rawe_responder_stop(a);
+    rawe_port_close(rawe_responder_stop(b));
+    rawe_port_close(rawe_responder_stop(a));
 }
 
 /** Another responder in b's place. */
@@ -47,7 +47,7 @@ static void replace_b(const struct rawe_responder_duty *duty)
     const struct rawe_port_config config = fixture_config(&net, &net.b);
     struct rawe_port_error error = {0};
 
-    rawe_responder_stop(b);
+    rawe_port_close(rawe_responder_stop(b));
     b = fixture_try_start(&config, &net.b, duty, &error);
     assert_non_null(b);
 }
@@ -205,7 +205,7 @@ TEST(receive__answer_longer_than_the_ping_proves_nothing)
     struct rawe_watch *watched = watch(a, &net.b);
     const int fd = fixture_socket(net.b.index, 0x88B5);
 
-    rawe_responder_stop(b); /* or it would answer, too */
+    rawe_port_close(rawe_responder_stop(b)); /* or it would answer, too */
     b = NULL;
     rawe_responder_ping(a, watched);
     const uint64_t token = overhear_token(fd);
@@ -365,12 +365,12 @@ TEST(stop__leaves_nothing_open)
     struct rawe_port_error error = {0};
 
     for (unsigned i = 0; i < 20; i++) {
-        rawe_responder_stop(fixture_start(&net, &net.a));
+        rawe_port_close(rawe_responder_stop(fixture_start(&net, &net.a)));
     }
     config.interface_index = 4711;
     assert_null(fixture_try_start(&config, &net.a, NULL, &error));
     assert_int_not_equal(error.code, 0);
     assert_non_null(error.step);
-    rawe_responder_stop(NULL);
+    rawe_port_close(rawe_responder_stop(NULL));
     assert_int_equal(unit_open_descriptors(), before);
 }

@@ -80,11 +80,6 @@ void rawe_helper_hang_up(void)
     hung_up = groups_closed;
 }
 
-void rawe_responder_detach(struct rawe_responder *responder)
-{
-    detached++;
-}
-
 /** In a thread, which takes no signals; not before the group, which the first closing breaks. */
 static void note_closed(void)
 {
@@ -96,11 +91,6 @@ static void note_closed(void)
     }
 }
 
-void rawe_responder_stop(struct rawe_responder *responder)
-{
-    note_closed();
-}
-
 static void port_close(struct rawe_port *port)
 {
     note_closed();
@@ -108,6 +98,12 @@ static void port_close(struct rawe_port *port)
 
 static const struct rawe_port_kind port_kind = {.close = port_close};
 static struct rawe_port port = {.kind = &port_kind};
+
+struct rawe_port *rawe_responder_stop(struct rawe_responder *responder)
+{
+    detached += responder != NULL;
+    return responder != NULL ? &port : NULL;
+}
 
 /** One of which no socket is open. */
 static mca_btl_rawe_module_t *module_new(bool listed)

@@ -414,51 +414,37 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
 /** Link, responder, groups', bulk and what is beside that, of each module. */
 #define CLOSINGS_MAX (5u * MCA_BTL_RAWE_MODULES_MAX)
 
-/** A socket that a thread closes: a port's or a responder's. */
-static struct closing {
-    struct rawe_port *port;
-    struct rawe_responder *responder;
-    pthread_t thread;
-} closings[CLOSINGS_MAX];
+/** Threads that close a port each. */
+static pthread_t closings[CLOSINGS_MAX];
 static unsigned closing_count;
 
-static void *closing_main(void *context)
+static void *closing_main(void *port)
 {
-    const struct closing *closing = context;
-
-    if (NULL != closing->responder) {
-        rawe_responder_stop(closing->responder);
-    } else {
-        rawe_port_close(closing->port);
-    }
+    rawe_port_close(port);
     return NULL;
 }
 
 /**
- * Close a socket beside others. In close(2) of a packet socket the kernel waits until no processor
- * can be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take 167 ms one
- * after the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
+ * Close a port beside others; NULL: none. In close(2) of a packet socket the kernel waits until no
+ * processor can be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take
+ * 167 ms one after the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
  */
-static void close_beside(struct closing one)
+static void close_beside(struct rawe_port *port)
 {
-    struct closing *closing = &closings[closing_count];
-
-    if (closing_count < CLOSINGS_MAX) {
-        *closing = one;
-        if (0 ==
-            rawe_service_create_thread(&closing->thread, closing_main, closing, "rawe-close")) {
-            ++closing_count;
-            return;
-        }
+    if (NULL != port && closing_count < CLOSINGS_MAX &&
+        0 == rawe_service_create_thread(&closings[closing_count], closing_main, port,
+                                        "rawe-close")) {
+        ++closing_count;
+    } else {
+        rawe_port_close(port);
     }
-    (void)closing_main(&one);
 }
 
 /** Wait until they are closed: the component's code may go away. */
 static void close_end(void)
 {
     while (0 != closing_count) {
-        pthread_join(closings[--closing_count].thread, NULL);
+        pthread_join(closings[--closing_count], NULL);
     }
 }
 
@@ -469,25 +455,18 @@ static void close_bulk(struct rawe_port **bulk)
         struct rawe_port *port = *bulk;
         *bulk = port->beside;
         port->beside = NULL;
-        close_beside((struct closing){.port = port});
+        close_beside(port);
     }
 }
 
 /** The service thread releases the module here; closing the sockets does not need it. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
-    if (NULL != module->responder) {
-        rawe_responder_detach(module->responder);
-        close_beside((struct closing){.responder = module->responder});
-    }
+    close_beside(rawe_responder_stop(module->responder));
     close_bulk(&module->bulk);
     close_bulk(&module->group_bulk);
-    if (NULL != module->group_port) {
-        close_beside((struct closing){.port = module->group_port});
-    }
-    if (NULL != module->link) {
-        close_beside((struct closing){.port = module->link});
-    }
+    close_beside(module->group_port);
+    close_beside(module->link);
 }
 
 /** Report what its engine has counted, and close all connections. Lock held. */

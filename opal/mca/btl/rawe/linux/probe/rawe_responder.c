@@ -540,7 +540,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     *responder = r; /* the thread calls its duty at once, which may use it */
     if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {
         *responder = NULL;
-        rawe_responder_stop(r);
+        rawe_port_close(rawe_responder_stop(r));
         return -1;
     }
     return 0;
@@ -574,17 +574,13 @@ bool rawe_responder_shared(const struct rawe_responder *responder)
     return rawe_service_shared(&responder->source);
 }
 
-void rawe_responder_detach(struct rawe_responder *responder)
-{
-    rawe_service_remove(&responder->source);
-}
-
-void rawe_responder_stop(struct rawe_responder *responder)
+struct rawe_port *rawe_responder_stop(struct rawe_responder *responder)
 {
     if (responder == NULL) {
-        return;
+        return NULL;
     }
-    rawe_responder_detach(responder);
+    struct rawe_port *wire = responder->wire;
+    rawe_service_remove(&responder->source);
     while (responder->searches != NULL) {
         rawe_validation_end(responder, responder->searches);
     }
@@ -594,9 +590,9 @@ void rawe_responder_stop(struct rawe_responder *responder)
     free(responder->watches);
     pthread_cond_destroy(&responder->search_over);
     pthread_mutex_destroy(&responder->lock);
-    rawe_port_close(responder->wire);
     free(responder->zeros);
     free(responder);
+    return wire;
 }
 
 void rawe_responder_read_counters(const struct rawe_responder *responder,

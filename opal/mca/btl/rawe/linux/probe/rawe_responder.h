@@ -79,11 +79,11 @@ void rawe_responder_listen(struct rawe_responder *responder,
 /** As rawe_service_shared; only in the service thread. */
 bool rawe_responder_shared(const struct rawe_responder *responder);
 
-/** The thread serves it no longer, so that its duty's context may go; the socket stays. */
-void rawe_responder_detach(struct rawe_responder *responder);
-
-/** Detach, close the socket. No other call may be under way; NULL is nothing to stop. */
-void rawe_responder_stop(struct rawe_responder *responder);
+/**
+ * The thread serves it no longer, so that its duty's context may go. Returns its port, the caller's to
+ * close. No other call may be under way; NULL is nothing to stop.
+ */
+struct rawe_port *rawe_responder_stop(struct rawe_responder *responder);
 
 /**
  * Path discovery (rawe_path.h) over `count` paths: those to the same process stand together. Blocks
