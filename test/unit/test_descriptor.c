@@ -36,6 +36,13 @@ static ssize_t receive(size_t len_bytes, int *fd)
 
 FIXTURE(set_up, tear_down);
 
+TEST(is_ours__of_this_user)
+{
+    assert_true(rawe_descriptor_is_ours(ends[0], false));
+    assert_true(rawe_descriptor_is_ours(ends[0], true));
+    assert_false(rawe_descriptor_is_ours(-1, true));
+}
+
 TEST(receive__what_was_sent)
 {
     int fd;

@@ -81,16 +81,6 @@ struct rawe_host_group {
     struct rawe_fanout_member sockets[SOCKETS_MAX];
 };
 
-/** Does the process at the other end belong to our user? */
-static bool is_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t peer_bytes = sizeof peer;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
-           peer.uid == geteuid();
-}
-
 /* ---- the leader ---- */
 
 static int descriptors_max(void)
@@ -162,7 +152,7 @@ static bool let_in(struct leader *leader)
     while (connection != end && connection->fd >= 0) {
         connection++;
     }
-    if (connection == end || fd >= leader->descriptors_max || !is_same_user(fd) ||
+    if (connection == end || fd >= leader->descriptors_max || !rawe_descriptor_is_ours(fd, false) ||
         !watch(leader, fd, connection)) {
         close(fd);
         return false;
@@ -370,7 +360,7 @@ static bool connect_to_leader(struct rawe_host_group *group)
         close(fd);
         return false;
     }
-    if (!is_same_user(fd)) {
+    if (!rawe_descriptor_is_ours(fd, false)) {
         close(fd);
         group->attempts = ATTEMPTS_MAX;
         return false;

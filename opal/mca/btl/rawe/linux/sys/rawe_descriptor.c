@@ -13,6 +13,15 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
+bool rawe_descriptor_is_ours(int socket_fd, bool root_too)
+{
+    struct ucred peer;
+    socklen_t peer_bytes = sizeof peer;
+
+    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+           (peer.uid == geteuid() || (root_too && peer.uid == 0));
+}
+
 bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, int fd)
 {
     struct iovec piece = {(void *)(uintptr_t)message, len_bytes};

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/** Does the process at the other end of a Unix socket belong to our user, or, `root_too`, to root? */
+bool rawe_descriptor_is_ours(int socket_fd, bool root_too);
+
 /** Without waiting; `fd` -1: none. Returns false, and errno, when nothing was sent. */
 bool rawe_descriptor_send(int socket_fd, const void *message, size_t len_bytes, int fd);
 

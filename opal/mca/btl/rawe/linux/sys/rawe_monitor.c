@@ -14,6 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "rawe_descriptor.h"
+
 /** Any user of the host may connect: after that many answers it pauses (1 % of a CPU). */
 #define ANSWERS_MAX 8u
 #define PAUSE_MS 50
@@ -27,19 +29,10 @@ struct rawe_monitor {
     void *context;
 };
 
-static bool may_know(int fd)
-{
-    struct ucred peer;
-    socklen_t peer_bytes = sizeof peer;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
 static void answer(struct rawe_monitor *monitor, int fd)
 {
     static char title[] = RAWE_MONITOR_TITLE, refusal[] = "refused\n";
-    char *text = may_know(fd) ? monitor->describe(monitor->context) : refusal;
+    char *text = rawe_descriptor_is_ours(fd, true) ? monitor->describe(monitor->context) : refusal;
     struct iovec pieces[] = {{title, sizeof title - 1}, {text, text == NULL ? 0 : strlen(text)}};
     const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 
