@@ -18,15 +18,11 @@
 #define CLOSE_WAIT_MS 1000u
 
 /**
- * Sockets that cannot be reopened are tried again, at doubling intervals, for ten seconds: what is
- * scarce while all ranks start helpers is there again soon.
+ * Sockets that cannot be reopened are tried again for ten seconds before the user is told: what is
+ * scarce while all ranks start helpers is there again soon. The attempts of rawe_carrier go on.
  */
-#define RETRY_FIRST_MS 20
-#define RETRY_MOST_MS 1000
-#define ATTEMPTS_MAX 16u
-
-/** The same for an interface that is back, whose attempts are rawe_carrier's, and go on. */
-#define FOLLOW_ATTEMPTS_MAX 100u
+#define RETRY_MS 100
+#define ATTEMPTS_MAX 100u
 
 /** mca_btl_rawe_state.group_repair: which links are to be opened again */
 enum {
@@ -122,7 +118,7 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 
 bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
 {
-    bool report = ++module->follow_attempts == FOLLOW_ATTEMPTS_MAX;
+    bool report = ++module->follow_attempts == ATTEMPTS_MAX;
     bool followed = renew_module(module, ASTRAY | (report ? LAST_ATTEMPT : 0));
 
     module->follow_attempts = followed ? 0 : module->follow_attempts;
@@ -142,8 +138,7 @@ static int broken(void *context)
         state->group_attempts = 0;
         return -1;
     }
-    int rest_ms = RETRY_FIRST_MS << (state->group_attempts - 1);
-    return rest_ms < RETRY_MOST_MS ? rest_ms : RETRY_MOST_MS;
+    return RETRY_MS;
 }
 
 void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
