@@ -133,18 +133,20 @@ static int component_close(void)
 /** The interfaces, and why each was not used; NULL without memory. The caller frees it. */
 static char *describe(const struct rawe_interface *interfaces, unsigned count)
 {
-    size_t size = 64 + count * 96;
-    char *text = malloc(size);
+    char *text = NULL;
+    size_t len_bytes;
+    FILE *out = open_memstream(&text, &len_bytes);
 
-    if (NULL == text) {
+    if (NULL == out) {
         return NULL;
     }
-    size_t used = (size_t)snprintf(text, size, "%s", 0 == count ? "(none)" : "");
-    for (unsigned i = 0; i < count && used < size; ++i) {
+    fputs(0 == count ? "(none)" : "", out);
+    for (unsigned i = 0; i < count; ++i) {
         const char *why = rawe_interface_refusal(&interfaces[i]);
-        used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", 0 == i ? "" : ", ",
-                                 interfaces[i].name, NULL == why ? "tried" : why);
+        fprintf(out, "%s%s (%s)", 0 == i ? "" : ", ", interfaces[i].name,
+                NULL == why ? "tried" : why);
     }
+    (void)fclose(out);
     return text;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /** The first failure that is not reported yet; one of sockets in use takes its place. */
-static struct {
+static struct failure {
     bool in_use; /**< the sockets were */
     char interface[RAWE_INTERFACE_NAME_BYTES];
     struct rawe_port_error error;
@@ -39,15 +39,14 @@ void mca_btl_rawe_failures_report(void)
 
     pthread_mutex_lock(&failure_lock);
     bool waited = atomic_exchange(&mca_btl_rawe_state.failures_wait, false);
-    const struct rawe_port_error error = failure.error;
-    char interface[RAWE_INTERFACE_NAME_BYTES];
-    memcpy(interface, failure.interface, sizeof(interface));
-    bool in_use = failure.in_use;
+    const struct failure noted = failure;
     pthread_mutex_unlock(&failure_lock);
+    const char *interface = noted.interface;
+    const struct rawe_port_error error = noted.error;
     if (!waited) {
         return;
     }
-    if (in_use) {
+    if (noted.in_use) {
         MCA_BTL_RAWE_HELP(reopen_failed, interface, error.step, strerror(error.code));
     } else if (EPERM == error.code || EACCES == error.code) {
         MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, interface,

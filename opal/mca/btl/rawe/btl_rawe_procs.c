@@ -156,8 +156,7 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 /** Append the module's paths; if the process is not known yet, others' as indirect checks. */
 static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                            size_t proc_index, const struct mca_btl_rawe_published *published,
-                           struct candidate *candidates, struct rawe_path *paths,
-                           struct rawe_path_target *targets)
+                           struct candidate *candidates, struct rawe_path *paths)
 {
     bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name);
     unsigned listed = list_candidates(module, proc_index, published, candidates);
@@ -179,9 +178,6 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
                              has_common_mac(module, &candidate->address, published),
             .indirect = candidate->module != module,
             .mtu_certain = module->interface.loopback,
-        };
-        targets[i] = (struct rawe_path_target){
-            .to = mca_btl_rawe_ping_address(&candidate->address),
         };
     }
     return listed;
@@ -272,8 +268,8 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         endpoints[i] = NULL;
         if (procs[i] != opal_proc_local_get() && (shared_too || !shares_memory(procs[i])) &&
             0 != mca_btl_rawe_proc_wait(procs[i], &published)) {
-            listed += list_paths(module, procs[i], i, &published, candidates + listed,
-                                 paths + listed, targets + listed);
+            listed +=
+                list_paths(module, procs[i], i, &published, candidates + listed, paths + listed);
         }
     }
     if (0 != listed && !mca_btl_rawe_module_open_if_needed(module)) {
@@ -281,7 +277,10 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         listed = 0;
     }
     for (unsigned i = 0; i < listed; ++i) {
-        targets[i].through = candidates[i].module->responder;
+        targets[i] = (struct rawe_path_target){
+            .to = mca_btl_rawe_ping_address(&candidates[i].address),
+            .through = candidates[i].module->responder,
+        };
     }
     if (0 != listed) {
         rawe_responder_discover(module->responder, paths, targets, listed,
