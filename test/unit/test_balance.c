@@ -87,7 +87,7 @@ static void assert_arrived(const struct access *access, size_t from_bytes, size_
 /** In the end. */
 static void assert_arrives(const struct access *access, size_t from_bytes, size_t len_bytes)
 {
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     assert_arrived(access, from_bytes, len_bytes);
 }
 
@@ -283,7 +283,7 @@ TEST(rawe_balance_operate__fails_when_all_parts_are_over)
     close_rail(1);
     assert_int_equal(access->done, 0);
     give_room(UINT32_MAX);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(access->done, 1);
     assert_int_equal(access->failed, 1);
 }
@@ -313,10 +313,10 @@ TEST(refill__leaves_alone_what_is_not_spread)
     unit_fill(data, sizeof(data), 9);
     unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
     struct access *access = put(1, 0, 20 * GRAIN_BYTES);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     rails.host[0].nic[0].room = UINT32_MAX;
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     unit_assert_message(&rails.host[1].inbox, 0, 1, sizeof(data), 9);
     assert_arrived(access, 0, 20 * GRAIN_BYTES);
@@ -333,7 +333,7 @@ TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
     unit_send_message(rails_conn(0, 0, RAWE_LANE_BULK), &message, 1, data, sizeof(data));
     struct access *access = put(1, 0, 20 * GRAIN_BYTES);
     rails.host[0].nic[0].room = UINT32_MAX;
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_true(load_bytes(1) < 10 * GRAIN_BYTES);
     give_room(UINT32_MAX);
@@ -344,11 +344,11 @@ TEST(refill__of_a_route_that_was_busy_when_the_data_was_queued)
 static struct access *get_queued(size_t len_bytes, unsigned room)
 {
     struct access *first = get(0, MEMORY_BYTES - 10 * GRAIN_BYTES, 9 * GRAIN_BYTES);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(first->done, 1);
     give_room(room);
     struct access *access = get(0, 0, len_bytes);
-    rails_run(100 * UNIT_US, 10 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_US, 10 * UNIT_US);
     return access;
 }
 

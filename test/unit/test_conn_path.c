@@ -39,8 +39,8 @@ static void cut_and_move(struct rawe_conn *conn, unsigned rail)
     rawe_conn_move(conn, &rails_peer(0, rail)->route, rails.now_ns);
 }
 
-FIXTURE(set_up, rails_tear_down);
-static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
+FIXTURE(set_up, rails_stop);
+static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
 
 TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
 {
@@ -49,7 +49,7 @@ TEST(rawe_conn_open__uses_another_route_while_the_preferred_one_is_down)
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(rails_used(conn), 1);
     assert_int_equal(unit_copy_message(conn, 1, 100), RAWE_STATUS_BUSY); /* it connects */
-    rails_run(10 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     /* The far end belongs to the same pair of interfaces. */
     assert_non_null(rails_peer(1, 0)->conn[RAWE_LANE_EXPRESS]);
@@ -77,7 +77,7 @@ TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
     assert_int_equal(conn->sendwin.in_flight, 4);
     cut_and_move(conn, 1);
     assert_int_equal(conn->cc.window, 4);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 5 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_int_equal(conn->engine->counters.congestion_events, 1);
 }
@@ -88,7 +88,7 @@ TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
     rails_cut(0);
     rails_cut(1);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_S, 5 * UNIT_MS);
+    unit_run(&rails.net, 20 * UNIT_S, 5 * UNIT_MS);
     assert_int_equal(rails.host[0].failed_calls, 0); /* nothing is waited for */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
@@ -107,7 +107,7 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
     static struct unit_send first, others[20]; /* more than a window */
     struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
     unit_send_message(conn, &first, 7, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(first.done, 1);
     for (unsigned i = 0; i < 20; i++) {
@@ -119,7 +119,7 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
     rails.cut[2] = true;
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
     unit_fix_window(conn, 200); /* there would be room for more */
-    rails_run(100 * UNIT_US, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_US, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_MIGRATED);
     assert_int_equal(conn->sendwin.next, next);
     rails.cut[2] = false;
@@ -127,10 +127,10 @@ TEST_WITH(with_batches, rawe_conn_move__validates_batches_again)
         assert_int_not_equal(conn->batch, RAWE_BATCH_VALID);
         assert_true(batches_sent(conn) <= before + 1); /* of nothing but validation */
         assert_int_equal(others[19].done, 0);
-        rails_run(100 * UNIT_US, 100 * UNIT_US);
+        unit_run(&rails.net, 100 * UNIT_US, 100 * UNIT_US);
     }
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(others[19].done, 1);
     assert_true(batches_sent(conn) > before + 10);
     assert_last_message(1, 21, 8, sizeof(data));
@@ -144,17 +144,17 @@ TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
     conn->batch_failures = 10;
     conn->batch_verdict_ns = rails.now_ns;
     unit_send_message(conn, &sends[0], 7, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
     unit_send_message(conn, &sends[1], 8, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(conn->batch_failures, 0);
     rails.host[0].nic[0].engine.batches.output.transmit = NULL;
     rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
     unit_send_message(conn, &sends[2], 9, data, sizeof(data));
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
     assert_last_message(1, 3, 9, sizeof(data));
 }
@@ -174,11 +174,11 @@ TEST_WITH(with_batches, rawe_conn_move__goes_without_batches_where_they_do_not_p
         }
         struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
         unit_send_message(conn, &first, 7, data, sizeof(data));
-        rails_run(UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
         assert_int_equal(conn->batch, RAWE_BATCH_VALID);
         cut_and_move(conn, 1);
         unit_send_message(conn, &second, 8, data, lengths[lost]);
-        rails_run(lost ? UNIT_S : 20 * UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, lost ? UNIT_S : 20 * UNIT_MS, 100 * UNIT_US);
         assert_int_equal(second.done, 1);
         assert_last_message(1, 2, 8, lengths[lost]);
     }
@@ -197,14 +197,14 @@ TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass)
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     assert_int_equal(conn->payload_max_bytes, 600);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(first.done, 1);
     assert_last_message(1, 1, 7, sizeof(data));
     rails.cut[0] = false;
     rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
     assert_int_equal(conn->payload_max_bytes, before_bytes);
     unit_send_message(conn, &second, 8, data, sizeof(data));
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_last_message(1, 2, 8, sizeof(data));
 }
 
@@ -228,7 +228,7 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
         assert_int_equal(counters->link_stalls, stalls + i);
     }
     rails.host[0].nic[1].room = UINT32_MAX;
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_last_message(1, 2, 3, 1000);
 }
 
@@ -263,7 +263,7 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     for (unsigned rail = 0; rail < RAILS; rail++) {
         conns[rail] = rails_conn(0, rail, RAWE_LANE_EXPRESS);
         rawe_conn_connect(conns[rail], rails.now_ns);
-        rails_settle();
+        unit_settle(&rails.net);
         assert_int_equal(rails_used(rails_conn(1, rail, RAWE_LANE_EXPRESS)), rail);
     }
     rails_cut(1);
@@ -274,12 +274,12 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
         for (unsigned rail = 0; rail < RAILS; rail++) {
             (void)unit_copy_message(conns[rail], 1, 100);
         }
-        rails_run(UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     }
     assert_in_range(promised(0), 3, 96);
     for (unsigned i = 0; i < 100; i++) { /* two fall silent, and have to give back */
         (void)unit_copy_message(conns[0], 1, 100);
-        rails_run(UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     }
     assert_in_range(promised(0), 3, 96);
     assert_true(conns[0]->peer_credit >= 48);
@@ -299,7 +299,7 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     for (unsigned rail = 1; rail < RAILS; rail++) {
         rawe_conn_move(conns[rail], &rails_peer(0, rail)->route, rails.now_ns);
     }
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_int_equal(rails.host[1].nic[rail].engine.credit.open[RAWE_LANE_EXPRESS], 1);
     }
@@ -312,7 +312,7 @@ TEST(rawe_conn_path_asked__not_by_a_route_that_is_down)
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_send_copy(conn, 3, 100);
     unsigned carried = rails.carried[1];
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(rails.carried[1], carried + 2); /* PROBE and message */
 }
@@ -322,7 +322,7 @@ TEST(rawe_conn_path_asked__forgets_a_route_that_is_removed)
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_settle();
+    unit_settle(&rails.net);
     assert_int_equal(rail_back(far), 1);
     rawe_peer_close(rails_peer(1, 1));
     assert_int_equal(rail_back(far), 0);
@@ -338,13 +338,13 @@ TEST(rawe_liveness_heard__a_dead_route_is_silent_although_the_peer_is_heard)
     unit_send_copy(conn, 3, 100);
     for (unsigned i = 0; i < 100; i++) {
         unit_send_copy(far, 3, 100);
-        rails_run(UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     }
     assert_int_equal(rails.host[0].inbox.message_count, 100);
     assert_true(rawe_conn_drained(far)); /* it is answered */
     assert_true(rails.host[0].silent_calls != 0);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(10 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_int_equal(conn->liveness.silent_since_ns, 0);
 }
@@ -355,9 +355,9 @@ TEST(rawe_liveness_heard__an_answer_ends_silence_by_whatever_route)
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_peer(1, 0)->route.down = true;
     rawe_conn_move(rails_conn(1, 0, RAWE_LANE_EXPRESS), &rails_peer(1, 1)->route, rails.now_ns);
-    rails_settle();
+    unit_settle(&rails.net);
     unit_send_copy(conn, 3, 100);
-    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(conn->liveness.silent_since_ns, 0);
     assert_int_equal(rails.host[0].silent_calls, 0);

@@ -98,7 +98,7 @@ static void record_set_up(void)
 static void record_tear_down(void)
 {
     record_revoke();
-    unit_peer_tear_down();
+    unit_tear_down();
 }
 
 /** The next access: a GET that its caller may change before it is made. */
@@ -245,7 +245,7 @@ TEST(operate__at_the_limit)
 
 TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
-    unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
     rawe_engine_defer_begin(engine(0)); /* the sender is not the owner: completions have to wait */
     const struct access *access = record_get(0, 8);
     record_put_words(1, 0);
@@ -280,7 +280,7 @@ TEST(operate__fails_only_with_the_lane_that_its_reply_may_take)
 {
     static const uint64_t lengths[] = {8, 10000};
     for (unsigned i = 0; i < 2; i++) {
-        unit_peer_tear_down();
+        unit_tear_down();
         record_start(true);
         unit_peer_connect_lane(RAWE_LANE_BULK);
         const struct access *access = record_get(0, lengths[i]);
@@ -296,7 +296,7 @@ TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before)
     unit_peer_connect_lane(RAWE_LANE_BULK);
     unit_close(&net, 1, RAWE_LANE_BULK);
     unit_settle(&net);
-    assert_int_equal(unit_peer_end(RAWE_LANE_BULK)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_PEER_CLOSED);
     const struct access *access = record_get(0, 10000);
     record_run();
     record_assert_got(access, 0, 10000);
@@ -308,7 +308,7 @@ TEST(operate__target_ends_without_a_reply)
 {
     static const enum rawe_frame_type types[] = {RAWE_FRAME_ACK, RAWE_FRAME_CLOSE};
     for (unsigned i = 0; i < 2; i++) {
-        unit_peer_tear_down();
+        unit_tear_down();
         record_start(true);
         const struct access *access = record_get(0, 8);
         net_queue_clear(&net.queue);
@@ -484,7 +484,8 @@ TEST(put__an_acknowledgement_is_asked_for)
 
 TEST(put__not_when_it_fits_no_frame)
 {
-    uint32_t most = unit_peer_end(RAWE_LANE_EXPRESS)->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
+    uint32_t most =
+        net.node[0].conn[RAWE_LANE_EXPRESS]->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     most = most < engine(0)->config.copy_max_bytes ? most : engine(0)->config.copy_max_bytes;
     assert_false(record_put(0, record_result, most + 1, 0));
     assert_true(record_put(0, record_result, most, 0));
@@ -523,7 +524,7 @@ TEST(atomic__refused)
 TEST(atomic__leaves_at_once)
 {
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
-    const struct rawe_conn *conn = unit_peer_end(RAWE_LANE_EXPRESS);
+    const struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_EXPRESS];
     record_put_words(3, 0);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
     net.now_ns += 10 * UNIT_US;
@@ -592,7 +593,7 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 /** Again: a GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
 static void hold_replies(void)
 {
-    unit_peer_tear_down();
+    unit_tear_down();
     record_start(true);
     (void)record_get(0, 190000);
     record_run();

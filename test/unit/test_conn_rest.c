@@ -50,7 +50,7 @@ static void send(unsigned host, enum rawe_lane lane)
 static void finish(unsigned host, enum rawe_lane lane)
 {
     struct unit_node *inbox = &rails.host[1 - host].inbox;
-    rails_run(200 * UNIT_MS, UNIT_MS);
+    unit_run(&rails.net, 200 * UNIT_MS, UNIT_MS);
     assert_int_equal(sent.status, RAWE_STATUS_DONE);
     assert_int_equal(inbox->message_count, 1);
     unit_assert_message(inbox, 0, 7, lane == BULK ? LONG_BYTES : 100, 7);
@@ -60,7 +60,7 @@ static void finish(unsigned host, enum rawe_lane lane)
 /** Idle until all connections that may rest do. */
 static void pass_idle(void)
 {
-    rails_run(3 * UNIT_S, 100 * UNIT_MS);
+    unit_run(&rails.net, 3 * UNIT_S, 100 * UNIT_MS);
 }
 
 static void set_up(void)
@@ -87,8 +87,8 @@ static void set_up_resting(void)
     }
 }
 
-static const struct unit_fixture awake = {set_up, rails_tear_down};
-FIXTURE(set_up_resting, rails_tear_down);
+static const struct unit_fixture awake = {set_up, rails_stop};
+FIXTURE(set_up_resting, rails_stop);
 
 /** A field of a connection, or of its engine, and a value with which the connection may not rest. */
 struct prevention {
@@ -150,7 +150,7 @@ static const struct prevention preventions[] = {
 TEST_WITH(awake, rawe_conn_may_rest__not_while_anything_is_under_way)
 {
     struct rawe_conn *conn = rails_conn(0, 0, BULK);
-    rails_run(200 * UNIT_MS, UNIT_MS);
+    unit_run(&rails.net, 200 * UNIT_MS, UNIT_MS);
     conn->batch = RAWE_BATCH_VALID;
     assert_true(rawe_conn_may_rest(conn));
     for (unsigned i = 0; i < sizeof(preventions) / sizeof(preventions[0]); i++) {
@@ -181,7 +181,7 @@ TEST_WITH(awake, rawe_conn_check_idle__never_without_rest_ns)
     for (unsigned host = 0; host < 2; host++) {
         rails_peer(host, 0)->engine->config.rest_ns = 0;
     }
-    rails_run(2 * UNIT_S, 100 * UNIT_MS); /* planned before */
+    unit_run(&rails.net, 2 * UNIT_S, 100 * UNIT_MS); /* planned before */
     for (unsigned host = 0; host < 2; host++) {
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
             (void)rails_conn(host, 0, lane);
@@ -194,7 +194,7 @@ TEST_WITH(awake, rawe_conn_check_idle__never_without_rest_ns)
 TEST(rawe_conn_rest__is_silent)
 {
     unsigned carried = rails.carried[0];
-    rails_run(100 * UNIT_S, 500 * UNIT_MS);
+    unit_run(&rails.net, 100 * UNIT_S, 500 * UNIT_MS);
     assert_int_equal(rails.carried[0], carried);
     assert_int_equal(counters(0)->rests, RAWE_LANES);
     assert_true(rawe_list_empty(&rails_peer(0, 0)->engine->awake));
@@ -309,14 +309,14 @@ TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
 {
     send(0, EXPRESS);
     unit_allocations_left = 0;
-    rails_settle();
+    unit_settle(&rails.net);
     assert_true(rests(1, EXPRESS));
     assert_null(rails_conn(1, 0, EXPRESS));
     unit_allocations_left = -1;
     struct rawe_conn *conn = rails_conn(0, 0, EXPRESS);
     assert_true(rawe_conn_send_probe(conn));
     unit_allocations_left = 0;
-    rails_settle();
+    unit_settle(&rails.net);
     unit_allocations_left = -1;
     assert_true(conn->finalize.disowned_ns == 0);
     finish(0, EXPRESS);
@@ -383,7 +383,7 @@ TEST(rawe_conn_wake__the_peer_is_told_of_less_credit)
     struct rawe_credit *credit = &rails_peer(0, 0)->engine->credit;
     uint16_t before = rest_of(0, EXPRESS)->credit.advertised;
     credit->ring_frames = credit->queue_frames = 4;
-    rails_run(50 * UNIT_MS, UNIT_MS);
+    unit_run(&rails.net, 50 * UNIT_MS, UNIT_MS);
     assert_false(rests(0, EXPRESS));
     assert_true(counters(0)->credit_updates != 0);
     assert_true(rails_conn(0, 0, EXPRESS)->credit.advertised < before);
@@ -397,7 +397,7 @@ TEST(rawe_engine_finalizing__peers_are_told)
     assert_false(rests(0, EXPRESS) || rests(0, BULK));
     assert_int_equal(rawe_peer_finalized(rails_peer(0, 0), RAWE_NEEDS_ALL, rails.now_ns),
                      RAWE_FINALIZED_NOT);
-    rails_run(100 * UNIT_MS, UNIT_MS);
+    unit_run(&rails.net, 100 * UNIT_MS, UNIT_MS);
     assert_int_equal(rawe_peer_finalized(rails_peer(0, 0), RAWE_NEEDS_ALL, rails.now_ns),
                      RAWE_FINALIZED_DONE);
     assert_true(rawe_conn_peer_finalizing(rails_conn(1, 0, EXPRESS)));
@@ -417,7 +417,7 @@ TEST(rawe_peer_finalized__wakes_what_there_was_no_memory_for)
 TEST(rawe_peer_close__the_peer_is_told)
 {
     rawe_peer_close(rails_peer(0, 0));
-    rails_settle();
+    unit_settle(&rails.net);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         assert_int_equal(rails_conn(1, 0, lane)->handshake.state, RAWE_CONN_PEER_CLOSED);
     }

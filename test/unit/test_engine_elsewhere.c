@@ -8,7 +8,7 @@
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
-FIXTURE(rails_set_up, rails_tear_down);
+FIXTURE(rails_set_up, rails_stop);
 
 TEST(elsewhere__is_deferred_with_the_engine_that_receives)
 {
@@ -16,17 +16,17 @@ TEST(elsewhere__is_deferred_with_the_engine_that_receives)
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     rawe_engine_defer_begin(receiver);
     unit_send_copy(conn, 3, 100);
-    rails_settle();
+    unit_settle(&rails.net);
     rawe_engine_defer_end(receiver);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     assert_false(owner->deferral.active);
     assert_true(rawe_engine_has_deferred(owner));
     /* What comes next is delivered behind it. */
     unit_send_copy(conn, 4, 100);
-    rails_settle();
+    unit_settle(&rails.net);
     assert_int_equal(rails.host[1].inbox.message_count, 2);
     assert_int_equal(rails.host[1].inbox.messages[0].tag, 3);
     assert_int_equal(rails.host[1].inbox.messages[1].tag, 4);
@@ -47,7 +47,7 @@ TEST(elsewhere__so_is_the_end_of_a_life)
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     rawe_conn_connect(rails_conn(0, 0, RAWE_LANE_EXPRESS), rails.now_ns);
     rawe_engine_defer_begin(receiver);
-    rails_settle();
+    unit_settle(&rails.net);
     rawe_engine_defer_end(receiver);
     assert_int_equal(rails.host[1].lost_calls, 0);
     assert_int_equal(send.done, 0);
@@ -69,7 +69,7 @@ TEST(elsewhere__not_what_another_engine_has_deferred)
         engines[rail]->deferral.limit_bytes = 4000; /* for two of three */
         rawe_engine_defer_begin(engines[rail]);
     }
-    rails_settle();
+    unit_settle(&rails.net);
     for (unsigned rail = 0; rail < 2; rail++) {
         for (unsigned i = 0; i < 3; i++) {
             unit_send_message(rails_conn(0, rail, RAWE_LANE_EXPRESS), &sends[rail][i],
@@ -78,9 +78,9 @@ TEST(elsewhere__not_what_another_engine_has_deferred)
         struct net_frame *lost = rails.net.wire; /* all are whole when it comes at last */
         rails.net.wire = lost->next;
         net_frame_free(lost);
-        rails_settle();
+        unit_settle(&rails.net);
     }
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     for (unsigned rail = 0; rail < 2; rail++) {
         assert_true(engines[rail]->deferral.fragments_wait);
         rails_conn(1, rail, RAWE_LANE_EXPRESS)->finalize.report_loss = engines[rail]->losses_wait =
@@ -101,7 +101,7 @@ TEST(elsewhere__counts_probes_for_the_link_that_received_them)
 {
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_settle();
+    unit_settle(&rails.net);
     assert_int_equal(rails.host[1].nic[1].engine.probes_passed_on, 1);
     assert_int_equal(rails.host[1].nic[0].engine.probes_passed_on, 0);
 }
@@ -111,20 +111,20 @@ TEST(elsewhere__time_does_not_go_back)
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     /* A callback of the round that receives has sent something, at a time it has read itself. */
     uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
     owner->now_ns = later_ns;
     unit_send_copy(conn, 3, 100);
-    rails_receive(rails.net.wire);
+    unit_receive(&rails.net, rails.net.wire);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_true(owner->now_ns == later_ns);
     struct rawe_conn *other = rails_conn(0, 0, RAWE_LANE_BULK);
-    rails_settle();
+    unit_settle(&rails.net);
     owner->now_ns = later_ns;
     rawe_conn_move(other, &rails_peer(0, 1)->route, rails.now_ns);
     rawe_conn_connect(other, rails.now_ns);
-    rails_receive(rails.net.wire);
+    unit_receive(&rails.net, rails.net.wire);
     assert_int_equal(owner->counters.connects_received, 3);
     assert_true(owner->now_ns == later_ns);
 }
@@ -150,7 +150,7 @@ static struct rawe_conn *connect_lane(void)
 {
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(conn, rails.now_ns);
-    rails_settle();
+    unit_settle(&rails.net);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     return conn;
 }
@@ -160,7 +160,7 @@ static uint64_t dropped(unsigned rail)
     return rails.host[1].nic[rail].engine.counters.dropped_source;
 }
 
-static const struct unit_fixture with_unknown = {set_up, rails_tear_down};
+static const struct unit_fixture with_unknown = {set_up, rails_stop};
 
 TEST_WITH(with_unknown, rawe_engine_receive__a_connect_by_a_route_that_is_not_known)
 {
@@ -168,7 +168,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_connect_by_a_route_that_is_not_kn
     rails_cut(0);
     assert_int_equal(unit_copy_message(conn, 7, 100), RAWE_STATUS_BUSY); /* it connects */
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_ptr_equal(rails_conn(1, 0, RAWE_LANE_EXPRESS)->back, &rails_peer(1, 1)->route);
     assert_int_equal(rails.host[1].unknown_calls, 1);
@@ -181,7 +181,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__a_probe_by_a_route_that_is_not_know
     rails_cut(0);
     unit_send_copy(conn, 7, 100);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
     assert_ptr_equal(rails_conn(1, 0, RAWE_LANE_EXPRESS)->back, &rails_peer(1, 1)->route);
     assert_int_equal(rails.host[1].unknown_calls, 1);
@@ -195,7 +195,7 @@ TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
     rails.host[1].refuses = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     unit_send_copy(conn, 7, 100);
-    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_not_equal(probes, 0);
     assert_int_equal(rails.host[1].unknown_calls, probes);
     assert_int_equal(dropped(1), rails.carried[1]);

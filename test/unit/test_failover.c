@@ -67,7 +67,7 @@ static void set_up(void)
     }
     said = 0;
     said_last = RAWE_FAILOVER_NO_REPORT;
-    rails_settle();
+    unit_settle(&rails.net);
 }
 
 /** Time passes, and the routes are checked every 10 ms, with or without leave to report. */
@@ -75,7 +75,7 @@ static void pass_saying(uint64_t duration_ns, bool may_say)
 {
     for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
         rawe_failover_check(&failover, may_say, rails.now_ns);
-        rails_run(10 * UNIT_MS, UNIT_MS);
+        unit_run(&rails.net, 10 * UNIT_MS, UNIT_MS);
     }
 }
 
@@ -125,7 +125,7 @@ static void join(unsigned rail)
     rawe_peer_join(rails_peer(0, rail), rails_peer(0, (rail + 1) % RAILS));
 }
 
-FIXTURE(set_up, rails_tear_down);
+FIXTURE(set_up, rails_stop);
 
 /** Whatever was due before. */
 TEST(rawe_failover_silent__is_due_at_once)

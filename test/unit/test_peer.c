@@ -19,8 +19,8 @@ static void set_up_connected(void)
     unit_peer_connect();
 }
 
-FIXTURE(set_up_connected, unit_peer_tear_down);
-static const struct unit_fixture unconnected = {unit_peer_set_up, unit_peer_tear_down};
+FIXTURE(set_up_connected, unit_tear_down);
+static const struct unit_fixture unconnected = {unit_peer_set_up, unit_tear_down};
 
 TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
 {
@@ -29,8 +29,8 @@ TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
     net.node[0].conn[RAWE_LANE_EXPRESS] = peer.conn[RAWE_LANE_EXPRESS];
     assert_non_null(peer.conn[RAWE_LANE_EXPRESS]);
     assert_null(peer.conn[RAWE_LANE_BULK]);
-    assert_ptr_equal(rawe_peer_conn(&peer, RAWE_LANE_EXPRESS), unit_peer_end(RAWE_LANE_EXPRESS));
-    assert_ptr_equal(unit_peer_end(RAWE_LANE_EXPRESS)->owner, &net.node[0]);
+    assert_ptr_equal(rawe_peer_conn(&peer, RAWE_LANE_EXPRESS), net.node[0].conn[RAWE_LANE_EXPRESS]);
+    assert_ptr_equal(net.node[0].conn[RAWE_LANE_EXPRESS]->owner, &net.node[0]);
     unit_settle(&net);
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
 }
@@ -49,12 +49,12 @@ TEST_WITH(unconnected, rawe_peer_finalized__both_lanes)
     unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        unit_peer_end(lane)->finalize.announced = false;
+        net.node[0].conn[lane]->finalize.announced = false;
         assert_int_equal(finalized(), RAWE_FINALIZED_NOT);
-        unit_peer_end(lane)->finalize.announced = true;
-        unit_peer_end(lane)->finalize.lost = true;
+        net.node[0].conn[lane]->finalize.announced = true;
+        net.node[0].conn[lane]->finalize.lost = true;
         assert_int_equal(finalized(), RAWE_FINALIZED_LOST);
-        unit_peer_end(lane)->finalize.lost = false;
+        net.node[0].conn[lane]->finalize.lost = false;
     }
 }
 
@@ -88,7 +88,7 @@ TEST_WITH(unconnected, rawe_peer_send_copy__not_longer_than_a_frame_of_this_path
 {
     peer.route.payload_max_bytes = 512;
     unit_peer_connect();
-    uint32_t most = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
+    uint32_t most = rawe_conn_frame_message_bytes(net.node[0].conn[RAWE_LANE_EXPRESS]);
     assert_true(most < net.node[0].engine.config.copy_max_bytes);
     assert_int_equal(unit_peer_send_copy(most), RAWE_STATUS_DONE);
     assert_int_equal(unit_peer_send_copy(most + 1), RAWE_STATUS_BUSY);
@@ -112,7 +112,7 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
-    assert_non_null(unit_peer_end(RAWE_LANE_EXPRESS)->sendwin.held);
+    assert_non_null(net.node[0].conn[RAWE_LANE_EXPRESS]->sendwin.held);
     clock_reads = 0;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     assert_int_equal(clock_reads, 0);
@@ -123,11 +123,11 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
 
 TEST(rawe_peer_send_copy__failed)
 {
-    unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
     assert_int_equal(unit_peer_send(100, true)->result, RAWE_PEER_FAILED);
     assert_int_equal(unit_peer_send(FRAME_BYTES, true)->result, RAWE_PEER_FAILED);
-    unit_peer_end(RAWE_LANE_BULK)->handshake.state = RAWE_CONN_FAILED;
+    net.node[0].conn[RAWE_LANE_BULK]->handshake.state = RAWE_CONN_FAILED;
     assert_int_equal(unit_peer_send(9000, true)->result, RAWE_PEER_FAILED);
     for (unsigned i = 0; i < sent_count; i++) {
         assert_int_equal(sent[i].completed + sent[i].released, 0);
@@ -137,7 +137,7 @@ TEST(rawe_peer_send_copy__failed)
 
 TEST(rawe_peer_send__lane_by_length)
 {
-    uint32_t framed = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
+    uint32_t framed = rawe_conn_frame_message_bytes(net.node[0].conn[RAWE_LANE_EXPRESS]);
     unit_peer_send(100, true);
     unit_peer_send(framed, true);
     assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), 2);
@@ -156,7 +156,7 @@ TEST(rawe_peer_send__copied_is_complete_at_once)
     struct sent *one = unit_peer_send_made(unit_peer_make(30, 70, false));
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
     assert_false(one->message.completed_early);
-    unit_peer_overwrite(one);
+    memset(one->elsewhere, 0xEE, sizeof(one->elsewhere)); /* it is the sender's again */
     memset(one->own, 0xEE, sizeof(one->own));
     unit_peer_finish();
     unit_peer_assert_delivered(0, 100);
@@ -248,7 +248,7 @@ TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_window_is_full)
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
-    unit_fix_window(unit_peer_end(RAWE_LANE_BULK), 4);
+    unit_fix_window(net.node[0].conn[RAWE_LANE_BULK], 4);
     struct sent *one = unit_peer_send(15000, true);
     assert_completes_late(one, true);
     assert_true(one->message.completed_early);
@@ -314,7 +314,7 @@ static void nothing_coalesces(void)
 
 static void batches_do_not_arrive(void)
 {
-    unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
+    net.node[0].conn[RAWE_LANE_BULK]->batch = RAWE_BATCH_INVALID;
 }
 
 static void bulk_lane_is_busy(void)
@@ -431,7 +431,7 @@ static void connect_all(void)
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
     }
-    rails_settle();
+    unit_settle(&rails.net);
 }
 
 /** The rails that the connections preferring rails 0, 1, 2 use: 120 if each uses its own... */
@@ -453,12 +453,12 @@ static void assert_works(void)
             struct rawe_conn *conn = rails_conn(host, rail, RAWE_LANE_EXPRESS);
             unit_send_copy(conn, (uint8_t)rail, 100);
         }
-        rails_run(UNIT_MS, 100 * UNIT_US);
+        unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
         assert_int_equal(rails.host[1 - host].inbox.message_count, before + RAILS);
     }
 }
 
-static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
+static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
 
 TEST_WITH(with_rails, rawe_peer_used__is_the_one_whose_route_is_used)
 {
@@ -479,7 +479,7 @@ TEST_WITH(with_rails, rawe_peer_set_down__moves_all_that_use_the_route)
     rails_cut(1);
     rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
     assert_int_equal(used(0), 222);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(used(1), 12); /* each host decides for itself */
     assert_int_equal(rails.host[0].table.migrated, 2);
     assert_int_equal(rails.host[1].table.migrated, 2); /* it answers there */
@@ -493,13 +493,13 @@ TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
     connect_all();
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     rawe_peer_set_up(rails_peer(0, 1), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(used(0), 212);
     assert_works();
     rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(used(0), 12);
     assert_int_equal(rails.host[0].table.migrated, 0);
     assert_works();
@@ -509,7 +509,7 @@ TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
 {
     connect_all();
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_int_equal(used(0), 112);
     rawe_peer_close(rails_peer(0, 1));
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 2));
@@ -534,14 +534,14 @@ TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
     connect_all();
     const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     rawe_peer_set_payload_max(rails_peer(0, 1), 600);
     assert_carries(600, 600, whole_bytes);
     rails.mtu_payload_bytes[1] = 600;
     assert_works();
     /* On the preferred route there is as much room as before. */
     rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
     assert_carries(whole_bytes, 600, whole_bytes);
     assert_works();
 }

@@ -95,7 +95,7 @@ static void tear_down(void)
         assert_int_equal(gets[i].done, 1);
     }
     assert_true(rawe_handle_deregister(&net.node[1].handles, source_index, source_key));
-    unit_peer_tear_down();
+    unit_tear_down();
 }
 
 FIXTURE(set_up, tear_down);
@@ -119,7 +119,7 @@ static struct get *begin_behind_others(void)
 
 TEST(rawe_peer_operate__may_be_done_before_it_returns)
 {
-    unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    net.node[0].conn[RAWE_LANE_EXPRESS]->handshake.state = RAWE_CONN_FAILED;
     assert_int_equal(begin_with(&peer, GET_BYTES, overwrite)->status, RAWE_STATUS_FAILED);
 }
 

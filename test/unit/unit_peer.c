@@ -55,23 +55,13 @@ void unit_peer_set_up(void)
     unit_peer_start(true);
 }
 
-void unit_peer_tear_down(void)
-{
-    unit_stop(&net);
-}
-
-struct rawe_conn *unit_peer_end(unsigned lane)
-{
-    return net.node[0].conn[lane];
-}
-
 void unit_peer_connect_lane(enum rawe_lane lane)
 {
     net.node[0].conn[lane] = rawe_peer_conn(&peer, lane);
-    assert_non_null(unit_peer_end(lane));
-    rawe_conn_connect(unit_peer_end(lane), net.now_ns);
+    assert_non_null(net.node[0].conn[lane]);
+    rawe_conn_connect(net.node[0].conn[lane], net.now_ns);
     unit_settle(&net);
-    assert_int_equal(unit_peer_end(lane)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(net.node[0].conn[lane]->handshake.state, RAWE_CONN_OPEN);
 }
 
 void unit_peer_connect(void)
@@ -118,11 +108,6 @@ struct sent *unit_peer_send_made(struct sent *one)
     one->result = RAWE_PEER_QUEUED;
     one->result = rawe_peer_send(&peer, &one->message);
     return one;
-}
-
-void unit_peer_overwrite(struct sent *one)
-{
-    memset(one->elsewhere, 0xEE, sizeof(one->elsewhere));
 }
 
 struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early)

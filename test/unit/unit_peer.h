@@ -42,12 +42,8 @@ extern unsigned sent_count;
 struct rawe_peer_config unit_peer_config(void);
 /** A peer of node 0, whose path carries batches or not. */
 void unit_peer_start(bool batches);
-/** A fixture: a peer whose path carries batches. */
+/** A fixture, with unit_tear_down: a peer whose path carries batches. */
 void unit_peer_set_up(void);
-/** Stops the network. */
-void unit_peer_tear_down(void);
-/** The peer's connection of a lane. */
-struct rawe_conn *unit_peer_end(unsigned lane);
 /** Open the peer's connection of a lane and bring it up at both ends. */
 void unit_peer_connect_lane(enum rawe_lane lane);
 /** Nothing is queued or in flight to the peer. */
@@ -58,8 +54,6 @@ void unit_peer_connect(void);
 struct sent *unit_peer_make(size_t first_bytes, size_t second_bytes, bool may_complete_early);
 /** Send what unit_peer_make() made. */
 struct sent *unit_peer_send_made(struct sent *one);
-/** The sender uses memory that is not the message's own again once that is complete. */
-void unit_peer_overwrite(struct sent *one);
 /** Send a message in one piece. */
 struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early);
 /** Run until the peer has nothing in flight. */

@@ -211,11 +211,6 @@ void rails_set_up(void)
     rails_start(0);
 }
 
-void rails_tear_down(void)
-{
-    rails_stop();
-}
-
 struct rawe_peer *rails_peer(unsigned host, unsigned rail)
 {
     return &rails.host[host].nic[rail].peer;
@@ -230,7 +225,7 @@ struct rawe_conn *rails_connect(enum rawe_lane lane)
 {
     struct rawe_conn *conn = rails_conn(0, 0, lane);
     rawe_conn_connect(conn, rails.now_ns);
-    rails_settle();
+    unit_settle(&rails.net);
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(rails_conn(1, 0, lane)->handshake.state, RAWE_CONN_OPEN);
     return conn;
@@ -264,19 +259,4 @@ void rails_cut(unsigned rail)
         }
     }
     rails.net.queue = left;
-}
-
-void rails_receive(const struct net_frame *frame)
-{
-    unit_receive(&rails.net, frame);
-}
-
-void rails_settle(void)
-{
-    unit_settle(&rails.net);
-}
-
-void rails_run(uint64_t duration_ns, uint64_t step_ns)
-{
-    unit_run(&rails.net, duration_ns, step_ns);
 }

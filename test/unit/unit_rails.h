@@ -62,9 +62,8 @@ void rails_start(unsigned batch_frames);
 /** Close everything, check that nothing is left. */
 void rails_stop(void);
 
-/** A fixture: rails without batches, and its end. */
+/** A fixture, with rails_stop: rails without batches. */
 void rails_set_up(void);
-void rails_tear_down(void);
 
 struct rawe_peer *rails_peer(unsigned host, unsigned rail);
 /** The connection to the other process that prefers a rail; opened if need be. */
@@ -77,11 +76,5 @@ unsigned rails_used(const struct rawe_conn *conn);
 uint64_t rails_migrations(unsigned host);
 /** Cut a rail: what lies on it is lost, too. */
 void rails_cut(unsigned rail);
-/** Hand a copy of a frame over by its rail, now. */
-void rails_receive(const struct net_frame *frame);
-/** Hand over what is on the way until nothing moves any more. */
-void rails_settle(void);
-/** Let time pass in steps. */
-void rails_run(uint64_t duration_ns, uint64_t step_ns);
 
 #endif
