@@ -190,8 +190,7 @@ TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
     }
     rawe_conn_complete_unneeded(engine(0), &sends[0].send);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+        unit_assert_sent(&sends[i], 1, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
     }
 }
 
@@ -412,14 +411,10 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     unit_connect(&net, UNIT_LANE);
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(unit_copy_message(end(1), (uint8_t)i, 100), RAWE_STATUS_DONE);
-    }
+    unit_send_copies(end(1), 8, 100);
     assert_non_null(end(1)->sendwin.held);
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
-    while (net.wire != NULL) {
-        unit_receive_next(&net);
-    }
+    unit_receive_all(&net);
     net.now_ns += UNIT_MS;
     rawe_engine_advance(engine(0), net.now_ns);
     rawe_engine_flush(engine(0), net.now_ns);
@@ -542,8 +537,7 @@ TEST(rawe_conn_peer_gone__while_batches_are_validated)
     for (unsigned i = 0; i < 2; i++) {
         unit_send_message(bulk, &sends[i], 0, data, sizeof(data));
         unit_run(&net, 2 * UNIT_S, UNIT_MS);
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
     }
     assert_nothing_lost();
 }

@@ -353,13 +353,6 @@ static void start_senders(uint32_t frames)
     memset(sends, 0, sizeof(sends));
 }
 
-static void send_from_all(void)
-{
-    for (unsigned i = 0; i < star.spokes; i++) {
-        star_send(&star, star.up[i], &sends[i], data, sizeof(data));
-    }
-}
-
 /** Idle peers are probed for life, and probe. */
 TEST_WITH(with_senders, rawe_conn_receive__a_probe_makes_no_sender)
 {
@@ -377,7 +370,9 @@ TEST_WITH(with_senders, rawe_conn_receive__a_probe_makes_no_sender)
 TEST_WITH(with_senders, rawe_conn_output__waiting_for_a_turn_probes_less_and_less)
 {
     start_senders(8);
-    send_from_all();
+    for (unsigned i = 0; i < SENDERS; i++) {
+        star_send(&star, star.up[i], &sends[i], data, sizeof(data));
+    }
     star_run(&star, 100 * UNIT_MS, 50 * UNIT_US);
     for (unsigned i = 0; i < SENDERS; i++) {
         /* Few: they have told that there is more, and are told in time. */

@@ -14,17 +14,12 @@ static struct rawe_path_search search;
 static struct rawe_path paths[8];
 static uint64_t now_ns;
 
-static void begin(unsigned count, unsigned pings)
-{
-    now_ns = SECOND;
-    rawe_path_search_begin(&search, paths, count, pings, now_ns, 10 * SECOND);
-}
-
 /** One path of this MTU, nothing else known of it. */
 static void begin_one(uint32_t mtu_bytes)
 {
     paths[0] = (struct rawe_path){.mtu_bytes = mtu_bytes};
-    begin(1, 100);
+    now_ns = SECOND;
+    rawe_path_search_begin(&search, paths, 1, 100, now_ns, 10 * SECOND);
 }
 
 /** Go on to the next pass; the MTUs it sends for path 0, at most `most`. Returns their number. */

@@ -11,14 +11,17 @@
 #define FIRST_NUMBER (UINT32_MAX - 2) /* message numbers wrap */
 #define SENDS 80u
 
-static struct rawe_sendqueue queue;
-static struct rawe_send sends[SENDS];
+static struct rawe_sendqueue queue, other_queue;
+static struct rawe_send sends[SENDS], rests[4];
+static unsigned rests_taken, rests_allowed; /**< of splitting a send */
 static uint8_t data[1000];
 
 static void set_up(void)
 {
     memset(sends, 0xEE, sizeof(sends));
     rawe_sendqueue_init(&queue, FIRST_NUMBER);
+    rawe_sendqueue_init(&other_queue, 1);
+    rests_taken = rests_allowed = 0;
 }
 
 /** Push sends[index], which has two pieces, the second at data + 100. */
@@ -97,10 +100,6 @@ TEST(rawe_sendqueue_replaced__stays_in_its_place)
 
 #define GRAIN_BYTES 100u
 
-static struct rawe_sendqueue other_queue;
-static struct rawe_send rests[4];
-static unsigned rests_taken, rests_allowed;
-
 static struct rawe_send *split(struct rawe_send *send)
 {
     return rests_taken < rests_allowed ? &rests[rests_taken++] : NULL;
@@ -120,13 +119,6 @@ static struct rawe_send *push_put(unsigned index, size_t len_bytes, size_t frame
         assert_false(rawe_sendqueue_framed(&queue, framed_bytes));
     }
     return send;
-}
-
-static void move_set_up(unsigned allowed)
-{
-    rawe_sendqueue_init(&other_queue, 1);
-    rests_taken = 0;
-    rests_allowed = allowed;
 }
 
 /** Both queues hold that much, all of it movable, and can be appended to. */
@@ -152,7 +144,7 @@ static void assert_queues(uint64_t bytes, uint64_t other_bytes)
 
 TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 {
-    move_set_up(4);
+    rests_allowed = 4;
     struct rawe_send *first = push_put(0, 1000, 300), *second = push_put(1, 500, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 800, GRAIN_BYTES) == 800);
     assert_queues(400, 800);
@@ -170,7 +162,7 @@ TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
     /* What would go is too short, and stays; what would stay is, and goes. */
-    move_set_up(4);
+    rests_allowed = 4;
     push_put(0, 1000, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 99, GRAIN_BYTES) == 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 901, GRAIN_BYTES) == 1000);
@@ -180,7 +172,7 @@ TEST(rawe_sendqueue_move__makes_no_short_parts)
 
 TEST(rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames)
 {
-    move_set_up(4);
+    rests_allowed = 4;
     struct rawe_send *send = push_put(0, 1000, 300);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 700, GRAIN_BYTES) == 600);
     assert_queues(100, 600);
@@ -191,7 +183,7 @@ TEST(rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames)
 
 TEST(rawe_sendqueue_move__passes_over_what_may_not)
 {
-    move_set_up(4);
+    rests_allowed = 4;
     push_put(0, 500, 0);
     sends[1].split = NULL;
     struct rawe_send *message = push(1, 100, 100);
@@ -206,7 +198,6 @@ TEST(rawe_sendqueue_move__passes_over_what_may_not)
 
 TEST(rawe_sendqueue_move__without_memory)
 {
-    move_set_up(0);
     push_put(0, 1000, 0);
     push_put(1, 1000, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 1500, GRAIN_BYTES) == 1000);
@@ -247,7 +238,6 @@ static void assert_order(const unsigned *indices, unsigned count)
 
 TEST(rawe_sendqueue_push__messages_pass_long_replies)
 {
-    move_set_up(0);
     push_reply(0);
     push_reply(1);
     push_message(2, 100);
@@ -262,7 +252,6 @@ TEST(rawe_sendqueue_push__messages_pass_long_replies)
 
 TEST(rawe_sendqueue_push__messages_let_a_reply_pass_after_64_kib)
 {
-    move_set_up(0);
     push_reply(0);
     push_reply(1);
     push_message(2, 64 << 10);
@@ -275,7 +264,6 @@ TEST(rawe_sendqueue_push__messages_let_a_reply_pass_after_64_kib)
 
 TEST(rawe_sendqueue_push__replies_in_frames_let_messages_pass_again)
 {
-    move_set_up(0);
     push_reply(0);
     push_message(1, 64 << 10);
     assert_true(rawe_sendqueue_framed(&queue, 64 << 10));
@@ -287,7 +275,6 @@ TEST(rawe_sendqueue_push__replies_in_frames_let_messages_pass_again)
 
 TEST(rawe_sendqueue_push__not_before_what_is_half_in_frames)
 {
-    move_set_up(0);
     push_reply(0);
     assert_false(rawe_sendqueue_framed(&queue, 1000));
     push_message(1, 100);
@@ -298,7 +285,6 @@ TEST(rawe_sendqueue_push__not_before_what_is_half_in_frames)
 
 TEST(rawe_sendqueue_push_first__messages_stay_behind_it)
 {
-    move_set_up(0);
     push_reply(0);
     push_message(1, 100);
     assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[1]);
@@ -309,7 +295,6 @@ TEST(rawe_sendqueue_push_first__messages_stay_behind_it)
 
 TEST(rawe_sendqueue_move__messages_stay_behind_those_that_are_left)
 {
-    move_set_up(0);
     push_message(0, 100);
     push_put(1, 500, 0);
     push_reply(2);
@@ -322,7 +307,7 @@ TEST(rawe_sendqueue_move__messages_stay_behind_those_that_are_left)
 
 TEST(rawe_sendqueue_framed__a_long_reply_ends_where_messages_wait)
 {
-    move_set_up(1);
+    rests_allowed = 1;
     struct rawe_send *reply = push_reply(0);
     push_reply(1);
     push_message(2, 100);
@@ -346,7 +331,7 @@ TEST(rawe_sendqueue_framed__a_long_reply_ends_where_messages_wait)
 
 TEST(rawe_sendqueue_framed__a_long_reply_goes_on_where_none_wait)
 {
-    move_set_up(1);
+    rests_allowed = 1;
     push_reply(0);
     push_reply(1);
     assert_false(rawe_sendqueue_framed(&queue, REPLY_BYTES - 1));
@@ -355,7 +340,6 @@ TEST(rawe_sendqueue_framed__a_long_reply_goes_on_where_none_wait)
 
 TEST(rawe_sendqueue_framed__a_long_reply_goes_on_without_memory)
 {
-    move_set_up(0);
     push_reply(0);
     assert_false(rawe_sendqueue_framed(&queue, 1));
     push_message(1, 100);

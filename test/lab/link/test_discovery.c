@@ -82,11 +82,6 @@ static void drop_at_b(const char *rule)
                 rule);
 }
 
-static void drop_nothing(void)
-{
-    fixture_run("nft delete table netdev t");
-}
-
 TEST(discover__full_size_passes)
 {
     static const uint32_t mtus[] = {1500, 9000, 65000};
@@ -137,7 +132,7 @@ TEST(discover__finds_the_largest_size_that_passes)
 
         drop_at_b(cases[i].rule);
         discover(a, &way, 1, 30 * SECOND_NS);
-        drop_nothing();
+        fixture_run("nft delete table netdev t");
         assert_true(way.path.reachable);
         assert_int_equal(way.path.mtu_passed_bytes, cases[i].passes);
     }
