@@ -126,15 +126,6 @@ static void check_given_back(const struct rawe_engine *engine)
     }
 }
 
-/** In memory of exactly its length, for sanitizers. */
-static uint8_t *copy(const uint8_t *bytes, uint32_t len_bytes)
-{
-    uint8_t *memory = net_new(len_bytes);
-
-    memcpy(memory, bytes, len_bytes);
-    return memory;
-}
-
 bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
                  uint64_t now_ns)
 {
@@ -145,7 +136,9 @@ bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_
         return false;
     }
     uint32_t data_bytes = len_bytes - NET_BATCH_HEAD_BYTES;
-    uint8_t *head = copy(bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
+    /* In memory of exactly its length, for sanitizers. */
+    uint8_t *head = net_new(RAWE_BATCH_HEADER_BYTES);
+    memcpy(head, bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
     uint8_t *place =
         rawe_engine_place(engine, source_mac, head, RAWE_BATCH_HEADER_BYTES, data_bytes);
     uint8_t *data = place != NULL ? place : net_new(data_bytes);

@@ -73,13 +73,6 @@ struct sim_access {
     bool ended;
 };
 
-static bool wanted(const struct sim *sim)
-{
-    struct sim_random random = sim_random_stream(sim->options.seed, 19);
-
-    return sim_random_below(&random, RUNS_WITHOUT) == 0;
-}
-
 /** Register the window's memory for all accesses. */
 static void grant(struct sim_node *node, struct sim_window *window)
 {
@@ -94,9 +87,10 @@ static void grant(struct sim_node *node, struct sim_window *window)
 void sim_access_start(struct sim_node *node)
 {
     struct sim *sim = node->sim;
+    struct sim_random random = sim_random_stream(sim->options.seed, 19);
 
     node->accesses = sim_random_stream(sim->options.seed, 1005 + 8ull * node->index);
-    if (!wanted(sim)) {
+    if (sim_random_below(&random, RUNS_WITHOUT) != 0) {
         return;
     }
     struct sim_window *window = net_zeroed(sizeof(*window));

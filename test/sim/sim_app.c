@@ -57,12 +57,6 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     return (uint32_t)(chosen < longest ? chosen : longest);
 }
 
-/** Messages that belong to a transfer or carry an argument are long enough to have a number. */
-static uint32_t numbered(uint32_t len_bytes)
-{
-    return len_bytes < 8 ? 8 : len_bytes;
-}
-
 static void begin_transfer(struct sim *sim, struct sim_node *node, uint32_t peer)
 {
     struct sim_transfer *transfer = net_zeroed(sizeof(*transfer));
@@ -92,9 +86,10 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
         return;
     }
     bool request = percent < sim->plan.transfer_percent + sim->plan.request_percent;
+    /* Messages that carry an argument are long enough to have a number. */
     struct sim_message *message =
         sim_message_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
-                        NULL, request ? numbered(len_bytes) : len_bytes);
+                        NULL, request && len_bytes < 8 ? 8 : len_bytes);
     message->argument = request ? choose_length(sim, node) : 0;
     sim_submit(sim, message);
 }

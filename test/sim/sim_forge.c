@@ -286,18 +286,16 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
-static unsigned choose_nic(struct sim *sim, const struct sim_node *node)
-{
-    return (unsigned)sim_random_below(&sim->net.forge, node->nic_count);
-}
-
 void sim_forge(struct sim *sim, enum sim_forgery kind)
 {
     struct sim_node *node = choose_target(sim);
-    struct sim_nic *nic = &node->nics[node->nic_count == 1 ? 0 : choose_nic(sim, node)];
+    struct sim_nic *nic = &node->nics[0];
     struct sim_packet *packet = NULL;
     char text[160];
 
+    if (node->nic_count != 1) {
+        nic = &node->nics[sim_random_below(&sim->net.forge, node->nic_count)];
+    }
     if (!sim_faults_on(sim)) {
         return;
     }

@@ -3,7 +3,6 @@
  *
  * An interface of a node: its identity, its receive rings, and the engine behind it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -31,20 +30,16 @@ struct sim_packet *sim_queue_take(struct sim_queue *queue)
     return packet;
 }
 
-static void queue_clear(struct sim *sim, struct sim_queue *queue)
-{
-    struct sim_packet *packet;
-
-    while ((packet = sim_queue_take(queue)) != NULL) {
-        sim_packet_give(sim, packet);
-    }
-}
-
 void sim_nic_clear(struct sim_nic *nic)
 {
-    queue_clear(nic->node->sim, &nic->ring);
-    queue_clear(nic->node->sim, &nic->bulk);
-    queue_clear(nic->node->sim, &nic->stray);
+    struct sim_queue *const queues[] = {&nic->ring, &nic->bulk, &nic->stray};
+    struct sim_packet *packet;
+
+    for (unsigned i = 0; i < 3; i++) {
+        while ((packet = sim_queue_take(queues[i])) != NULL) {
+            sim_packet_give(nic->node->sim, packet);
+        }
+    }
 }
 
 /** Numbers of its own: a node's first interface is what it would be without others. */
@@ -96,11 +91,6 @@ void sim_nic_wire(struct sim_nic *nic)
     nic->batch_path = (enum sim_batch_path)sim_random_below(random, SIM_BATCH_PATHS);
     nic->batches_until_ns = sim_random_scaled(random, 1000, 100000000);
     nic->single_frames_stay = sim_random_below(random, 2) == 0;
-}
-
-void sim_nic_free(struct sim_nic *nic)
-{
-    free(nic->newest_ns);
 }
 
 static void choose_identity(struct sim_nic *nic)

@@ -61,7 +61,6 @@ struct sim_nic {
 void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index);
 /** Choose what its links are like, and what becomes of batches on them. */
 void sim_nic_wire(struct sim_nic *nic);
-void sim_nic_free(struct sim_nic *nic);
 /** A process starts on the node: who it is on this interface, and its engine. */
 void sim_nic_start(struct sim_nic *nic);
 /** It has ended: nothing is left of it. */

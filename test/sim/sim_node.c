@@ -80,7 +80,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
 void sim_node_free(struct sim_node *node)
 {
     for (unsigned i = 0; i < node->nic_count; i++) {
-        sim_nic_free(&node->nics[i]);
+        free(node->nics[i].newest_ns);
     }
     free(node->current);
     free(node->arena);

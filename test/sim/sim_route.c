@@ -217,23 +217,18 @@ static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *t
     sim_net_send(sim, nic, packet, at_ns);
 }
 
-/** What the PING of a route is for. */
-static uint64_t token_of(const struct sim_peer *route, unsigned what)
-{
-    return (uint64_t)route->number << 2 | what;
-}
-
 static void ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key)
 {
     struct sim_nic *nic = route->nic;
-    struct rawe_ping ping = {.key = nic->key, .port = nic->port, .token = token_of(route, what)};
+    const uint64_t token = (uint64_t)route->number << 2 | what;
+    struct rawe_ping ping = {.key = nic->key, .port = nic->port, .token = token};
 
     send_ping(nic, RAWE_FRAME_PING, &nic->node->sim->nodes[route->node].nics[route->far], port, key,
               &ping, nic->node->local_ns);
 }
 
 /** Ask the peer's responder, as the component does, and pass on what it said before. */
-static void ask_peer(struct rawe_conn *conn, uint64_t silent_ns)
+void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct sim_channel *channel = conn->owner;
     struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
@@ -250,13 +245,8 @@ void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct sim_nic *nic = context;
 
-    ask_peer(conn, silent_ns);
+    sim_route_stalled(context, conn, silent_ns);
     rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
-}
-
-void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
-{
-    ask_peer(conn, stalled_ns);
 }
 
 void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,

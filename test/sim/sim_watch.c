@@ -48,14 +48,9 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 
 /**
  * Reduced at most once for what a round trip has lost: how often is that since the last look? A turn
- * in which many frames are taken and sent may last longer than the shortest round trip.
+ * in which many frames are taken and sent may last longer than the shortest round trip. Before the
+ * reductions, a window that was not made use of may have been forgotten.
  */
-static uint64_t reductions_most(const struct sim *sim, const struct sim_channel *channel)
-{
-    return 1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->rtt.minimum_ns;
-}
-
-/** Before the reductions, a window that was not made use of may have been forgotten. */
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
 {
@@ -64,8 +59,9 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     bool unused = sim_conn(channel)->engine->now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
+    uint64_t left = 1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->rtt.minimum_ns;
 
-    for (uint64_t left = reductions_most(sim, channel); left != 0 && least > cc->least; left--) {
+    for (; left != 0 && least > cc->least; left--) {
         least = sim->plan.yields ? least / 2 : least * 7 / 10;
     }
     uint64_t persistent = sim_conn(channel)->engine->counters.congestion_persistent;

@@ -58,11 +58,6 @@ static void send_to(struct cluster_rank *rank, uint32_t to, uint32_t len_bytes)
     cluster_traffic_put(cluster_rank_peer(rank, to), len_bytes);
 }
 
-static uint32_t segment_count(const struct cluster_plan *plan)
-{
-    return (plan->size_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
-}
-
 static void send_segment(struct cluster_rank *rank, uint32_t to, uint32_t segment)
 {
     uint32_t left_bytes = rank->cluster->plan.size_bytes - segment * SEGMENT_BYTES;
@@ -95,7 +90,7 @@ static void pass_segment(struct cluster_rank *rank, uint32_t segment)
 static void bcast_by_messages(struct cluster_rank *rank)
 {
     struct cluster_part *part = &rank->part;
-    const uint32_t count = segment_count(&rank->cluster->plan);
+    const uint32_t count = (rank->cluster->plan.size_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
 
     part->came = rank->index == 0 ? count : part->came;
     while (part->passed < part->came) {
@@ -188,11 +183,6 @@ void cluster_collective_init(struct cluster_rank *rank)
     };
 
     rawe_group_init(&rank->part.group, &config);
-}
-
-void cluster_collective_free(struct cluster_rank *rank)
-{
-    rawe_group_free(&rank->part.group);
 }
 
 /* ---- both ---- */

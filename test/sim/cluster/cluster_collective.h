@@ -46,7 +46,6 @@ struct cluster_part {
 
 /** For a rank whose engine is running. */
 void cluster_collective_init(struct cluster_rank *rank);
-void cluster_collective_free(struct cluster_rank *rank);
 
 /** Begin `count` of them. */
 void cluster_collective_begin(struct cluster *cluster, uint32_t count);

@@ -20,7 +20,8 @@ static unsigned path_of(const struct cluster *cluster, uint32_t pair,
     const struct cluster_plan *plan = &cluster->plan;
     struct cluster_pair of = cluster->traffic.pairs[pair];
 
-    return cluster_net_path(plan, of.from, of.to, cluster_plan_in_batches(plan), path);
+    const bool batch = cluster_plan_in_batches(plan, plan->size_bytes);
+    return cluster_net_path(plan, of.from, of.to, batch, path);
 }
 
 /** All links with the flows on them. The caller frees them. */

@@ -113,27 +113,17 @@ static struct cluster_fifo *fifos_new(uint32_t count)
     struct cluster_fifo *queues = net_new(count * sizeof(*queues));
 
     for (uint32_t i = 0; i < count; i++) {
-        queues[i] = (struct cluster_fifo){.tail = &queues[i].first};
+        STAILQ_INIT(&queues[i]);
     }
     return queues;
 }
 
-static void fifo_put(struct cluster_fifo *queue, struct cluster_frame *frame)
-{
-    frame->next = NULL;
-    *queue->tail = frame;
-    queue->tail = &frame->next;
-}
-
 static struct cluster_frame *fifo_take(struct cluster_fifo *queue)
 {
-    struct cluster_frame *frame = queue->first;
+    struct cluster_frame *frame = STAILQ_FIRST(queue);
 
     if (frame != NULL) {
-        queue->first = frame->next;
-        if (queue->first == NULL) {
-            queue->tail = &queue->first;
-        }
+        STAILQ_REMOVE_HEAD(queue, next);
     }
     return frame;
 }
@@ -181,9 +171,10 @@ void cluster_net_free(struct cluster_net *net)
 /** The first frame on a link to a switch will come there. */
 static void expect_at_switch(struct cluster_net *net, uint32_t link)
 {
-    sim_events_push(net->events, (struct sim_event){.at_ns = net->waiting[link].first->at_ns,
-                                                    .kind = CLUSTER_EVENT_SWITCH,
-                                                    .node = link});
+    sim_events_push(net->events,
+                    (struct sim_event){.at_ns = STAILQ_FIRST(&net->waiting[link])->at_ns,
+                                       .kind = CLUSTER_EVENT_SWITCH,
+                                       .node = link});
 }
 
 /** Transmit a frame behind those that wait. */
@@ -194,11 +185,11 @@ static void link_put(struct cluster_net *net, uint32_t link, struct cluster_fram
     struct cluster_fifo *queue = last ? &net->arriving[frame->to] : &net->waiting[link];
     uint64_t *free_ps = &net->free_ps[link];
     uint64_t begin_ps = *free_ps > now_ns * 1000 ? *free_ps : now_ns * 1000;
-    bool first = queue->first == NULL;
+    bool first = STAILQ_EMPTY(queue);
 
     *free_ps = begin_ps + cluster_plan_transmit_ps(net->plan, wire_bytes(frame));
     frame->at_ns = (*free_ps + 999) / 1000 + net->plan->wire_ns;
-    fifo_put(queue, frame);
+    STAILQ_INSERT_TAIL(queue, frame, next);
     if (first && !last) {
         expect_at_switch(net, link);
     }
@@ -215,10 +206,11 @@ static bool link_put_first(struct cluster_net *net, uint32_t link, struct cluste
 {
     const struct cluster_plan *plan = net->plan;
     uint64_t taken_ns = now_ns + plan->wire_ns + cluster_plan_transmit_ps(plan, NIC_BYTES) / 1000;
-    struct cluster_frame **at = &net->waiting[link].first, *behind;
+    struct cluster_frame *before = NULL, *behind = STAILQ_FIRST(&net->waiting[link]);
 
-    while ((behind = *at) != NULL && (behind->at_ns <= taken_ns || !behind->batch)) {
-        at = &behind->next;
+    while (behind != NULL && (behind->at_ns <= taken_ns || !behind->batch)) {
+        before = behind;
+        behind = STAILQ_NEXT(behind, next);
     }
     if (behind == NULL) {
         return false;
@@ -226,10 +218,13 @@ static bool link_put_first(struct cluster_net *net, uint32_t link, struct cluste
     uint64_t own_ps = cluster_plan_transmit_ps(plan, wire_bytes(frame));
     uint64_t behind_ps = cluster_plan_transmit_ps(plan, wire_bytes(behind));
     frame->at_ns = behind->at_ns - behind_ps / 1000 + own_ps / 1000;
-    frame->next = behind;
-    *at = frame;
+    if (before != NULL) {
+        STAILQ_INSERT_AFTER(&net->waiting[link], before, frame, next);
+    } else {
+        STAILQ_INSERT_HEAD(&net->waiting[link], frame, next);
+    }
     net->free_ps[link] += own_ps;
-    for (; behind != NULL; behind = behind->next) {
+    for (; behind != NULL; behind = STAILQ_NEXT(behind, next)) {
         behind->at_ns += own_ps / 1000;
     }
     return true;
@@ -285,11 +280,6 @@ static void share(struct cluster_net *net, uint32_t port, uint32_t bytes)
                                                     .kind = CLUSTER_EVENT_LEFT,
                                                     .node = number,
                                                     .value = bytes});
-}
-
-void cluster_net_left(struct cluster_net *net, uint32_t number, uint64_t bytes)
-{
-    net->shared_bytes[number] -= bytes;
 }
 
 /** Put a frame, which is taken over, into the queue of a port. Returns for which rank it is on its
@@ -364,7 +354,7 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t no
 {
     struct cluster_frame *frame = fifo_take(&net->waiting[link]);
 
-    if (net->waiting[link].first != NULL) {
+    if (!STAILQ_EMPTY(&net->waiting[link])) {
         expect_at_switch(net, link);
     }
     if (link < net->plan->hosts) {
@@ -380,7 +370,7 @@ uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t no
 
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank)
 {
-    const struct cluster_frame *first = net->arriving[rank].first;
+    const struct cluster_frame *first = STAILQ_FIRST(&net->arriving[rank]);
     return first != NULL ? first->at_ns : UINT64_MAX;
 }
 

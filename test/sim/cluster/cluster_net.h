@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "cluster_plan.h"
 #include "sim_event.h"
@@ -28,7 +29,7 @@
 
 /** A frame under way. */
 struct cluster_frame {
-    struct cluster_frame *next;
+    STAILQ_ENTRY(cluster_frame) next;
     uint64_t at_ns;     /**< when it comes to the end of the link that it is on */
     uint32_t from, to;  /**< ranks; to CLUSTER_ALL: a multicast, of hosts with one each */
     uint32_t len_bytes; /**< Ethernet header included, as core counts */
@@ -45,9 +46,7 @@ struct cluster_frame *cluster_frame_new(uint32_t from, uint32_t to, uint32_t len
                                         uint32_t bytes_count);
 void cluster_frame_free(struct cluster_frame *frame);
 
-struct cluster_fifo {
-    struct cluster_frame *first, **tail;
-};
+STAILQ_HEAD(cluster_fifo, cluster_frame);
 
 /** Lengths of the ports' queues, as the frames see that come to them: bins of equal width. */
 #define CLUSTER_QUEUE_BINS 4096u
@@ -73,7 +72,7 @@ struct cluster_net {
 
 /** A frame has come to the switch at the end of link `node`: see cluster_net_forward. */
 #define CLUSTER_EVENT_SWITCH 0u
-/** `value` bytes have left switch `node`: see cluster_net_left. */
+/** `value` bytes of the shared buffer have left switch `node`. */
 #define CLUSTER_EVENT_LEFT 2u
 
 void cluster_net_init(struct cluster_net *net, const struct cluster_plan *plan,
@@ -96,8 +95,6 @@ void cluster_net_send(struct cluster_net *net, struct cluster_frame *frame, uint
  * where they have room. Returns for which ranks one is on its last link, or may be (CLUSTER_ALL).
  */
 uint32_t cluster_net_forward(struct cluster_net *net, uint32_t link, uint64_t now_ns);
-/** CLUSTER_EVENT_LEFT. */
-void cluster_net_left(struct cluster_net *net, uint32_t number, uint64_t bytes);
 /** When the next frame arrives for a rank, or has arrived; UINT64_MAX: none is under way. */
 uint64_t cluster_net_arrival_ns(const struct cluster_net *net, uint32_t rank);
 /** The next frame, which the caller frees, where it has arrived; or NULL. */

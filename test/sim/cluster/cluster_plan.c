@@ -36,14 +36,9 @@ uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch)
     return (bytes < ETHERNET_LEAST_BYTES ? ETHERNET_LEAST_BYTES : bytes) + ETHERNET_AROUND_BYTES;
 }
 
-static bool in_batches(const struct cluster_plan *plan, uint32_t size_bytes)
+bool cluster_plan_in_batches(const struct cluster_plan *plan, uint32_t size_bytes)
 {
     return size_bytes > cluster_plan_payload_bytes(plan) - RAWE_FRAGMENT_MESSAGE_BYTES;
-}
-
-bool cluster_plan_in_batches(const struct cluster_plan *plan)
-{
-    return in_batches(plan, plan->size_bytes);
 }
 
 uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t size_bytes)
@@ -53,7 +48,7 @@ uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t si
         payload_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
     uint32_t full = size_bytes / segment_bytes, rest = size_bytes % segment_bytes;
 
-    if (!in_batches(plan, size_bytes)) {
+    if (!cluster_plan_in_batches(plan, size_bytes)) {
         return cluster_plan_wire_bytes(
             RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + size_bytes, false);
     }

@@ -93,7 +93,7 @@ static inline uint32_t cluster_plan_leaf_count(const struct cluster_plan *plan)
 uint64_t cluster_plan_round_trip_ns(const struct cluster_plan *plan);
 
 /** Is a message longer than a frame? */
-bool cluster_plan_in_batches(const struct cluster_plan *plan);
+bool cluster_plan_in_batches(const struct cluster_plan *plan, uint32_t size_bytes);
 
 /** What a message of that size takes of a link. */
 uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t size_bytes);

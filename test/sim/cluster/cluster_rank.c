@@ -505,7 +505,7 @@ void cluster_rank_close(struct cluster_rank *rank)
 void cluster_rank_free(struct cluster_rank *rank)
 {
     rawe_handle_deregister(&rank->handles, rank->payload_index, rank->payload_key);
-    cluster_collective_free(rank);
+    rawe_group_free(&rank->part.group);
     net_engine_stop(&rank->engine);
     for (uint32_t i = 0; i < rank->peer_room; i++) {
         if (rank->peers[i] != NULL) {

@@ -39,7 +39,7 @@ static void advance(struct cluster *cluster, uint64_t end_ns, bool until_done)
         if (event.kind == CLUSTER_EVENT_WAKE) {
             cluster_rank_wake(&cluster->ranks[event.node], event.value);
         } else if (event.kind == CLUSTER_EVENT_LEFT) {
-            cluster_net_left(&cluster->net, event.node, event.value);
+            cluster->net.shared_bytes[event.node] -= event.value;
         } else {
             uint32_t to = cluster_net_forward(&cluster->net, event.node, cluster->now_ns);
             uint32_t all = to == CLUSTER_ALL ? cluster_plan_ranks(&cluster->plan) : 0;

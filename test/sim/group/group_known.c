@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "group_known.h"
 
-#include <stdlib.h>
-
 #include "net_harness.h"
 
 /** Larger groups are not watched. */
@@ -19,12 +17,6 @@ void known_init(struct known *known, const struct plan *plan)
     for (uint32_t root = 0; root < plan->members; root++) {
         known->end[root] = (uint32_t)plan->id;
     }
-}
-
-void known_free(struct known *known)
-{
-    free(known->end);
-    free(known->since_ns);
 }
 
 static uint64_t *since_ns(const struct known *known, uint32_t root, uint32_t sequence)

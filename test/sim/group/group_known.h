@@ -17,8 +17,8 @@ struct known {
     uint64_t *since_ns; /**< ... are known since then, by root and number modulo the window */
 };
 
+/** Allocates the arrays, which the caller frees. */
 void known_init(struct known *known, const struct plan *plan);
-void known_free(struct known *known);
 
 /** A frame of a root, or a part of its batch, arrives. */
 void known_learn(struct known *known, const struct rawe_group_header *header, uint64_t now_ns);

@@ -42,13 +42,13 @@ enum {
 /** A message that is being sent. */
 struct sending {
     struct rawe_group_send send; /**< first: `done` knows no more */
-    struct run *run;
-    uint32_t root;
+    struct host *root;
     uint8_t data[];
 };
 
 struct host {
     struct run *run;
+    uint32_t self;
     struct rawe_group group;
     struct rawe_group_counters counters;
     bool started;
@@ -99,7 +99,7 @@ static void wake_by(struct host *host, uint64_t at_ns)
 {
     if (at_ns < host->wake_ns) {
         host->wake_ns = at_ns;
-        add_event(host->run, at_ns, (uint32_t)(host - host->run->host), WAKES, NULL);
+        add_event(host->run, at_ns, host->self, WAKES, NULL);
     }
 }
 
@@ -166,27 +166,26 @@ static bool decode(const struct sim_packet *packet, struct rawe_group_header *he
 static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes *frame)
 {
     struct run *run = host->run;
-    const uint32_t from = (uint32_t)(host - run->host);
     struct sim_packet *packet = net_new(sizeof *packet + frame->len_bytes);
     struct rawe_group_header header;
     *packet = (struct sim_packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
     memcpy(packet->bytes, frame->base, frame->len_bytes);
     if (rawe_group_header_decode(&header, packet->bytes, frame->len_bytes) != RAWE_DECODE_OK ||
-        header.sender != from || header.payload_bytes > run->plan->payload_bytes) {
-        violate(run, "member %u sends a frame that is none", from);
+        header.sender != host->self || header.payload_bytes > run->plan->payload_bytes) {
+        violate(run, "member %u sends a frame that is none", host->self);
     }
     packet->data = header.type == RAWE_GROUP_DATA;
     if (header.type == RAWE_GROUP_NACK) {
         packet->asks = header.payload_bytes * 8u;
         if (known_too_early(&host->known, &header, packet->bytes + RAWE_GROUP_HEADER_BYTES,
                             run->now_ns)) {
-            violate(run, "member %u asks for what may only be late", from);
+            violate(run, "member %u asks for what may only be late", host->self);
         }
     }
     if (run->trace) {
         printf("%12" PRIu64
                " ns  %u to %d: type %u flags %02x sequence %u acks %u of %d, %u bytes\n",
-               run->now_ns, from, (int)to, header.type, header.flags, header.sequence,
+               run->now_ns, host->self, (int)to, header.type, header.flags, header.sequence,
                header.acknowledgement, (int)(int16_t)header.acked_root, header.payload_bytes);
     }
     if (sim_random_chance(&run->random, run->plan->shared_ppm)) {
@@ -195,7 +194,7 @@ static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes 
         cross(run, packet, to);
     } else {
         for (uint32_t i = 0; i < run->plan->members; i++) {
-            if (i != from) {
+            if (i != host->self) {
                 cross(run, packet, i);
             }
         }
@@ -207,23 +206,22 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
                               uint32_t segment_bytes)
 {
     struct run *run = host->run;
-    const uint32_t from = (uint32_t)(host - run->host);
     struct rawe_group_header header;
     if (rawe_group_batch_decode(&header, head, RAWE_BATCH_HEADER_BYTES, data->len_bytes) !=
             RAWE_DECODE_OK ||
-        header.sender != from || header.segment_bytes != run->plan->segment_bytes ||
+        header.sender != host->self || header.segment_bytes != run->plan->segment_bytes ||
         segment_bytes != (rawe_group_frames(&header) == 1 ? 0 : header.segment_bytes)) {
-        violate(run, "member %u sends a batch that is none", from);
+        violate(run, "member %u sends a batch that is none", host->self);
     }
     if (run->trace) {
         printf("%12" PRIu64 " ns  %u: batch, flags %02x sequence %u acks %u of %d, %u bytes\n",
-               run->now_ns, from, header.flags, header.sequence, header.acknowledgement,
+               run->now_ns, host->self, header.flags, header.sequence, header.acknowledgement,
                (int)(int16_t)header.acked_root, header.payload_bytes);
     }
     const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
     for (uint32_t i = 0; i < run->plan->members; i++) {
         /* What the device cuts is merged again in packets of some frames. */
-        uint32_t at_bytes = i == from ? header.payload_bytes : 0;
+        uint32_t at_bytes = i == host->self ? header.payload_bytes : 0;
         while (at_bytes < header.payload_bytes) {
             const uint32_t frames = 1 + (uint32_t)sim_random_below(&run->random, 64);
             const uint32_t left_bytes = header.payload_bytes - at_bytes;
@@ -263,8 +261,7 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
 static bool transmit(void *context, uint32_t to, const struct rawe_bytes *frame)
 {
     struct host *host = context;
-    if (to != RAWE_GROUP_ALL &&
-        (to >= host->run->plan->members || to == (uint32_t)(host - host->run->host))) {
+    if (to != RAWE_GROUP_ALL && (to >= host->run->plan->members || to == host->self)) {
         violate(host->run, "a frame to member %u", to);
         return true;
     }
@@ -308,9 +305,8 @@ static bool deliver(void *context, const struct rawe_group_part *part)
 {
     struct host *host = context;
     struct run *run = host->run;
-    const uint32_t self = (uint32_t)(host - run->host);
     const uint32_t message = host->delivered[part->root];
-    const uint64_t ready_ns = run->plan->fate[self].refuses_until_ns;
+    const uint64_t ready_ns = run->plan->fate[host->self].refuses_until_ns;
     if (run->now_ns < ready_ns) {
         wake_by(host, ready_ns);
         return false;
@@ -322,12 +318,12 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     const struct order *order = order_of(run->plan, part->root, message);
     if (message >= run->host[part->root].sends || order == NULL ||
         part->total_bytes != order->len_bytes || part->at_bytes != host->at_bytes[part->root]) {
-        violate(run, "member %u gets the wrong part of message %u of %u", self, message,
+        violate(run, "member %u gets the wrong part of message %u of %u", host->self, message,
                 part->root);
     }
     for (uint32_t i = 0; i < part->len_bytes; i++) {
         if (part->data[i] != content(part->root, message, part->at_bytes + i)) {
-            violate(run, "member %u: byte %u of message %u of %u is wrong", self,
+            violate(run, "member %u: byte %u of message %u of %u is wrong", host->self,
                     part->at_bytes + i, message, part->root);
             break;
         }
@@ -344,34 +340,32 @@ static void done(struct rawe_group_send *send)
 {
     struct sending *sending = (struct sending *)send;
     memset(sending->data, 0xEE, send->len_bytes); /* the memory is free again */
-    sending->run->host[sending->root].done++;
+    sending->root->done++;
     free(sending);
 }
 
 /** A root sends its next message. */
 static void send_next(struct run *run, struct host *host)
 {
-    const uint32_t self = (uint32_t)(host - run->host);
-    const struct order *order = order_of(run->plan, self, host->sends);
+    const struct order *order = order_of(run->plan, host->self, host->sends);
     const uint32_t len_bytes = order->len_bytes;
     struct sending *sending = net_new(sizeof *sending + len_bytes);
     *sending = (struct sending){.send = {.done = done,
                                          .len_bytes = len_bytes,
                                          .may_wait = order->may_wait && !order->batches,
                                          .batches = order->batches},
-                                .run = run,
-                                .root = self};
+                                .root = host};
     sending->send.data = sending->data;
     for (uint32_t i = 0; i < len_bytes; i++) {
-        sending->data[i] = content(self, host->sends, i);
+        sending->data[i] = content(host->self, host->sends, i);
     }
     host->sends++;
     if (!rawe_group_send(&host->group, &sending->send, run->now_ns)) {
-        violate(run, "member %u cannot send", self);
+        violate(run, "member %u cannot send", host->self);
     }
     if (host->group.held_ns != 0 && (!order->may_wait || run->plan->share_from == 0 ||
                                      host->group.sent - host->group.base < run->plan->share_from)) {
-        violate(run, "member %u holds a frame back", self);
+        violate(run, "member %u holds a frame back", host->self);
     }
 }
 
@@ -412,27 +406,26 @@ static uint64_t dropped(const struct rawe_group_counters *counters)
 static void check_member(struct run *run, struct host *host, bool progressed)
 {
     const struct rawe_group *group = &host->group;
-    const uint32_t self = (uint32_t)(host - run->host);
     const uint64_t next_ns = rawe_group_next_ns(group);
     if (group->next - group->base > run->plan->window_frames ||
         group->sent - group->base > group->next - group->base) {
-        violate(run, "member %u: the window is %u frames", self, group->next - group->base);
+        violate(run, "member %u: the window is %u frames", host->self, group->next - group->base);
     }
     if (group->held_ns != 0 && progressed) {
-        violate(run, "member %u makes progress, and holds a frame back", self);
+        violate(run, "member %u makes progress, and holds a frame back", host->self);
     }
     if (group->stored > run->plan->stored_max) {
-        violate(run, "member %u stores %u frames", self, group->stored);
+        violate(run, "member %u stores %u frames", host->self, group->stored);
     }
     if ((group->window == NULL) != (group->base == group->next)) {
-        violate(run, "member %u: the window's memory", self);
+        violate(run, "member %u: the window's memory", host->self);
     }
     if (progressed && next_ns <= run->now_ns) {
-        violate(run, "member %u wants to be called at once, again and again", self);
+        violate(run, "member %u wants to be called at once, again and again", host->self);
     }
     for (uint32_t i = 0; group->base != group->next && i < run->plan->members; i++) {
-        if (i != self && rawe_sequence_before(group->members[i].acked, group->base)) {
-            violate(run, "member %u has released what %u has not acknowledged", self, i);
+        if (i != host->self && rawe_sequence_before(group->members[i].acked, group->base)) {
+            violate(run, "member %u has released what %u has not acknowledged", host->self, i);
         }
         if (run->plan->members > 100) {
             break; /* it is enough for small ones */
@@ -539,7 +532,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
                 (uint16_t)sim_random_between(&run->random, run->plan->members, RAWE_GROUP_NO_ROOT);
             break;
         case 3:
-            header.sender = (uint16_t)(host - run->host);
+            header.sender = (uint16_t)host->self;
             break;
         default:
             header.sequence +=
@@ -557,7 +550,7 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
         if (header.sequence == before.sequence || numbered) {
             take_in(host, bytes, packet->len_bytes, packet->batch);
             if (dropped(&host->counters) == dropped_before) {
-                violate(run, "member %u takes a forged frame", (uint32_t)(host - run->host));
+                violate(run, "member %u takes a forged frame", host->self);
             }
         }
     }
@@ -638,6 +631,7 @@ static void begin(struct run *run)
     for (uint32_t i = 0; i < plan->members; i++) {
         struct host *host = &run->host[i];
         *host = (struct host){.run = run,
+                              .self = i,
                               .wake_ns = NEVER,
                               .delivered = net_zeroed(plan->members * sizeof(uint32_t)),
                               .at_bytes = net_zeroed(plan->members * sizeof(uint32_t))};
@@ -672,7 +666,8 @@ static void end(struct run *run)
         }
         free(host->delivered);
         free(host->at_bytes);
-        known_free(&host->known);
+        free(host->known.end);
+        free(host->known.since_ns);
     }
     free(run->host);
 }
