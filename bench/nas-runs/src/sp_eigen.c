@@ -64,22 +64,25 @@ void sp_to_x_characteristics(struct sp_cell *cell, double factor)
     }
 }
 
-void sp_turn_x_to_y(struct sp_cell *cell)
+/* To the next axis: its acoustic pair takes up the shear wave `out`, in whose place comes the
+ * velocity along this axis; the other two waves change places, and one its sign. */
+static void turn(struct sp_cell *cell, int first, int second, int out)
 {
     const struct nas_block *b = &cell->grid;
 
     for (int k = b->low[2]; k < b->high[2]; k++) {
         for (int j = b->low[1]; j < b->high[1]; j++) {
             const struct row row = row_at(b, j, k);
-            double *restrict r0 = row.r[0], *restrict r1 = row.r[1], *restrict r2 = row.r[2];
+            double *restrict r0 = row.r[first], *restrict r1 = row.r[second];
+            double *restrict r2 = row.r[out];
             double *restrict r3 = row.r[3], *restrict r4 = row.r[4];
 
             for (int i = 0; i < row.count; i++) {
-                double first = r0[i], odd = SQRT_HALF * r2[i];
+                double kept = r0[i], odd = SQRT_HALF * r2[i];
                 double even = 0.5 * (r3[i] + r4[i]), wave = SQRT_HALF * (r3[i] - r4[i]);
 
                 r0[i] = -r1[i];
-                r1[i] = first;
+                r1[i] = kept;
                 r2[i] = wave;
                 r3[i] = even - odd;
                 r4[i] = even + odd;
@@ -88,28 +91,14 @@ void sp_turn_x_to_y(struct sp_cell *cell)
     }
 }
 
+void sp_turn_x_to_y(struct sp_cell *cell)
+{
+    turn(cell, 0, 1, 2);
+}
+
 void sp_turn_y_to_z(struct sp_cell *cell)
 {
-    const struct nas_block *b = &cell->grid;
-
-    for (int k = b->low[2]; k < b->high[2]; k++) {
-        for (int j = b->low[1]; j < b->high[1]; j++) {
-            const struct row row = row_at(b, j, k);
-            double *restrict r0 = row.r[0], *restrict r1 = row.r[1], *restrict r2 = row.r[2];
-            double *restrict r3 = row.r[3], *restrict r4 = row.r[4];
-
-            for (int i = 0; i < row.count; i++) {
-                double second = r1[i], odd = SQRT_HALF * r0[i];
-                double even = 0.5 * (r3[i] + r4[i]), wave = SQRT_HALF * (r3[i] - r4[i]);
-
-                r0[i] = wave;
-                r1[i] = -r2[i];
-                r2[i] = second;
-                r3[i] = even - odd;
-                r4[i] = even + odd;
-            }
-        }
-    }
+    turn(cell, 1, 2, 0);
 }
 
 void sp_from_z_characteristics(struct sp_cell *cell)
