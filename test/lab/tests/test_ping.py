@@ -128,66 +128,38 @@ def test_a_key_that_differs_is_not_answered(make_lab, ping):
     assert listened == 1 and "0 frames answered, of 0 hosts" in heard
 
 
-def test_the_way_back_is_cut(make_lab, ping):
-    lab = make_lab(hosts=2)
-    lab.blackhole(0, 1, ETHERTYPE)
+@pytest.mark.parametrize(
+    "shape, hurt, arguments, status, words",
+    [
+        ({}, ("blackhole", 0, 1, ETHERTYPE), ("-w", 500), 1, ["NO ANSWER", "do not come back"]),
+        ({"mtu": 9000}, ("set_mtu", 1, 1500), (), 1, ["LARGE FRAMES DO NOT PASS", "9018",
+          r"what passes is 1500\b", "large frames, 1514 bytes: 0 of 20 lost"]),
+        ({}, ("set_loss", 30), ("-c", 10), 1, ["FRAMES GET LOST", "ethtool -S eth0",
+          r"frames, \d+ bytes: [1-9]\d* of 10 lost"]),
+        ({"nic": "plain"}, None, ("-c", 3), 0, ["batches: pass. The kernel",
+          "ethtool -K eth0 tx on sg on tso on"]),
+        ({}, ("blackhole", 1, 0, 0x0800), ("-c", 3), 0, ["batches: do not pass"]),
+    ],
+    ids=["way back", "large frames", "loss", "batches cut", "batches lost"],
+)  # fmt: skip
+def test_what_does_not_pass(make_lab, ping, shape, hurt, arguments, status, words):
+    lab = make_lab(hosts=2, **shape)
+    if hurt:
+        getattr(lab, hurt[0])(*hurt[1:])
     listener = Listener(lab, ping, 1, "-i", "eth0")
-    said, status = ask(lab, ping, "-i", "eth0", "-w", 500, lab.nic(1).mac)
-    assert status == 1 and "NO ANSWER" in said and "do not come back" in said
+    said, ended = ask(lab, ping, "-i", "eth0", *arguments, lab.nic(1).mac)
+    assert ended == status, said
+    for word in words:
+        assert re.search(word, said), f"no {word!r}: {said}"
     listener.hear("asked by")
-    listener.end()
-
-
-def test_large_frames_do_not_pass(make_lab, ping):
-    lab = make_lab(hosts=2, mtu=9000)
-    lab.set_mtu(1, 1500)
-    listener = Listener(lab, ping, 1, "-i", "eth0")
-    said, status = ask(lab, ping, "-i", "eth0", lab.nic(1).mac)
-    assert status == 1, said
-    assert "LARGE FRAMES DO NOT PASS" in said and "9018" in said
-    assert re.search(r"what passes is (\d+)", said).group(1) == "1500"
-    assert "large frames, 1514 bytes: 0 of 20 lost" in said
-    listener.end()
-
-
-def test_frames_get_lost(make_lab, ping):
-    lab = make_lab(hosts=2, loss=30)
-    listener = Listener(lab, ping, 1, "-i", "eth0")
-    said, status = ask(lab, ping, "-i", "eth0", "-c", 10, lab.nic(1).mac)
-    assert status == 1, said
-    assert "FRAMES GET LOST" in said and "ethtool -S eth0" in said
-    assert lost(said, "small")[0] + lost(said, "large")[0] > 0
-    listener.end()
-
-
-def test_batches_are_cut_by_the_kernel(make_lab, ping):
-    lab = make_lab(hosts=2, nic="plain")
-    listener = Listener(lab, ping, 1, "-i", "eth0")
-    said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
-    assert status == 0, said
-    assert "batches: pass. The kernel" in said and "ethtool -K eth0 tx on sg on tso on" in said
-    listener.end()
-
-
-def test_batches_do_not_pass(make_lab, ping):
-    lab = make_lab(hosts=2)
-    lab.blackhole(1, 0, 0x0800)
-    listener = Listener(lab, ping, 1, "-i", "eth0")
-    said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
-    assert status == 0 and "batches: do not pass" in said, said
     listener.end()
 
 
 def begin_multicast(lab, ping):
     """Listen on all hosts but the first; the listeners, and the arguments to ask with."""
     listeners = [Listener(lab, ping, host, "-i", "eth0") for host in lab.hosts[1:]]
-    return listeners, [
-        "--multicast",
-        "-i",
-        "eth0",
-        *QUICK,
-        *(lab.nic(h).mac for h in lab.hosts[1:]),
-    ]
+    macs = [lab.nic(host).mac for host in lab.hosts[1:]]
+    return listeners, ["--multicast", "-i", "eth0", *QUICK, *macs]
 
 
 @pytest.mark.parametrize("nic", ["whole", "cut"])
