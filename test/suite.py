@@ -417,21 +417,15 @@ def parse():
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also long tests: hours")
-    parser.add_argument(
-        "-k", metavar="EXPR", help="lab, vm, deb and containers tests that match, as pytest -k"
+    text = "lab, vm, deb and containers tests that match, as pytest -k"
+    parser.add_argument("-k", metavar="EXPR", help=text)
+    text = "unit, sim and lab with the Open MPI and compiler of another Debian release, in a chroot"
+    parser.add_argument("--ompi", choices=RELEASES, help=f"{text} of it")
+    text = (
+        "rerun a few failed tests over virtual hosts or machines, and show both outcomes: a busy "
     )
-    parser.add_argument(
-        "--ompi",
-        choices=RELEASES,
-        help="unit, sim and lab with the Open MPI and compiler of another Debian release, in a "
-        "chroot of it",
-    )
-    parser.add_argument(
-        "--repeat",
-        action="store_true",
-        help="rerun a few failed tests over virtual hosts or machines, and show both "
-        "outcomes: a busy machine may delay a job beyond its test's limit",
-    )
+    text += "machine may delay a job beyond its test's limit"
+    parser.add_argument("--repeat", action="store_true", help=text)
     parser.add_argument("--inside", choices=RELEASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     known = (*ALL, "all", *OPTIONAL)

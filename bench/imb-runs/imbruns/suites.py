@@ -6,35 +6,11 @@ from dataclasses import dataclass, replace
 from benchlib.summary import Metric
 
 # IMB-MPI1's, but for Reduce_local, which sends nothing.
-POINT_TO_POINT = (
-    "PingPong",
-    "PingPing",
-    "PingPongAnySource",
-    "PingPingAnySource",
-    "Sendrecv",
-    "Exchange",
-    "Uniband",
-    "Biband",
-    "UnibandCold",
-    "BibandCold",
-    "Isend",
-)
-IMB_COLLECTIVES = (
-    "Bcast",
-    "Allreduce",
-    "Reduce",
-    "Reduce_scatter",
-    "Reduce_scatter_block",
-    "Allgather",
-    "Allgatherv",
-    "Gather",
-    "Gatherv",
-    "Scatter",
-    "Scatterv",
-    "Alltoall",
-    "Alltoallv",
-    "Barrier",
-)
+POINT_TO_POINT = ("PingPong", "PingPing", "PingPongAnySource", "PingPingAnySource", "Sendrecv")
+POINT_TO_POINT += ("Exchange", "Uniband", "Biband", "UnibandCold", "BibandCold", "Isend")
+IMB_COLLECTIVES = ("Bcast", "Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block")
+IMB_COLLECTIVES += ("Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv")
+IMB_COLLECTIVES += ("Alltoall", "Alltoallv", "Barrier")
 # The tests of the predecessors: MPBench's eight, GAMMA's two, ESP's.
 MPBENCH = ("MpBandwidth", "MpRoundtrip", "MpLatency", "MpBidirectional")
 MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")

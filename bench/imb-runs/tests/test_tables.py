@@ -124,11 +124,7 @@ def table_of(ratios, metric="time_us", benchmark="PingPong", doubt=0.01):
         ({1: 2.0, 64: 1.8}, {}, "slower at every size."),
         ({1: 1.001, 64: 0.999}, {}, "(geometric mean). No difference shown at 1 B to 64 B."),
         ({0: 0.4}, {"benchmark": "Barrier"}, "rawe takes 0.40 of tcp's time."),
-        (
-            {0: 1.0},
-            {"benchmark": "Barrier"},
-            "rawe takes 1.00 of tcp's time: no difference shown.",
-        ),
+        ({0: 1.0}, {"benchmark": "Barrier"}, "rawe takes 1.00 of tcp's time: no difference shown."),
         (
             {1: 0.5, 64: 1.2, 4096: 1.6},
             {"doubt": 0.3},

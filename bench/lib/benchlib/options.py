@@ -80,31 +80,22 @@ def parser(driver):
     text = "another build of rawe, made before: measured in turns with --build, as transport old"
     add("--against", type=Path, metavar="DIR", help=text)
     add("--no-build", action="store_true", help="install no packages, build nothing")
-    virtual = made.add_argument_group("virtual hosts (as root)")
-    virtual.add_argument("--hosts", type=count, help="default: one for each rank, at most 4")
-    virtual.add_argument("--mtu", type=count, help="bytes (default 1500)")
-    virtual.add_argument("--topology", choices=("pair", "switch"))
-    virtual.add_argument(
-        "--nic",
-        choices=NIC_KINDS,
-        help="batches travel whole (default), are cut by the sender and merged by the receiver as "
-        "with real NICs, or there are no offloads at all",
-    )
-    virtual.add_argument("--rate", help="line rate, as 1gbit")
-    virtual.add_argument("--loss", help="frames lost on each way, as 1%%")
-    real = made.add_argument_group("real hosts")
-    real.add_argument("--hostfile", type=Path, metavar="FILE", help="mpirun's, one host a line")
-    real.add_argument("--interface", help="network interface to measure, the same on all hosts")
-    real.add_argument(
-        "--mpirun-args", type=shlex.split, default=[], metavar="ARGS", help="passed to mpirun"
-    )
-    real.add_argument(
-        "--starter",
-        type=shlex.split,
-        default=[],
-        metavar="CMD",
-        help="starts the program on every rank, for example a command that grants CAP_NET_RAW",
-    )
+    add = made.add_argument_group("virtual hosts (as root)").add_argument
+    add("--hosts", type=count, help="default: one for each rank, at most 4")
+    add("--mtu", type=count, help="bytes (default 1500)")
+    add("--topology", choices=("pair", "switch"))
+    text = "batches travel whole (default), are cut by the sender and merged by the receiver as "
+    text += "with real NICs, or there are no offloads at all"
+    add("--nic", choices=NIC_KINDS, help=text)
+    add("--rate", help="line rate, as 1gbit")
+    add("--loss", help="frames lost on each way, as 1%%")
+    add = made.add_argument_group("real hosts").add_argument
+    add("--hostfile", type=Path, metavar="FILE", help="mpirun's, one host a line")
+    add("--interface", help="network interface to measure, the same on all hosts")
+    words = {"type": shlex.split, "default": []}
+    add("--mpirun-args", **words, metavar="ARGS", help="passed to mpirun")
+    text = "starts the program on every rank, for example a command that grants CAP_NET_RAW"
+    add("--starter", **words, metavar="CMD", help=text)
     return made
 
 

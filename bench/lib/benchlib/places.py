@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rawelab import Lab, LabSpec, launch
+
 from . import preflight, prepare, transports
 from .error import BenchError
 
@@ -81,8 +83,6 @@ class LabPlace(Place):
     interface = "eth0"
 
     def __init__(self, shape, build):
-        from rawelab import Lab, LabSpec  # beside the checkout's tests; not needed with --hostfile
-
         self.shape = {name: value for name, value in shape.items() if value is not None}
         self.build = build
         self.lab = Lab(LabSpec(**self.shape))
@@ -96,26 +96,13 @@ class LabPlace(Place):
         self.lab.down()
 
     def _start(self, arguments):
-        from rawelab import launch
-
         self.before = self.lab.processes()
-        return launch.start(
-            self.lab,
-            arguments,
-            build=self.build,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
+        return launch.start(self.lab, arguments, build=self.build, **launch.PIPES)
 
     def _kill(self, process):
         self.lab.kill_processes(spare=self.before)
 
     def _settle(self):
-        from rawelab import launch
-
         if launch.settle(self.lab, self.before):
             self.lab.kill_processes(spare=self.before)
 
@@ -173,16 +160,8 @@ class HostfilePlace(Place):
 
     def _start(self, arguments):
         try:
-            return subprocess.Popen(
-                self._words(arguments),
-                env={**os.environ, **ROOT_VARIABLES},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                process_group=0,
-            )
+            words, variables = self._words(arguments), {**os.environ, **ROOT_VARIABLES}
+            return subprocess.Popen(words, env=variables, process_group=0, **launch.PIPES)
         except FileNotFoundError as error:
             raise BenchError("mpirun is not on PATH; that of the Open MPI to measure is") from error
 

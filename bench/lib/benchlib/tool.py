@@ -29,13 +29,8 @@ def parser(name, description, rounds=None, nic=None):
         add("--quick", action="store_true", help="one short round, only to try it")
     if nic:
         add("--nic", choices=NIC_KINDS, default=nic, help=f"as of compare (default {nic})")
-    add(
-        "--build",
-        type=Path,
-        default=prepare.SOURCE / "build",
-        metavar="DIR",
-        help="default ./build",
-    )
+    build = prepare.SOURCE / "build"
+    add("--build", type=Path, default=build, metavar="DIR", help="default ./build")
     file = f"{name.partition('/')[0]}.csv"
     add("--output", type=Path, metavar="DIR", help=f"write {file} there")
     made.set_defaults(file=file, usual_rounds=rounds)

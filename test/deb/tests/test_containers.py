@@ -18,10 +18,7 @@ from rawelab import Lab
 from rawepack import chroot
 
 # The image of the recipe is a Debian 12.
-pytestmark = [
-    pytest.mark.containers,
-    pytest.mark.parametrize("suite", ["bookworm"], indirect=True),
-]
+pytestmark = [pytest.mark.containers, pytest.mark.parametrize("suite", ["bookworm"], indirect=True)]
 
 RECIPES = ROOT / "doc/cluster/containers.md"
 IMAGE = "localhost/mpi"

@@ -6,7 +6,6 @@ would in a switch without port security. What reaches the victims is thus everyt
 """
 
 import re
-import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,16 +85,7 @@ def run(
         end_file = Path(f"{file}.end")
         arguments += ["--until", end_file]
         capture = lab.capture(1, file, EXPRESSION, count=CAPTURED_FRAMES)
-    process = launch.start(
-        lab,
-        arguments,
-        build=build,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
+    process = launch.start(lab, arguments, build=build, **launch.PIPES)
     said = ""
     if file is not None:
         try:

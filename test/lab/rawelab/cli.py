@@ -29,33 +29,22 @@ frames at a host's NIC."""
 
 
 def _add_shape(parser):
-    group = parser.add_argument_group("shape of the lab")
-    group.add_argument("--hosts", type=int, metavar="N", help="virtual hosts (default 2)")
-    group.add_argument(
-        "--topology",
-        choices=TOPOLOGIES,
-        help="pair: two hosts wired directly; switch: a bridge; wire: a switch in user space, for "
-        "--wire (default: pair for 2 hosts)",
-    )
-    group.add_argument("--mtu", type=int, metavar="BYTES", help="of every data NIC (default 1500)")
-    group.add_argument("--nics", type=int, metavar="N", help="data NICs per host (default 1)")
-    group.add_argument(
-        "--nic",
-        choices=NIC_KINDS,
-        help="whole: batches (TSO, GSO) travel uncut; cut: cut by the sender, merged by the "
-        "receiver (GRO), as with real NICs; plain: no offloads (default whole; at a wire plain)",
-    )
-    group.add_argument("--loss", metavar="PCT", help="frames lost in each direction, as 1%%")
-    group.add_argument("--rate", metavar="RATE", help="line rate, as 100mbit or 1gbit")
-    group.add_argument(
-        "--buffer", type=int, metavar="BYTES", help="queue of a switch port when --rate is given"
-    )
-    group.add_argument(
-        "--wire",
-        metavar="FAULTS",
-        help="what the wire does to frames on their way into each host, as delay=1ms,reorder=20%%",
-    )
-    group.add_argument("--name", help="name of the lab (default: a random one)")
+    add = parser.add_argument_group("shape of the lab").add_argument
+    add("--hosts", type=int, metavar="N", help="virtual hosts (default 2)")
+    text = "pair: two hosts wired directly; switch: a bridge; wire: a switch in user space, for "
+    text += "--wire (default: pair for 2 hosts)"
+    add("--topology", choices=TOPOLOGIES, help=text)
+    add("--mtu", type=int, metavar="BYTES", help="of every data NIC (default 1500)")
+    add("--nics", type=int, metavar="N", help="data NICs per host (default 1)")
+    text = "whole: batches (TSO, GSO) travel uncut; cut: cut by the sender, merged by the "
+    text += "receiver (GRO), as with real NICs; plain: no offloads (default whole; at a wire plain)"
+    add("--nic", choices=NIC_KINDS, help=text)
+    add("--loss", metavar="PCT", help="frames lost in each direction, as 1%%")
+    add("--rate", metavar="RATE", help="line rate, as 100mbit or 1gbit")
+    add("--buffer", type=int, metavar="BYTES", help="queue of a switch port when --rate is given")
+    text = "what the wire does to frames on their way into each host, as delay=1ms,reorder=20%%"
+    add("--wire", metavar="FAULTS", help=text)
+    add("--name", help="name of the lab (default: a random one)")
 
 
 def _shape_of(options):
@@ -163,14 +152,8 @@ def _mpirun(options):
     build = options.build or launch.find_build()
     lab = Lab.attach(options.on) if options.on is not None else Lab(build=build, **shape).up()
     try:
-        status = launch.run_attached(
-            lab,
-            arguments,
-            timeout=options.timeout,
-            exclusive=options.on is None,
-            build=build,
-            pin=options.pin,
-        )
+        settings = {"timeout": options.timeout, "build": build, "pin": options.pin}
+        status = launch.run_attached(lab, arguments, exclusive=options.on is None, **settings)
     finally:
         if options.on is None:
             with interrupts.shield():
@@ -255,15 +238,10 @@ def _parser():
     one = commands.add_parser("mpirun", help="create a lab, run mpirun on it, remove the lab")
     _add_shape(one)
     one.add_argument("--on", metavar="NAME", help="use this lab, made by `lab up`, and leave it")
-    one.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="stop it after that; status 124"
-    )
-    one.add_argument(
-        "--pin",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="one rank per core, if there are enough cores (default)",
-    )
+    text = "stop it after that; status 124"
+    one.add_argument("--timeout", type=float, metavar="SECONDS", help=text)
+    text = "one rank per core, if there are enough cores (default)"
+    one.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True, help=text)
     one.add_argument("--build", metavar="DIR", help="build directory (default ./build, if built)")
     one.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- MPIRUN ARGUMENTS")
     one.set_defaults(call=_mpirun)
@@ -300,12 +278,8 @@ def _parser():
     one.add_argument("words", nargs="*", help="arguments of the verb; without them, its usage")
     one.add_argument("--host", help="only this host (loss, wire)")
     one.add_argument("--nic", type=int, help="NIC number (default: 0; loss, wire: all)")
-    one.add_argument(
-        "--direction",
-        choices=wire.DIRECTIONS,
-        default="in",
-        help="of the wire: to the host (default), from it, or both",
-    )
+    text = "of the wire: to the host (default), from it, or both"
+    one.add_argument("--direction", choices=wire.DIRECTIONS, default="in", help=text)
     one.add_argument("--ethertype", type=lambda text: int(text, 0), help="only this EtherType")
     one.set_defaults(call=_fault)
 

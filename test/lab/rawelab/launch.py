@@ -27,6 +27,9 @@ STRAY_SECONDS = 5.0  # the same on a terminal, where the user waits; then they a
 COMPONENT = Path("opal/mca/btl/rawe/.libs")
 COLLECTIVES = Path("ompi/mca/coll/rawe/.libs")  # its second component; older builds have none
 PR_SET_PDEATHSIG = 1
+# Popen's options for a program that reads nothing, and whose output is read as text.
+PIPES = {"stdin": subprocess.DEVNULL, "text": True, "errors": "replace"}
+PIPES |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -232,17 +235,7 @@ def run(lab, arguments, timeout=None, **options):
     After `timeout` seconds it is ended, first in good order, then by force.
     """
     before = lab.processes()
-    process = start(
-        lab,
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        **options,
-    )
-    return collect(lab, process, timeout, before)
+    return collect(lab, start(lab, arguments, **PIPES, **options), timeout, before)
 
 
 def collect(lab, process, timeout=None, before=()):

@@ -37,16 +37,7 @@ class Job:
 
     def __init__(self, lab, build, arguments, **options):
         self.lab = lab
-        self.process = lab.start_mpirun(
-            arguments,
-            build=build,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            **options,
-        )
+        self.process = lab.start_mpirun(arguments, build=build, **launch.PIPES, **options)
         self.output, self.errors = [], []
         self._news = threading.Condition()
         self._readers = [

@@ -78,11 +78,7 @@ def test_every_byte_arrives_at_eight_hosts(make_lab, build, bcasts, what, loss):
 
 @pytest.mark.parametrize(
     "variable",
-    [
-        ("btl_rawe_checksum", 1),
-        ("btl_rawe_progress_thread_ms", 0),
-        ("btl_rawe_async_progress", 1),
-    ],
+    [("btl_rawe_checksum", 1), ("btl_rawe_progress_thread_ms", 0), ("btl_rawe_async_progress", 1)],
     ids=str,
 )
 def test_every_byte_arrives_with_other_parameters(make_lab, build, bcasts, variable):
@@ -388,14 +384,7 @@ def finish_without_host_2(lab, job, hosts):
     return job.finish()
 
 
-@pytest.mark.parametrize(
-    "ranks, length",
-    [
-        (4, 100),
-        thorough(8, 100),
-        thorough(4, 300000),
-    ],
-)
+@pytest.mark.parametrize("ranks, length", [(4, 100), thorough(8, 100), thorough(4, 300000)])
 def test_a_host_that_falls_silent_ends_the_job(make_lab, build, bcasts, ranks, length):
     lab = make_lab(hosts=HOSTS)
     parameters = ("--mca", "btl_rawe_peer_timeout", "3")

@@ -11,21 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
 from jobs import Job
-from test_many_ranks import (
-    EACH_HOST,
-    RANKS,
-    RANKS_A_HOST,
-    SOCKETS_A_RANK,
-    await_grouped,
-)
-from test_nics import (
-    PulledJob,
-    await_both,
-    cut_behind,
-    host_down,
-    host_up,
-    mend_behind,
-)
+from test_many_ranks import EACH_HOST, RANKS, RANKS_A_HOST, SOCKETS_A_RANK, await_grouped
+from test_nics import PulledJob, await_both, cut_behind, host_down, host_up, mend_behind
 
 pytestmark = pytest.mark.instrumented
 SLOWER = 5  # than without

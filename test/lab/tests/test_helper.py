@@ -298,10 +298,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in BRIEF else thorough(name) for name in GOOD],
-)
+@pytest.mark.parametrize("name", [name if name in BRIEF else thorough(name) for name in GOOD])
 def test_what_is_granted_cannot_be_widened(place, name):
     status, granted = ask(place, GOOD[name])
     assert (status, len(granted)) == (GRANTED, 1)

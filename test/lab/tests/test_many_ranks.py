@@ -93,8 +93,7 @@ def sockets(lab, host, interface):
 
 
 @pytest.mark.parametrize(
-    "btls, ranks, count",
-    [("rawe,self", 1, 1), ("rawe,self", 2, 8), ("rawe,vader,self", 2, 2)],
+    "btls, ranks, count", [("rawe,self", 1, 1), ("rawe,self", 2, 8), ("rawe,vader,self", 2, 2)]
 )
 def test_lo_is_opened_only_when_it_is_needed(
     make_lab, build, endless, tmp_path, btls, ranks, count

@@ -29,11 +29,7 @@ def link(lab, host, device):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"hosts": 2},
-        {"hosts": 2, "topology": "switch"},
-        {"hosts": 4, "nics": 2},
-    ],
+    [{"hosts": 2}, {"hosts": 2, "topology": "switch"}, {"hosts": 4, "nics": 2}],
     ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
 )
 def test_every_host_reaches_every_other_on_every_nic(make_lab, options):

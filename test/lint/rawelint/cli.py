@@ -9,10 +9,7 @@ from . import layers, tables, tools, words, writers
 
 # name -> (function of path prefixes that gives lines of text, what to do about them)
 CHECKS = {
-    "clang-format": (
-        tools.clang_format,
-        "clang-format -i FILE writes it as .clang-format has it",
-    ),
+    "clang-format": (tools.clang_format, "clang-format -i FILE writes it as .clang-format has it"),
     "cppcheck": (
         tools.cppcheck,
         "mend it; where cppcheck is wrong: // cppcheck-suppress ID and why, on the line above",

@@ -55,13 +55,7 @@ class Cluster:
             initramfs.build(kernel, ramdisk)
             for index in range(spec.hosts):
                 machine = Machine(
-                    f"vm{index}",
-                    self.directory,
-                    qemu,
-                    kernel,
-                    ramdisk,
-                    spec.cpus,
-                    spec.memory_mib,
+                    f"vm{index}", self.directory, qemu, kernel, ramdisk, spec.cpus, spec.memory_mib
                 )
                 for network in spec.networks:
                     self._plug(machine, index, network)
