@@ -146,27 +146,11 @@ static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *s
            (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
 }
 
-static void count_send(struct rawe_counters *counters, const struct rawe_send *send, uint64_t bytes)
+static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint64_t bytes)
 {
-    counters->messages_sent += send->kind == RAWE_FRAGMENT_MESSAGE;
-    counters->puts_sent += send->kind == RAWE_FRAGMENT_PUT;
-    counters->bytes_sent += rawe_fragment_is_request(send->kind) ? 0 : bytes;
-}
-
-/** Let a message join the frame that is held back. False: it has no room for it. */
-static bool join_held(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
-                      const void *second, size_t second_bytes)
-{
-    struct rawe_counters *counters = &conn->engine->counters;
-    struct rawe_txframe *held = conn->sendwin.held;
-    if (!fits(conn, held, false, first_bytes + second_bytes)) {
-        return false;
-    }
-    add_message(held, tag, first, first_bytes, second, second_bytes);
-    counters->messages_sent++;
-    counters->messages_coalesced++;
-    counters->bytes_sent += first_bytes + second_bytes;
-    return true;
+    counters->messages_sent += kind == RAWE_FRAGMENT_MESSAGE;
+    counters->puts_sent += kind == RAWE_FRAGMENT_PUT;
+    counters->bytes_sent += rawe_fragment_is_request(kind) ? 0 : bytes;
 }
 
 /* ---- from the queue to frames, which refer to the sender's memory or copy short data ---- */
@@ -202,6 +186,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
         send->total_bytes + (records ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES);
     struct rawe_txframe *frame = take_frame(conn, bytes, is_copied(conn, send->next));
     if (frame == NULL) {
+        rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
     }
     do {
@@ -264,11 +249,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     if (batch && rawe_sendqueue_may_number(&conn->queue)) {
         rawe_conn_bundle(conn, room);
     } else if (!batch && is_copied(conn, conn->queue.first)) {
-        struct rawe_txframe *frame = frame_copies(conn, copied);
-        if (frame == NULL) {
-            rawe_conn_make_pending(conn); /* when others have given theirs back */
-        }
-        return frame;
+        return frame_copies(conn, copied);
     }
     struct rawe_send *send = conn->queue.first;
     struct rawe_fragment fragment;
@@ -560,16 +541,13 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 
 /* ---- what callers use ---- */
 
-/** Reconnect if need be. False when the connection cannot send data now. */
-static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
+/** The connection is not open: reconnect if need be. Returns why nothing can be sent now. */
+static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->handshake.state == RAWE_CONN_OPEN) {
-        return true;
-    }
     if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
         rawe_conn_connect(conn, now_ns);
     }
-    return false;
+    return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
 }
 
 /** May a copied send take the short way now: a frame of its own, past an empty queue? */
@@ -605,12 +583,14 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    if (conn->sendwin.held != NULL &&
-        join_held(conn, tag, first, first_bytes, second, second_bytes)) {
+    if (conn->sendwin.held != NULL && fits(conn, conn->sendwin.held, false, data_bytes)) {
+        add_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
+        count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
+        engine->counters.messages_coalesced++;
         return RAWE_STATUS_DONE;
     }
-    if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, time_of(conn, now_ns))) {
-        return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
+        return reconnect(conn, time_of(conn, now_ns));
     }
     if (conn->sendwin.held != NULL) {
         now_ns = time_of(conn, now_ns);
@@ -632,8 +612,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (!launch(conn, frame, hold, now_ns)) {
         return RAWE_STATUS_BUSY;
     }
-    engine->counters.messages_sent++;
-    engine->counters.bytes_sent += data_bytes;
+    count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
     return RAWE_STATUS_DONE;
 }
 
@@ -642,13 +621,13 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
 {
     struct rawe_engine *engine = conn->engine;
     now_ns = rawe_engine_time(engine, now_ns);
-    if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
-        return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
+        return reconnect(conn, now_ns);
     }
     if (conn->sendwin.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
             add_send(conn->sendwin.held, send);
-            count_send(&engine->counters, send, send->pieces[0].len_bytes);
+            count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
             }
@@ -670,7 +649,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (!launch(conn, frame, hold, now_ns)) {
         return RAWE_STATUS_BUSY;
     }
-    count_send(&engine->counters, send, send->pieces[0].len_bytes);
+    count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
     return RAWE_STATUS_DONE;
 }
 
@@ -694,7 +673,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
         send_coalesced(conn, now_ns); /* it was there before */
     }
     rawe_sendqueue_push(&conn->queue, send);
-    count_send(&engine->counters, send, send->total_bytes);
+    count_send(&engine->counters, send->kind, send->total_bytes);
     assert(rawe_fragment_is_record(send->kind) ||
            send->total_bytes <= engine->config.message_max_bytes);
     return true;
@@ -703,8 +682,10 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
 void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(conn->engine, now_ns);
-    if (ready_to_send(conn, now_ns)) {
+    if (conn->handshake.state == RAWE_CONN_OPEN) {
         rawe_conn_output(conn, !coalesces(conn), now_ns);
+    } else {
+        (void)reconnect(conn, now_ns);
     }
 }
 
