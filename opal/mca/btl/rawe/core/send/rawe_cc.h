@@ -22,8 +22,6 @@ struct rawe_cc_type {
     const char *name; /**< as btl_rawe_congestion has it */
     /** The path is new: set the first window, which is cc->first, and the algorithm's state. */
     void (*started)(struct rawe_cc *cc);
-    /** Frames were transmitted. NULL: the algorithm does not need to know. */
-    void (*sent)(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns);
     /** An acknowledgement came. The delivery rate is in cc->rate_mbps. */
     void (*acknowledged)(struct rawe_cc *cc, const struct rawe_ack *ack);
     /** Frames were lost, for the first time in this round trip. */
@@ -75,7 +73,6 @@ struct rawe_cc {
     union {
         struct rawe_cubic cubic;
         struct rawe_delay delay;
-        uint64_t other[2]; /**< of algorithms that are not listed here */
     } state;
 };
 
@@ -145,9 +142,6 @@ static inline void rawe_cc_sent(struct rawe_cc *cc, uint32_t in_flight, uint64_t
 {
     if (rawe_cc_is_used(cc, in_flight)) {
         cc->used_ns = now_ns;
-    }
-    if (cc->type->sent != NULL) {
-        cc->type->sent(cc, in_flight, now_ns);
     }
 }
 
