@@ -526,7 +526,7 @@ TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_false(rawe_recvwin_due(&end(0)->recvwin));
 }
 
-TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says)
+TEST(rawe_conn_receive_connect__numbers_begin_where_the_configuration_says)
 {
     unit_stop(&net);
     unit_init(&net);

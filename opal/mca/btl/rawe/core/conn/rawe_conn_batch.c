@@ -125,7 +125,8 @@ static uint64_t since_verdict_ns(const struct rawe_conn *conn)
     return conn->engine->now_ns - conn->batch_verdict_ns;
 }
 
-void rawe_conn_batch_withdraw(struct rawe_conn *conn)
+/** Batches do not pass any more: go on in plain frames, also with what is under way. */
+static void withdraw(struct rawe_conn *conn)
 {
     if (conn->batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
         conn->batch_failures = 0;
@@ -147,7 +148,7 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
         now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
-        rawe_conn_batch_withdraw(conn); /* what is under way is sent again, as plain frames */
+        withdraw(conn); /* what is under way is sent again, as plain frames */
     }
 }
 
@@ -257,7 +258,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
         conn->batch_verdict_ns = conn->engine->now_ns;
         conn->engine->counters.validations_passed++;
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
-        rawe_conn_batch_withdraw(conn);
+        withdraw(conn);
     }
 }
 
@@ -336,7 +337,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         rawe_conn_sent(conn, frame, first_segments(count) << first, now_ns);
         room -= count;
         if (lost_whole && ++conn->batches_lost >= BATCHES_LOST_MAX) {
-            rawe_conn_batch_withdraw(conn);
+            withdraw(conn);
         }
         lost_whole = false; /* once for each loss, however often the link is full */
     }

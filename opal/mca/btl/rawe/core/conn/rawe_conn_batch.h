@@ -47,8 +47,6 @@ static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct 
         conn->batches_lost = 0;
     }
 }
-/** Batches do not pass any more: go on in plain frames, also with what is under way. */
-void rawe_conn_batch_withdraw(struct rawe_conn *conn);
 /** The route has changed: validate batches again, as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
 /** Content of validation frames, RAWE_BATCH_BYTES_MAX: what is sent, and must arrive. */

@@ -56,7 +56,8 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
 }
 
-void rawe_conn_renew(struct rawe_conn *conn)
+/** Begin a new life under a new id. The window must be empty. */
+static void renew(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     rawe_handshake_begin(&conn->handshake,
@@ -162,7 +163,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
         return false;
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
-    rawe_conn_renew(conn);
+    renew(conn);
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_PEER_CLOSED);
     if (conn->queue.first != NULL || conn->sendwin.held != NULL) {
         rawe_conn_connect(conn, now_ns);
@@ -194,7 +195,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
             data_lost = !rawe_sendwin_empty(&conn->sendwin);
             abandoned = rawe_conn_abandon(conn, false);
         }
-        rawe_conn_renew(conn);
+        renew(conn);
         rawe_handshake_enter(&conn->handshake, RAWE_CONN_IDLE);
         break;
     case RAWE_HANDSHAKE_RENEW_ID:

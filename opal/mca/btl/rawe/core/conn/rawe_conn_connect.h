@@ -16,8 +16,6 @@
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead);
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
-/** Begin a new life under a new id. The window must be empty. */
-void rawe_conn_renew(struct rawe_conn *conn);
 /** Send a tail-loss probe. False: link is full. */
 bool rawe_conn_send_probe(struct rawe_conn *conn);
 /** Ask the peer for a connection, for the first time or again. */
