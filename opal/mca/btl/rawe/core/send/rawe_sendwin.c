@@ -321,6 +321,9 @@ static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_t
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)
 {
+    if (segments == 0) {
+        return 0; /* then nothing says when they were sent */
+    }
     if (sent_ns == window->newest_delivered_ns) {
         /* Of what was sent in the same turn, only first sendings are known to be in order. */
         uint32_t ahead = window->newest_delivered - frame->sequence;
