@@ -40,25 +40,17 @@ static bool gets[2][256]; /**< the last bytes of the ids whose frames, and batch
 static unsigned placed;   /**< packets received in their place */
 static struct rawe_port_config opened_with, bulk_opened_with;
 
-static void note(struct frames *frames, const uint8_t *bytes, size_t len_bytes)
+static void note(struct frames *frames, const struct rawe_bytes *pieces, unsigned count)
 {
-    assert_true(frames->count < FRAMES_MAX && len_bytes <= FRAME_BYTES_MAX);
-    memcpy(frames->bytes[frames->count], bytes, len_bytes);
-    frames->len_bytes[frames->count++] = len_bytes;
-}
+    const unsigned at = frames->count++;
 
-/** The same of one in pieces. */
-static void note_sent(struct frames *frames, const struct rawe_frame *frame)
-{
-    uint8_t bytes[FRAME_BYTES_MAX];
-    size_t at = 0;
-
-    for (unsigned i = 0; i < frame->piece_count; i++) {
-        memcpy(bytes + at, frame->pieces[i].base, frame->pieces[i].len_bytes);
-        at += frame->pieces[i].len_bytes;
+    assert_true(at < FRAMES_MAX);
+    frames->len_bytes[at] = 0;
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(frames->len_bytes[at] + pieces[i].len_bytes <= FRAME_BYTES_MAX);
+        memcpy(frames->bytes[at] + frames->len_bytes[at], pieces[i].base, pieces[i].len_bytes);
+        frames->len_bytes[at] += pieces[i].len_bytes;
     }
-    assert_int_equal(at, frame->len_bytes);
-    note(frames, bytes, at);
 }
 
 static unsigned transmit(void *port, const struct rawe_frame *frames, unsigned count)
@@ -67,7 +59,8 @@ static unsigned transmit(void *port, const struct rawe_frame *frames, unsigned c
 
     assert_ptr_equal(port, &link_port);
     while (taken < count && closed_full == 0) {
-        note_sent(&sent, &frames[taken++]);
+        note(&sent, frames[taken].pieces, frames[taken].piece_count);
+        taken++;
     }
     closed_full -= closed_full != 0;
     return taken;
@@ -105,7 +98,7 @@ static bool transmit_batch(void *port, const struct rawe_frame *packet, uint32_t
     assert_int_equal(packet->piece_count, 2);
     assert_int_equal(segment_bytes,
                      packet->pieces[1].len_bytes > SEGMENT_BYTES ? SEGMENT_BYTES : 0);
-    note_sent(&batches_sent, packet);
+    note(&batches_sent, packet->pieces, packet->piece_count);
     return true;
 }
 
@@ -144,12 +137,9 @@ static int open_port(struct rawe_port **port, const struct rawe_port_config *con
         return refuses_bulk ? rawe_port_failed(error, "socket(AF_PACKET)", ENOMEM) : 0;
     }
     opened_with = *config;
-    if (refuses_port) {
-        return rawe_port_failed(error, "socket(AF_PACKET)", EPERM);
-    }
-    opened++;
-    *port = &group_port;
-    return 0;
+    opened += !refuses_port;
+    *port = refuses_port ? NULL : &group_port;
+    return refuses_port ? rawe_port_failed(error, "socket(AF_PACKET)", EPERM) : 0;
 }
 
 /* In place of packet sockets. */
@@ -222,25 +212,28 @@ static struct mca_btl_rawe_multicast *enter_with_batches(void)
     return enter(ID);
 }
 
+static struct rawe_group_header header_of(uint8_t type, uint64_t id, uint16_t from)
+{
+    return (struct rawe_group_header){.type = type,
+                                      .sender = from,
+                                      .key = opened_with.key,
+                                      .id = id,
+                                      .acked_root = RAWE_GROUP_NO_ROOT};
+}
+
 /** Two frames of a batch of a member wait in the bulk port, all of `text`. */
 static void batch_comes(uint16_t from, uint32_t number, uint32_t total_bytes, const char *text)
 {
     uint8_t packet[RAWE_BATCH_HEADER_BYTES + 2 * SEGMENT_BYTES];
-    const struct rawe_group_header header = {
-        .type = RAWE_GROUP_DATA,
-        .sender = from,
-        .key = opened_with.key,
-        .id = ID,
-        .sequence = (uint32_t)ID + number,
-        .payload_bytes = 2 * SEGMENT_BYTES,
-        .acked_root = RAWE_GROUP_NO_ROOT,
-        .total_bytes = total_bytes,
-        .segment_bytes = SEGMENT_BYTES,
-    };
+    struct rawe_group_header header = header_of(RAWE_GROUP_DATA, ID, from);
 
+    header.sequence = (uint32_t)ID + number;
+    header.payload_bytes = 2 * SEGMENT_BYTES;
+    header.total_bytes = total_bytes;
+    header.segment_bytes = SEGMENT_BYTES;
     rawe_group_batch_encode(packet, &header);
     memset(packet + RAWE_BATCH_HEADER_BYTES, *text, 2 * SEGMENT_BYTES);
-    note(&batches_waiting, packet, sizeof packet);
+    note(&batches_waiting, &(struct rawe_bytes){packet, sizeof packet}, 1);
     bulk_word = 1;
 }
 
@@ -251,46 +244,42 @@ static void frame_comes(const struct rawe_group_header *header, const char *text
 
     rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
     memcpy(frame + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, text, header->payload_bytes);
-    note(&waiting, frame, sizeof frame - 8 + header->payload_bytes);
+    note(&waiting, &(struct rawe_bytes){frame, sizeof frame - 8 + header->payload_bytes}, 1);
     word = 1;
 }
 
-/** DATA of a member waits in the port: 8 bytes of a message, `text`. */
-static void part_comes(uint64_t id, uint16_t from, uint32_t number, const char *text,
+/** DATA of a member waits in the port: 8 bytes of a message of that many, `text`. */
+static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text,
                        uint32_t total_bytes)
 {
-    frame_comes(&(struct rawe_group_header){.type = RAWE_GROUP_DATA,
-                                            .sender = from,
-                                            .key = opened_with.key,
-                                            .id = id,
-                                            .sequence = (uint32_t)id + number,
-                                            .payload_bytes = 8,
-                                            .acked_root = RAWE_GROUP_NO_ROOT,
-                                            .total_bytes = total_bytes},
-                text);
-}
+    struct rawe_group_header header = header_of(RAWE_GROUP_DATA, id, from);
 
-/** All of it. */
-static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text)
-{
-    part_comes(id, from, number, text, 8);
+    header.sequence = (uint32_t)id + number;
+    header.payload_bytes = 8;
+    header.total_bytes = total_bytes;
+    frame_comes(&header, text);
 }
 
 /** An acknowledgement of all that we have sent waits. */
 static void ack_comes(uint64_t id, uint16_t from, uint32_t next)
 {
-    frame_comes(&(struct rawe_group_header){.type = RAWE_GROUP_ACK,
-                                            .sender = from,
-                                            .key = opened_with.key,
-                                            .id = id,
-                                            .acked_root = 0,
-                                            .acknowledgement = (uint32_t)id + next},
-                "");
+    struct rawe_group_header header = header_of(RAWE_GROUP_ACK, id, from);
+
+    header.acked_root = 0;
+    header.acknowledgement = (uint32_t)id + next;
+    frame_comes(&header, "");
 }
 
 static bool progress(void)
 {
     return 0 != mca_btl_rawe_multicast_progress(&net_module, true, false);
+}
+
+/** Time passes, and MPI makes progress. */
+static void later(unsigned ms)
+{
+    fake_ompi.now_ns += ms * MS;
+    (void)progress();
 }
 
 static int state_of(const struct mca_btl_rawe_transfer *message)
@@ -379,8 +368,7 @@ TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
     mca_btl_rawe_multicast_close(other, false);
     mca_btl_rawe_multicast_close(group, true);
     assert_true(gets[0][ID] && gets[1][ID] && !gets[0][0xFF] && !gets[1][0xFF]);
-    fake_ompi.now_ns += 5000 * MS;
-    (void)progress();
+    later(5000);
     assert_false(gets[0][ID] || gets[1][ID]);
     refuses_filter = true;
     assert_null(mca_btl_rawe_multicast_open(ID, 1, 0, &all, &all));
@@ -526,9 +514,9 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
     uint32_t awaited[1];
 
-    data_comes(ID, 2, 0, "second!");
-    data_comes(ID, 1, 0, "first!!");
-    data_comes(ID, 1, 1, "third!!");
+    data_comes(ID, 2, 0, "second!", 8);
+    data_comes(ID, 1, 0, "first!!", 8);
+    data_comes(ID, 1, 1, "third!!", 8);
     assert_true(progress());
     mca_btl_rawe_multicast_expect(group, 1, &message);
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
@@ -541,7 +529,7 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
     assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, 1), 1);
     assert_int_equal(awaited[0], 2);
-    data_comes(ID, 2, 1, "fourth!");
+    data_comes(ID, 2, 1, "fourth!", 8);
     assert_true(progress());
     assert_string_equal(data, "fourth!");
 }
@@ -555,13 +543,13 @@ TEST(mca_btl_rawe_multicast_expect__takes_messages_of_several_frames)
     struct mca_btl_rawe_transfer shorter = {.data = data, .len_bytes = 8};
 
     mca_btl_rawe_multicast_expect(group, 1, &message);
-    part_comes(ID, 1, 0, "part 1, ", 16);
+    data_comes(ID, 1, 0, "part 1, ", 16);
     assert_true(progress());
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
-    part_comes(ID, 1, 1, "part 2.", 16);
-    part_comes(ID, 1, 2, "wrong!!", 16);
-    part_comes(ID, 1, 3, "wrong!!", 16);
-    data_comes(ID, 1, 4, "right!!");
+    data_comes(ID, 1, 1, "part 2.", 16);
+    data_comes(ID, 1, 2, "wrong!!", 16);
+    data_comes(ID, 1, 3, "wrong!!", 16);
+    data_comes(ID, 1, 4, "right!!", 8);
     assert_true(progress());
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
     assert_string_equal(data, "part 1, part 2.");
@@ -606,15 +594,13 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
 
     batch_comes(1, 0, sizeof(data), "a");
-    data_comes(ID, 1, 4, "8 bytes"); /* shows that there are four before it */
+    data_comes(ID, 1, 4, "8 bytes", 8); /* shows that there are four before it */
     for (unsigned i = 0; i < 100; i++) {
-        fake_ompi.now_ns += MS;
-        (void)progress();
+        later(1);
     }
     assert_int_equal(sent.count, 0);
     mca_btl_rawe_multicast_expect(group, 1, &message);
-    fake_ompi.now_ns += MS;
-    (void)progress();
+    later(1);
     assert_int_equal(batches_waiting.taken, 1);
     assert_int_equal(sent.count, 1); /* for the other two */
     assert_int_equal(sent.bytes[0][RAWE_ETH_HEADER_BYTES] & 0xF, RAWE_GROUP_NACK);
@@ -628,7 +614,7 @@ TEST(mca_btl_rawe_multicast_progress__defers_for_the_progress_thread)
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
 
     mca_btl_rawe_multicast_expect(group, 1, &message);
-    data_comes(ID, 1, 0, "8 bytes");
+    data_comes(ID, 1, 0, "8 bytes", 8);
     assert_int_equal(mca_btl_rawe_multicast_progress(&net_module, true, true), 1);
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
     assert_string_equal(data, "nothing");
@@ -647,7 +633,7 @@ TEST(mca_btl_rawe_multicast_progress__drops_what_belongs_to_no_group)
     mca_btl_rawe_multicast_expect(group, 1, &message);
     batch_comes(1, 0, 2 * SEGMENT_BYTES, "a");
     batches_waiting.bytes[0][32] ^= 1; /* the id */
-    data_comes(ID + 1, 1, 0, "8 bytes");
+    data_comes(ID + 1, 1, 0, "8 bytes", 8);
     waiting.len_bytes[waiting.count] = 5;
     waiting.count++;
     assert_true(progress());
@@ -681,15 +667,13 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     group = enter(ID);
     assert_true(mca_btl_rawe_multicast_send(group, &message));
     mca_btl_rawe_multicast_close(group, true);
-    fake_ompi.now_ns += 5000 * MS;
-    (void)progress();
+    later(5000);
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
     ack_comes(ID, 1, 1);
     ack_comes(ID, 2, 1);
     (void)progress();
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
-    fake_ompi.now_ns += 5000 * MS;
-    (void)progress();
+    later(5000);
     assert_false(mca_btl_rawe_multicast_busy(&net_module));
     ack_comes(ID, 2, 1);
     struct rawe_group_counters counters;
@@ -707,14 +691,12 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
     for (unsigned i = 0; i < 80; i++) {
         ack_comes(ID + 1, 1, 0);
     }
-    data_comes(ID, 1, 0, "8 bytes");
-    fake_ompi.now_ns += 5000 * MS;
-    (void)progress();
+    data_comes(ID, 1, 0, "8 bytes", 8);
+    later(5000);
     assert_int_equal(waiting.count - waiting.taken, 17);
     (void)progress();
     assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_group, 0);
-    fake_ompi.now_ns += 5000 * MS;
-    (void)progress();
+    later(5000);
     assert_false(mca_btl_rawe_multicast_busy(&net_module));
 }
 
@@ -726,8 +708,8 @@ TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length
     struct mca_btl_rawe_transfer message = {.data = buffer, .len_bytes = 8};
 
     mca_btl_rawe_multicast_expect(group, 1, &message);
-    part_comes(ID, 1, 0, "a part ", 16);
-    part_comes(ID, 1, 1, "a part ", 16);
+    data_comes(ID, 1, 0, "a part ", 16);
+    data_comes(ID, 1, 1, "a part ", 16);
     (void)progress();
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_LENGTH);
     assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).messages_delivered, 0);
