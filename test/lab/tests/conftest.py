@@ -114,8 +114,9 @@ def compiled(name, *others):
 
 
 bcasts = compiled("bcasts", "reductions")
-away, bursts, endless, leaves, lives, pulled, shrinks, survivors = map(
-    compiled, ("away", "bursts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors")
+away, bursts, contacts, endless, leaves, lives, pulled, shrinks, survivors = map(
+    compiled,
+    ("away", "bursts", "contacts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors"),
 )
 
 

@@ -32,7 +32,7 @@ def test_hosts_with_a_mac_in_common_reach_each_other_by_their_other_nics(
 def test_a_job_whose_hosts_cannot_reach_each_other_ends_with_a_message(make_lab, build, verify):
     lab = make_lab(hosts=2, nics=1, topology="switch")
     isolate(lab, 0)
-    timeout = ("--mca", "btl_rawe_connect_timeout_ms", "1000")
+    timeout = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", 1)
     arguments = ["-np", 2, *RAWE, *timeout, verify, "--quick", "--only", "pt2pt"]
     result = lab.mpirun(arguments, build=build)
     assert_failure(result)

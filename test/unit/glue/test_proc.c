@@ -551,24 +551,41 @@ TEST(mca_btl_rawe_proc_tried__when_all_modules_have)
     assert_true(mca_btl_rawe_proc_tried(name(1), 0));
 }
 
-TEST(mca_btl_rawe_proc_note_host__silent_until_it_answers)
+static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
+
+TEST(mca_btl_rawe_proc_note_silent__until_it_is_heard)
 {
     for (uint64_t host = 0; host < 100; ++host) {
         assert_false(mca_btl_rawe_proc_host_silent(host, 0));
-        mca_btl_rawe_proc_note_host(host, 0, false);
-        mca_btl_rawe_proc_note_host(host, 0, false); /* another process there */
+        mca_btl_rawe_proc_note_silent(host, 0);
+        mca_btl_rawe_proc_note_silent(host, 0); /* another process there */
     }
     for (uint64_t host = 0; host < 100; ++host) {
         assert_true(mca_btl_rawe_proc_host_silent(host, 0));
         assert_false(mca_btl_rawe_proc_host_silent(host, 1));
     }
-    mca_btl_rawe_proc_note_host(7, 0, true);
-    mca_btl_rawe_proc_note_host(700, 0, true); /* was never silent */
+    mca_btl_rawe_proc_note_heard(7, 0, mac, 1500);
+    mca_btl_rawe_proc_note_heard(700, 0, mac, 1500); /* was never silent */
     assert_false(mca_btl_rawe_proc_host_silent(7, 0));
     assert_true(mca_btl_rawe_proc_host_silent(8, 0));
     assert_false(mca_btl_rawe_proc_host_silent(700, 0));
     mca_btl_rawe_proc_open();
     assert_false(mca_btl_rawe_proc_host_silent(8, 0));
+}
+
+/** What was measured holds for one pair of interfaces. */
+TEST(mca_btl_rawe_proc_note_heard__of_a_path)
+{
+    static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
+
+    mca_btl_rawe_proc_note_heard(7, 0, mac, 9000);
+    mca_btl_rawe_proc_note_heard(7, 0, mac, 1500);
+    assert_int_equal(mca_btl_rawe_proc_heard_mtu(7, 0, mac), 1500);
+    assert_int_equal(mca_btl_rawe_proc_heard_mtu(7, 1, mac), 0);
+    assert_int_equal(mca_btl_rawe_proc_heard_mtu(7, 0, other), 0);
+    assert_int_equal(mca_btl_rawe_proc_heard_mtu(8, 0, mac), 0);
+    mca_btl_rawe_proc_open();
+    assert_int_equal(mca_btl_rawe_proc_heard_mtu(7, 0, mac), 0);
 }
 
 static void die(uint32_t vpid)

@@ -45,11 +45,12 @@ void mca_btl_rawe_failures_report(void)
 
 /** What all processes have published, and what is known of their host: one interface. */
 static struct mca_btl_rawe_published theirs;
-static bool local;        /**< they are on this host */
-static bool host_silent;  /**< it has been silent before */
-static bool other_follow; /**< another module has yet to try them */
-static bool alone;        /**< no other BTL is in use */
-static unsigned ended;    /**< how often the job was to end */
+static bool local;               /**< they are on this host */
+static bool host_silent;         /**< it has been silent before */
+static uint32_t heard_mtu_bytes; /**< of the path by which it was heard; 0: never */
+static bool other_follow;        /**< another module has yet to try them */
+static bool alone;               /**< no other BTL is in use */
+static unsigned ended;           /**< how often the job was to end */
 
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
@@ -69,11 +70,27 @@ bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
     return host_silent;
 }
 
-void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
+void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 {
     assert_int_equal(host, THEIR_HOST);
     assert_int_equal(module_index, module.address.index);
-    host_silent = !answered;
+    host_silent = true;
+}
+
+void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
+                                  const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
+{
+    assert_int_equal(host, THEIR_HOST);
+    assert_int_equal(module_index, module.address.index);
+    assert_memory_equal(mac, theirs.addresses[0].mac, RAWE_MAC_BYTES);
+    host_silent = false;
+    heard_mtu_bytes = mtu_bytes;
+}
+
+uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
+                                     const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return heard_mtu_bytes;
 }
 
 bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
@@ -141,13 +158,14 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
     return &endpoint;
 }
 
+static unsigned introduced;   /**< endpoints */
 static uint32_t passed_bytes; /**< what the path is found to carry; 0: there is no answer */
 static uint32_t limit_bytes;  /**< of the endpoint's frames */
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
 {
     assert_ptr_equal(which, &endpoint);
-    assert_int_not_equal(passed_bytes, 0);
+    introduced++;
 }
 
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mtu_bytes)
@@ -215,6 +233,7 @@ static void set_up(void)
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
+    mca_btl_rawe_params.peer_timeout = 5;
     mca_btl_rawe_state.error_callback = end_job;
     theirs = (struct mca_btl_rawe_published){
         .host = THEIR_HOST,
@@ -223,9 +242,9 @@ static void set_up(void)
     };
     callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
     local = host_silent = other_follow = alone = false;
-    ended = searched_paths = 0;
+    ended = searched_paths = heard_mtu_bytes = 0;
     searches = searched_for = opened = opened_address = 0;
-    passed_bytes = limit_bytes = 0;
+    introduced = passed_bytes = limit_bytes = 0;
     is_inside = false;
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
@@ -251,6 +270,20 @@ static void add(void)
     assert_int_equal(opened, 0);
 }
 
+static opal_proc_t peer_proc;
+
+/** Introduce a process to which the paths are those of `theirs`. Returns its endpoint, if it has one. */
+static mca_btl_base_endpoint_t *introduce(void)
+{
+    opal_proc_t *proc = &peer_proc;
+    mca_btl_base_endpoint_t *found;
+
+    callers.addresses[0] = theirs.addresses[0];
+    endpoint.proc = proc;
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
+    return found;
+}
+
 FIXTURE(set_up, tear_down);
 
 /** While it waits for a silent host it holds no lock that other threads need. */
@@ -268,7 +301,7 @@ TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
     add();
     add();
     assert_int_equal(searched_ns[0], TIMEOUT_MS * 1000000ull);
-    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_SILENT_HOST_NS);
+    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
 }
 
 /** NICs between boards and their BMCs have the same MAC on many hosts, and lead to none of them. */
@@ -296,9 +329,11 @@ TEST(mca_btl_rawe_add_procs__seeks_a_process_of_this_host_on_lo)
     add();
     assert_int_equal(searches, 0);
     module.interface.loopback = true;
-    memset(module.address.mac, 0, RAWE_MAC_BYTES);
-    add();
+    module.address = (struct mca_btl_rawe_address){.mtu_bytes = 65536};
+    /* Nothing can be between the two: it may be stopped. */
+    assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(searches, 1);
+    assert_int_equal(opened_mtu_bytes, 65536);
 }
 
 /** ob1 would follow a null pointer: Open MPI keeps an endpoint without any BTL. */
@@ -342,19 +377,47 @@ TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
     OBJ_RELEASE(proc);
 }
 
-static opal_proc_t peer_proc;
+/** It may be stopped, or its cable away: another process of the host has answered before. */
+TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
+{
+    passed_bytes = 1500;
+    assert_ptr_equal(introduce(), &endpoint);
+    passed_bytes = 0;
+    alone = true;
+    assert_ptr_equal(introduce(), &endpoint);
+    assert_int_equal(introduced, 2);
+    assert_int_equal(opened_mtu_bytes, 1500);
+    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
+    assert_int_equal(ended, 0);
+    assert_int_equal(fake_ompi.shown, 0);
+}
+
+static uint64_t search_of_a_silent_host(void)
+{
+    searches = 0;
+    host_silent = false;
+    add();
+    return searched_ns[0];
+}
+
+/** Another BTL takes over soon where nothing was ever heard by this interface. */
+TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
+{
+    mca_btl_rawe_params.peer_timeout = 30;
+    assert_int_equal(search_of_a_silent_host(), TIMEOUT_MS * 1000000ull);
+    module.reached_any = true;
+    assert_int_equal(search_of_a_silent_host(), 30 * 1000000000ull);
+    module.reached_any = false;
+    alone = true;
+    assert_int_equal(search_of_a_silent_host(), 30 * 1000000000ull);
+    assert_int_equal(ended, 1);
+}
 
 /** Introduce a process that has called before, and whose endpoint is there. */
 static void add_caller(void)
 {
-    opal_proc_t *proc = &peer_proc;
-    mca_btl_base_endpoint_t *found;
-
-    callers.addresses[0] = theirs.addresses[0];
-    endpoint.proc = proc;
     passed_bytes = 1000;
-    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
-    assert_ptr_equal(found, &endpoint);
+    assert_ptr_equal(introduce(), &endpoint);
     assert_int_equal(limit_bytes, is_inside ? 0 : 1000);
 }
 

@@ -74,8 +74,9 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
  * rawe_callbacks.deliver: pass a message to the callback registered for its tag.
  *
  * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it,
- * with a lock that another thread may hold for btl_rawe_connect_timeout_ms while it searches for
- * paths. In a program with threads, such a message is deferred until the engines' lock is released.
+ * with a lock that another thread may hold for btl_rawe_connect_timeout_ms, or longer, while it
+ * searches for paths. In a program with threads, such a message is deferred until the engines' lock
+ * is released.
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);

@@ -50,7 +50,8 @@
     X(probe_max_ms, 1000, 1, 60000, "milliseconds", "", 8,                                        \
       "Longest interval between such questions to a peer that does not answer")                   \
     X(connect_timeout_ms, 10000, 10, 600000, "milliseconds", "", 5,                               \
-      "How long to try to reach a peer at first contact before it is left to another BTL")        \
+      "How long to try to reach a peer at first contact before it is left to another BTL; for "   \
+      "btl_rawe_peer_timeout, if longer, where none is left, or the interface reaches others")    \
     X(progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", 6,                            \
       "How often a thread of its own serves frames that are held back, lost or to be "            \
       "acknowledged while the process is outside of MPI; while MPI makes progress it polls "      \

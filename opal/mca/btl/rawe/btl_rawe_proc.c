@@ -73,7 +73,7 @@ struct record {
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
-/** The same of hosts that are silent. */
+/** Hosts that the tables of what was heard of them have room for before they grow. */
 #define HOSTS_EXPECTED 16u
 
 /** Time to answer where another BTL is there: PRRTE waits forever for what is not published. */
@@ -91,6 +91,7 @@ static struct {
     atomic_uint died;         /**< records of processes that died */
     uint64_t host;            /**< ours */
     opal_hash_table_t silent; /**< hosts, by which modules: bit i is module i */
+    opal_hash_table_t heard;  /**< MTUs of paths that hosts were heard by, see heard_key */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
@@ -98,9 +99,11 @@ void mca_btl_rawe_proc_open(void)
     mca_btl_rawe_proc_close();
     OBJ_CONSTRUCT(&records.table, opal_proc_table_t);
     OBJ_CONSTRUCT(&records.silent, opal_hash_table_t);
+    OBJ_CONSTRUCT(&records.heard, opal_hash_table_t);
     records.open =
         OPAL_SUCCESS == opal_proc_table_init(&records.table, JOBS_EXPECTED, PROCESSES_EXPECTED) &&
-        OPAL_SUCCESS == opal_hash_table_init(&records.silent, HOSTS_EXPECTED);
+        OPAL_SUCCESS == opal_hash_table_init(&records.silent, HOSTS_EXPECTED) &&
+        OPAL_SUCCESS == opal_hash_table_init(&records.heard, HOSTS_EXPECTED);
 }
 
 void mca_btl_rawe_proc_close(void)
@@ -110,6 +113,7 @@ void mca_btl_rawe_proc_close(void)
     if (records.open) {
         OBJ_DESTRUCT(&records.table);
         OBJ_DESTRUCT(&records.silent);
+        OBJ_DESTRUCT(&records.heard);
     }
     while (NULL != records.first) {
         struct record *record = records.first;
@@ -446,37 +450,64 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** The modules by which a host is silent. Lock held. */
-static uintptr_t silent_modules(uint64_t host)
+/** A value of a host's; 0: none. Lock held. */
+static uintptr_t host_value(opal_hash_table_t *table, uint64_t key)
 {
-    void *modules = NULL;
+    void *value = NULL;
 
     if (records.open) {
-        (void)opal_hash_table_get_value_uint64(&records.silent, host, &modules);
+        (void)opal_hash_table_get_value_uint64(table, key, &value);
     }
-    return (uintptr_t)modules;
+    return (uintptr_t)value;
+}
+
+/** Set it; without memory the host's next process takes as long as its first. Lock held. */
+static void set_host_value(opal_hash_table_t *table, uint64_t key, uintptr_t value)
+{
+    if (records.open && value != host_value(table, key)) {
+        (void)opal_hash_table_set_value_uint64(table, key, (void *)value);
+    }
+}
+
+/** The key of a path, in `heard`. */
+static uint64_t heard_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    return hash(hash(host, &module_index, sizeof(module_index)), mac, RAWE_MAC_BYTES);
 }
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 {
     pthread_mutex_lock(&records.lock);
-    bool silent = 0 != (silent_modules(host) & (uintptr_t)1 << module_index);
+    bool silent = 0 != (host_value(&records.silent, host) & (uintptr_t)1 << module_index);
     pthread_mutex_unlock(&records.lock);
     return silent;
 }
 
-void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
+void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 {
-    uintptr_t module = (uintptr_t)1 << module_index;
-
     pthread_mutex_lock(&records.lock);
-    uintptr_t before = silent_modules(host);
-    uintptr_t modules = answered ? before & ~module : before | module;
-    if (modules != before && records.open) {
-        /* Without memory the next process there takes as long again. */
-        (void)opal_hash_table_set_value_uint64(&records.silent, host, (void *)modules);
-    }
+    set_host_value(&records.silent, host,
+                   host_value(&records.silent, host) | (uintptr_t)1 << module_index);
     pthread_mutex_unlock(&records.lock);
+}
+
+void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
+                                  const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
+{
+    pthread_mutex_lock(&records.lock);
+    set_host_value(&records.silent, host,
+                   host_value(&records.silent, host) & ~((uintptr_t)1 << module_index));
+    set_host_value(&records.heard, heard_key(host, module_index, mac), mtu_bytes);
+    pthread_mutex_unlock(&records.lock);
+}
+
+uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
+                                     const uint8_t mac[RAWE_MAC_BYTES])
+{
+    pthread_mutex_lock(&records.lock);
+    uintptr_t mtu_bytes = host_value(&records.heard, heard_key(host, module_index, mac));
+    pthread_mutex_unlock(&records.lock);
+    return (uint32_t)mtu_bytes;
 }
 
 /** mca_btl_rawe_compat_departed_fn: by the runtime's thread. */

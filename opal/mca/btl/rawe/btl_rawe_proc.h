@@ -3,7 +3,7 @@
  *
  * A process: one record holds what is known of it, by its name. What it has published (the modex)
  * is asked of the runtime once, and stays; an answer is taken whenever it comes. The runtime also
- * says which processes have died, and path discovery which hosts are silent.
+ * says which processes have died, and path discovery which hosts are silent, or have been heard.
  */
 #ifndef MCA_BTL_RAWE_PROC_H
 #define MCA_BTL_RAWE_PROC_H
@@ -20,8 +20,8 @@ struct mca_btl_rawe_published {
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 };
 
-/** Where a process is silent on a host, further processes there are tried for this long. */
-#define MCA_BTL_RAWE_SILENT_HOST_NS 500000000ull
+/** Where a host is silent, or known to be there, its further processes are tried for this long. */
+#define MCA_BTL_RAWE_BRIEF_MS 500u
 
 /** The component opens: nothing is known. */
 void mca_btl_rawe_proc_open(void);
@@ -56,11 +56,20 @@ struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t
 bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published);
 
 /**
- * Was the host silent for all of btl_rawe_connect_timeout_ms? It is to cost that once, not for each
- * process, which Open MPI introduces one by one with a lock held.
+ * Return true if the host was silent for all of a search by this module, and has not been heard since.
+ * That is to cost its time once, not for each process, which Open MPI introduces one by one with a
+ * lock held.
  */
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index);
-void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered);
+void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index);
+
+/** Remember that a module has heard a process of this host by an interface, and the path's MTU. */
+void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
+                                  const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes);
+
+/** Return the MTU noted last; 0: never heard. */
+uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
+                                     const uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Listen to the runtime for deaths, if the job survives them (ULFM). MPI's threads only. */
 void mca_btl_rawe_proc_listen(void);

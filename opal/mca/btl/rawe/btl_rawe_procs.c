@@ -119,12 +119,12 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
 }
 
 static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                               const struct mca_btl_rawe_address *address)
+                               const struct mca_btl_rawe_address *address, uint64_t searched_ms)
 {
-    MCA_BTL_RAWE_HELP_IF_ASKED(
-        peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
-        mca_btl_rawe_compat_hostname(proc).text, mca_btl_rawe_mac_text(address->mac).text,
-        mca_btl_rawe_params.connect_timeout_ms);
+    MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable, module->interface.name,
+                               mca_btl_rawe_peer_text(proc).text,
+                               mca_btl_rawe_compat_hostname(proc).text,
+                               mca_btl_rawe_mac_text(address->mac).text, searched_ms);
 }
 
 /**
@@ -183,32 +183,101 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
     return listed;
 }
 
-/** How long to search for paths: only briefly if all hosts have been silent before. */
-static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                          unsigned listed)
+/** The MTU of a path as it was measured with any process of that host; 0: nothing was heard by it. */
+static uint32_t heard_mtu_bytes(const struct candidate *candidate)
 {
-    uint64_t most_ns = mca_btl_rawe_params.connect_timeout_ms * 1000000;
-    bool silent = !module->interface.loopback;
+    const mca_btl_rawe_module_t *module = candidate->module;
 
-    for (unsigned i = 0; i < listed && silent; ++i) {
-        silent = mca_btl_rawe_proc_host_silent(candidates[i].host, module->address.index);
+    return module->interface.loopback
+               ? smaller(candidate->address.mtu_bytes, module->address.mtu_bytes)
+               : mca_btl_rawe_proc_heard_mtu(candidate->host, module->address.index,
+                                             candidate->address.mac);
+}
+
+/** The end of the candidates of the process that `first` belongs to. */
+static unsigned process_end(const struct candidate *candidates, unsigned listed, unsigned first)
+{
+    unsigned end = first;
+
+    while (end < listed && candidates[end].proc_index == candidates[first].proc_index) {
+        ++end;
     }
-    return silent && MCA_BTL_RAWE_SILENT_HOST_NS < most_ns ? MCA_BTL_RAWE_SILENT_HOST_NS : most_ns;
+    return end;
+}
+
+/** Return true if a search for the paths of a process need not be long. */
+static bool is_brief(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                     unsigned count)
+{
+    bool heard = false;
+
+    for (unsigned i = 0; i < count && !heard; ++i) {
+        heard = candidates[i].module == module && 0 != heard_mtu_bytes(&candidates[i]);
+    }
+    return heard || mca_btl_rawe_proc_host_silent(candidates->host, module->address.index);
+}
+
+/**
+ * Return how long to search for paths. Be `patient` where the process is more likely to be stopped, or
+ * cut off for a while, than out of reach: that is to end a job only after the peer timeout.
+ */
+static uint64_t search_ms(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                          unsigned listed, bool patient)
+{
+    const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
+    const uint64_t peer_ms = patient ? params->peer_timeout * 1000 : 0;
+    const uint64_t most_ms =
+        peer_ms > params->connect_timeout_ms ? peer_ms : params->connect_timeout_ms;
+    bool brief = true;
+
+    for (unsigned first = 0, end; first < listed && brief; first = end) {
+        end = process_end(candidates, listed, first);
+        brief = is_brief(module, candidates + first, end - first);
+    }
+    return brief && MCA_BTL_RAWE_BRIEF_MS < most_ms ? MCA_BTL_RAWE_BRIEF_MS : most_ms;
+}
+
+/**
+ * Take paths without an answer as they were measured with other processes of the same host: the
+ * process is late, stopped or cut off for a while, and has the peer timeout like any other peer.
+ */
+static void trust_heard(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                        struct rawe_path *paths, unsigned listed)
+{
+    for (unsigned first = 0, end; first < listed; first = end) {
+        bool answered = false;
+        end = process_end(candidates, listed, first);
+        for (unsigned i = first; i < end; ++i) {
+            answered = answered || (paths[i].reachable && !paths[i].indirect);
+        }
+        for (unsigned i = first; i < end && !answered; ++i) {
+            if (candidates[i].module == module) {
+                paths[i].mtu_passed_bytes = heard_mtu_bytes(&candidates[i]);
+                paths[i].reachable = 0 != paths[i].mtu_passed_bytes;
+            }
+        }
+    }
 }
 
 /** Note which hosts answered. If only another module reached one, the search was cut short. */
-static void note_silence(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                         const struct rawe_path *paths, unsigned listed)
+static void note_hosts(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                       const struct rawe_path *paths, unsigned listed)
 {
     for (unsigned first = 0, end; first < listed && !module->interface.loopback; first = end) {
-        bool answered = false, present = false;
-        for (end = first;
-             end < listed && candidates[end].proc_index == candidates[first].proc_index; ++end) {
-            answered = answered || (paths[end].reachable && !paths[end].indirect);
-            present = present || paths[end].reachable || paths[end].process_known;
+        bool present = false;
+        end = process_end(candidates, listed, first);
+        for (unsigned i = first; i < end; ++i) {
+            present = present || paths[i].reachable || paths[i].process_known;
         }
-        if (answered || !present) {
-            mca_btl_rawe_proc_note_host(candidates[first].host, module->address.index, answered);
+        /* Others' paths were searched as well: an absent host costs the timeout once. */
+        for (unsigned i = first; i < end && !present; ++i) {
+            mca_btl_rawe_proc_note_silent(candidates[i].host, candidates[i].module->address.index);
+        }
+        for (unsigned i = first; i < end; ++i) {
+            if (paths[i].mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES) {
+                mca_btl_rawe_proc_note_heard(candidates[i].host, module->address.index,
+                                             candidates[i].address.mac, paths[i].mtu_passed_bytes);
+            }
         }
     }
 }
@@ -246,6 +315,12 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
+/** MPI_Init passes `reachable`, and reports itself what is not. */
+static bool is_first_contact(const opal_bitmap_t *reachable, size_t count)
+{
+    return NULL == reachable && 1 == count;
+}
+
 /** As btl_add_procs; with `shared_too`, also processes that a BTL for shared memory takes. */
 static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
@@ -253,6 +328,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
 {
     struct mca_btl_rawe_published published;
     unsigned listed = 0;
+    uint64_t searched_ms = 0;
 
     size_t paths_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
     struct candidate *candidates = calloc(count * paths_max + 1, sizeof(*candidates));
@@ -283,9 +359,12 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         };
     }
     if (0 != listed) {
-        rawe_responder_discover(module->responder, paths, targets, listed,
-                                search_ns(module, candidates, listed));
-        note_silence(module, candidates, paths, listed);
+        bool patient = is_first_contact(reachable, count) &&
+                       (module->reached_any || mca_btl_rawe_compat_alone());
+        searched_ms = search_ms(module, candidates, listed, patient);
+        rawe_responder_discover(module->responder, paths, targets, listed, searched_ms * 1000000);
+        trust_heard(module, candidates, paths, listed);
+        note_hosts(module, candidates, paths, listed);
     }
     for (unsigned i = 0; i < listed; ++i) {
         size_t index = candidates[i].proc_index;
@@ -311,12 +390,11 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
             ++module->failures;
             /* A later module that fails as well reports it. */
             if (!paths[i].process_known && !others_follow(module)) {
-                report_unreachable(module, procs[index], &candidates[i].address);
+                report_unreachable(module, procs[index], &candidates[i].address, searched_ms);
             }
         }
     }
-    /* MPI_Init, which passes `reachable`, reports an unreachable process itself. */
-    if (NULL == reachable && 1 == count && NULL == endpoints[0] && !shared_too &&
+    if (is_first_contact(reachable, count) && NULL == endpoints[0] && !shared_too &&
         procs[0] != opal_proc_local_get() && !shares_memory(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
     }
@@ -419,8 +497,10 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 uint32_t mtu_bytes = smaller(address->mtu_bytes, module->address.mtu_bytes);
                 /* The caller has measured what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
-                endpoint =
-                    mca_btl_rawe_endpoint_get(module, proc, address, smaller(mtu_bytes, theirs));
+                mtu_bytes = smaller(mtu_bytes, theirs);
+                endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
+                mca_btl_rawe_proc_note_heard(published.host, module->address.index, address->mac,
+                                             mtu_bytes);
             }
         }
     }
