@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "link_fixture.h"
@@ -219,6 +220,26 @@ TEST(leader__that_ends_breaks_the_group)
     for (unsigned i = 1; i < PROCESSES; i++) {
         assert_false(in_group(&processes[i]));
         assert_reached(&processes[i]);
+    }
+}
+
+/** MPI programs may fork: the child's copies of descriptors keep nothing open. */
+TEST(leader__that_ends_breaks_the_group_although_a_child_lives)
+{
+    form_group();
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    end_process(&processes[0]);
+    for (unsigned i = 1; i < PROCESSES; i++) {
+        AWAIT(__atomic_load_n(&processes[i].broken, __ATOMIC_SEQ_CST) == 1);
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (unsigned i = 1; i < PROCESSES; i++) {
+        await_calls(&processes[i], 1);
     }
 }
 

@@ -101,10 +101,17 @@ static bool watch(const struct leader *leader, int fd, struct connection *connec
     return epoll_ctl(leader->source.fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+/** End a connection, or listening, even where a forked child has a copy of the descriptor. */
+static void hang_up(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
 static void stop_listening(struct leader *leader)
 {
     if (leader->listen_fd >= 0) {
-        close(leader->listen_fd);
+        hang_up(leader->listen_fd);
         leader->listen_fd = -1;
     }
 }
@@ -123,7 +130,7 @@ static void drop(struct leader *leader, struct connection *connection)
     }
     leader->waiting_count = left;
     if (connection->fd >= 0) {
-        close(connection->fd);
+        hang_up(connection->fd);
     }
     *connection = (struct connection){.fd = -1};
 }
@@ -342,7 +349,7 @@ static void disconnect(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0) {
         rawe_service_unwatch(&group->source);
-        close(group->source.fd);
+        hang_up(group->source.fd);
         group->source.fd = -1;
     }
 }
