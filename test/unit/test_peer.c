@@ -35,6 +35,19 @@ TEST_WITH(unconnected, rawe_peer_conn__opened_on_first_use)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
 }
 
+/** Nothing need be sent for it, and an open connection stays as it is. */
+TEST_WITH(unconnected, rawe_peer_connect__before_anything_is_sent)
+{
+    rawe_peer_connect(&peer, RAWE_LANE_EXPRESS);
+    net.node[0].conn[RAWE_LANE_EXPRESS] = peer.conn[RAWE_LANE_EXPRESS];
+    assert_int_equal(net.node[0].engine.counters.connects_sent, 1);
+    unit_settle(&net);
+    assert_int_equal(peer.conn[RAWE_LANE_EXPRESS]->handshake.state, RAWE_CONN_OPEN);
+    const uint64_t sent_before = net.node[0].engine.counters.connects_sent;
+    rawe_peer_connect(&peer, RAWE_LANE_EXPRESS);
+    assert_int_equal(net.node[0].engine.counters.connects_sent, sent_before);
+}
+
 static enum rawe_finalized finalized(void)
 {
     return rawe_peer_finalized(&peer, RAWE_NEEDS_ALL, net.now_ns);

@@ -10,12 +10,13 @@
  *   put       the burst is one long message, which is PUT. Rank 1 stays away once it has named the
  *             memory for it, until rank 0 is done
  *   posted    rank 1 posts its receives, then stays away until all of rank 0's sends are complete
+ *   matched   rank 0 calls MPI_Ssend, their first contact; rank 1 stays away once it has received
  *   sum       rank 1 begins MPI_Iallreduce, COUNT of them, and stays away until rank 0 has the sums
  *
  * Who is waited for makes FILE, which both have to see. Who is away comes back after SECONDS, and
  * says whether what it waited for was done before.
  *
- * Usage: away sender|blocking|receiver|put|posted|sum FILE SECONDS COUNT BYTES. Every byte is checked.
+ * Usage: away sender|blocking|receiver|put|posted|matched|sum FILE SECONDS COUNT BYTES. Every byte is checked.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -88,6 +89,19 @@ static void receive_burst(unsigned char *buffer, int count, int bytes)
         MPI_Recv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         check(buffer, i, bytes);
     }
+}
+
+/** What says that the message is matched goes another way than the message itself. */
+static void match_at_first_contact(int rank, unsigned char *buffer, int bytes, const char *file,
+                                   double seconds)
+{
+    if (rank == 0) {
+        MPI_Ssend(buffer, bytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+        say_done(file);
+        return;
+    }
+    MPI_Recv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    stay_away(file, seconds, "matched while away");
 }
 
 /** Rank 1 has matched the long message and asked for its data once it has the short one behind. */
@@ -169,8 +183,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 6) {
-        fprintf(stderr, "usage: away sender|blocking|receiver|put|posted|sum FILE SECONDS COUNT "
-                        "BYTES\n");
+        fprintf(stderr, "usage: away sender|blocking|receiver|put|posted|matched|sum FILE "
+                        "SECONDS COUNT BYTES\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const int blocking = strcmp(argv[1], "blocking") == 0;
@@ -181,6 +195,11 @@ int main(int argc, char **argv)
     unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
     MPI_Request *requests = malloc((size_t)count * sizeof *requests);
 
+    if (strcmp(argv[1], "matched") == 0) {
+        match_at_first_contact(rank, buffers, bytes, file, seconds);
+        MPI_Finalize();
+        return 0;
+    }
     /* Connections are made, and batches tried, before it matters. */
     for (int i = 0; i < 3; i++) {
         if (rank == 0) {

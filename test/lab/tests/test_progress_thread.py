@@ -35,6 +35,12 @@ def test_without_the_progress_thread_nothing_is_held_back(run, count, size):
     assert run("blocking", count, size, options) == "received while away"
 
 
+@pytest.mark.parametrize("size", [1000, 30_000, 60_000])
+def test_without_the_progress_thread_a_match_is_told_at_first_contact(run, size):
+    options = ("--mca", "btl_rawe_progress_thread_ms", "0")
+    assert run("matched", 1, size, options, seconds=20) == "matched while away"
+
+
 @pytest.mark.parametrize("count, size, loss", [(1, 70_000, 0), (1, 3_000_000, 1), (3, 300_000, 10)])
 def test_long_messages_are_read_from_a_sender_that_computes(run, count, size, loss):
     assert run("sender", count, size, loss=loss) == "received while away"

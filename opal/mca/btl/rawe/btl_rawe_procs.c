@@ -504,7 +504,15 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
             }
         }
     }
-    return NULL == endpoint ? NULL : rawe_peer_conn(&endpoint->peer, from->lane);
+    if (NULL == endpoint) {
+        return NULL;
+    }
+    /* Answers to what comes by it are short. They may leave by the time the program does, if no
+     * thread goes on connecting. */
+    if (RAWE_LANE_BULK == from->lane && 0 == mca_btl_rawe_params.progress_thread_ms) {
+        rawe_peer_connect(&endpoint->peer, RAWE_LANE_EXPRESS);
+    }
+    return rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,

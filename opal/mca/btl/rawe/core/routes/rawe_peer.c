@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_peer.h"
+#include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn_record.h"
@@ -124,6 +125,14 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
         choose(conn, &peer->route, now_ns(peer)); /* its route may have failed meanwhile */
     }
     return conn;
+}
+
+void rawe_peer_connect(struct rawe_peer *peer, unsigned lane)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, lane);
+    if (conn != NULL && conn->handshake.state == RAWE_CONN_IDLE) {
+        rawe_conn_connect(conn, now_ns(peer));
+    }
 }
 
 bool rawe_peer_rest(struct rawe_conn *conn)

@@ -111,7 +111,10 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
     return __builtin_expect(conn != NULL, 1) ? conn : rawe_peer_open(peer, lane);
 }
 
-/** The same, but not opened: NULL, too, when it never was. */
+/** Ask the peer for the connection of a lane, if that is new, before anything is sent by it. */
+void rawe_peer_connect(struct rawe_peer *peer, unsigned lane);
+
+/** The same as rawe_peer_conn, but not opened: NULL, too, when it never was. */
 static inline struct rawe_conn *rawe_peer_awake(struct rawe_peer *peer, unsigned lane)
 {
     return peer->resting[lane] != 0 ? rawe_peer_open(peer, lane) : peer->conn[lane];
