@@ -398,7 +398,7 @@ static void take_step(const struct fuzz_step *step)
         break;
     }
     const struct rawe_buffer_pool *pool = &world.engine.reassembly_buffers;
-    size_t deferred = world.engine.deferral.bytes / pool->buffer_bytes;
+    size_t deferred = world.engine.deferral->bytes / pool->buffer_bytes;
     FUZZ_CHECK(pool->allocated <= pool->limit + 1 + deferred,
                "more reassembly buffers than the limits allow");
 }

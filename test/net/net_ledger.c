@@ -55,8 +55,8 @@ bool net_ledger_may_be_deferred(const struct net_message *message)
 {
     const struct rawe_engine *receiver = message->receiver;
 
-    return message->ledger->lying || receiver->deferral.bytes != 0 ||
-           receiver->deferral.fragments_wait;
+    return message->ledger->lying || receiver->deferral->bytes != 0 ||
+           receiver->deferral->fragments_wait;
 }
 
 /** Do batches leave by any of the routes to the process? */

@@ -248,6 +248,7 @@ struct sim_node {
 
     struct rawe_handle_table handles;
     struct rawe_conn_table table;
+    struct rawe_deferral deferral; /**< of all its engines */
     struct sim_peer *peers;                /**< everybody it has known in this life */
     uint32_t routes_opened;                /**< to them, ever */
     struct rawe_failover failover;         /**< between those to the same process */
@@ -303,7 +304,6 @@ uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns);
 /** Of any of its engines: frames or batches wait, acknowledgements or messages to be delivered. */
 bool sim_node_waiting(const struct sim_node *node);
 bool sim_node_pending(const struct sim_node *node);
-bool sim_node_has_deferred(const struct sim_node *node);
 /** The node's clock now. */
 static inline uint64_t sim_node_clock(const struct sim_node *node)
 {

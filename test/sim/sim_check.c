@@ -222,7 +222,7 @@ static void check_memory(const struct sim_nic *nic)
     const struct sim_node *node = nic->node;
     const struct rawe_engine *engine = &nic->engine;
     const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
-    size_t deferred_most = engine->config.deferred_max_bytes + buffers->buffer_bytes +
+    size_t deferred_most = node->deferral.limit_bytes + buffers->buffer_bytes +
                            engine->config.payload_max_bytes + 100;
     size_t buffers_most = buffers->limit + node->channels_most;
 
@@ -230,10 +230,10 @@ static void check_memory(const struct sim_nic *nic)
         buffers_most += deferred_most / buffers->buffer_bytes;
     }
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
+        buffers->allocated > buffers_most || engine->deferral->bytes > deferred_most) {
         net_fail("memory is bounded",
                  "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
-                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral.bytes);
+                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral->bytes);
     }
 }
 
@@ -305,7 +305,7 @@ static bool node_quiet(const struct sim_node *node)
         return true;
     }
     if (!sim_app_idle(node) || sim_node_waiting(node) || sim_node_pending(node) ||
-        sim_node_has_deferred(node)) {
+        node->deferral.pending) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;

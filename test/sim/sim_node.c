@@ -30,6 +30,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         sim_nic_start(&node->nics[i]);
     }
     rawe_handle_table_init(&node->handles, sim_random_next(&node->random));
+    rawe_deferral_init(&node->deferral, sim->plan.deferred_most_bytes);
     node->wake_ns = UINT64_MAX;
     node->pause_until_ns = node->frozen_until_ns = 0;
     node->frames_new = node->frames_again = 0;
@@ -208,23 +209,13 @@ bool sim_node_pending(const struct sim_node *node)
     return pending;
 }
 
-bool sim_node_has_deferred(const struct sim_node *node)
-{
-    bool deferred = false;
-
-    for (unsigned i = 0; i < node->nic_count; i++) {
-        deferred |= rawe_engine_has_deferred(&node->nics[i].engine);
-    }
-    return deferred;
-}
-
 static void plan_wake(struct sim *sim, struct sim_node *node)
 {
     uint64_t soon_ns = node->local_ns + IDLE_PROGRESS_NS;
     uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
 
     node->busy_until_ns = soon_ns;
-    if (sim_node_waiting(node) || sim_node_has_deferred(node)) {
+    if (sim_node_waiting(node) || node->deferral.pending) {
         sim_node_wake(node, soon_ns);
     }
     if (sim_node_pending(node)) {
@@ -273,7 +264,7 @@ static bool receive_for_later(struct sim_nic *nic)
     uint32_t left = before;
 
     while (left != 0 && before - left < THREAD_FRAMES_MOST &&
-           !rawe_deferral_full(&nic->engine.deferral)) {
+           !rawe_deferral_full(nic->engine.deferral)) {
         sim_nic_receive(nic, THREAD_ROUND_FRAMES);
         left = sim_nic_waiting(nic);
     }

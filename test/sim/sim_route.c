@@ -144,7 +144,7 @@ void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
     const struct sim_channel *channel = conn->owner;
     const struct sim_node *other = &node->sim->nodes[channel->peer];
 
-    if (nic->engine.deferral.active || channel->peer_life != other->life) {
+    if (nic->engine.deferral->active || channel->peer_life != other->life) {
         return;
     }
     for (unsigned far = 0; far < other->nic_count; far++) {

@@ -38,6 +38,7 @@ static void set_up(void)
     engine.config.coalesce_from_frames = 2;
     rawe_conn_bundle_pool_init(&engine.bundles);
     engine.bundles.limit = BUNDLES_MAX;
+    engine.deferral = &engine.own_deferral;
     conn.engine = &engine;
     rawe_sendqueue_init(&conn.queue, 7);
     message_count = done_count = 0;

@@ -140,9 +140,9 @@ static const struct prevention preventions[] = {
     OF_CONN(finalize.lost, true),
     OF_ENGINE(config.liveness.idle_ns, UNIT_S),
     OF_ENGINE(finalizing, true),
-    OF_ENGINE(deferral.active, true),
-    OF_ENGINE(deferral.first, SOME),
-    OF_ENGINE(deferral.pending, true),
+    OF_ENGINE(own_deferral.active, true),
+    OF_ENGINE(own_deferral.first, SOME),
+    OF_ENGINE(own_deferral.pending, true),
     OF_ENGINE(waiting.next, SOME),
     OF_ENGINE(serving.used.next, SOME),
 };
@@ -152,6 +152,7 @@ TEST_WITH(awake, rawe_conn_may_rest__not_while_anything_is_under_way)
     struct rawe_conn *conn = rails_conn(0, 0, BULK);
     unit_run(&rails.net, 200 * UNIT_MS, UNIT_MS);
     conn->batch = RAWE_BATCH_VALID;
+    conn->engine->deferral = &conn->engine->own_deferral; /* one of the fields */
     assert_true(rawe_conn_may_rest(conn));
     for (unsigned i = 0; i < sizeof(preventions) / sizeof(preventions[0]); i++) {
         const struct prevention *one = &preventions[i];

@@ -24,7 +24,7 @@ TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
     run(20 * UNIT_MS);
     unit_assert_sent(sends, 200, RAWE_STATUS_DONE);
     assert_int_equal(net.node[1].message_count, 0);
-    assert_in_range(engine(1)->deferral.bytes, 200 * 5000, 200 * 5100);
+    assert_in_range(engine(1)->deferral->bytes, 200 * 5000, 200 * 5100);
     resume(1);
     assert_delivered_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
@@ -161,7 +161,7 @@ static void come_back(unsigned count, size_t len_bytes)
         rawe_engine_deliver_deferred(engine(1));
         unit_run(&net, 100 * UNIT_MS, UNIT_MS);
     }
-    assert_int_equal(engine(1)->deferral.bytes, 0);
+    assert_int_equal(engine(1)->deferral->bytes, 0);
     assert_int_equal(net.node[1].message_count, count);
     for (unsigned i = 0; i < count; i++) {
         unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
@@ -175,10 +175,10 @@ TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
 {
     send_in_order(6000, 1);
     /* Each takes the memory of its entry at least. */
-    assert_in_range(engine(1)->deferral.bytes, 150000, net.config.deferred_max_bytes + 1000);
+    assert_in_range(engine(1)->deferral->bytes, 150000, net.config.deferred_max_bytes + 1000);
     /* All that node 1 holds for its owner, in use or not. */
     size_t message_bytes = net.config.message_max_bytes;
-    assert_true(engine(1)->deferral.bytes +
+    assert_true(engine(1)->deferral->bytes +
                     engine(1)->reassembly_buffers.allocated * message_bytes <
                 net.config.deferred_max_bytes + (RAWE_REASSEMBLY_MESSAGES + 1) * message_bytes);
     come_back(6000, 1);
@@ -187,7 +187,7 @@ TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
 TEST_WITH(with_bounds, rawe_engine_defer_fragmented__long_messages_stay_within_the_limit)
 {
     send_in_order(50, 40000);
-    assert_in_range(engine(1)->deferral.bytes, 3 * net.config.message_max_bytes,
+    assert_in_range(engine(1)->deferral->bytes, 3 * net.config.message_max_bytes,
                     net.config.deferred_max_bytes + 2 * net.config.message_max_bytes);
     assert_true(engine(1)->counters.no_buffer > 0);
     come_back(50, 40000);
@@ -202,7 +202,7 @@ TEST_WITH(with_bounds, rawe_engine_defer__messages_in_one_frame_stay_within_the_
         count += unit_copy_message(end(0), (uint8_t)i, 500) == RAWE_STATUS_DONE;
         unit_run(&net, 200 * UNIT_US, 200 * UNIT_US);
     }
-    assert_in_range(engine(1)->deferral.bytes, 150000, net.config.deferred_max_bytes + 1000);
+    assert_in_range(engine(1)->deferral->bytes, 150000, net.config.deferred_max_bytes + 1000);
     rawe_engine_defer_end(engine(1));
     rawe_engine_deliver_deferred(engine(1));
     unit_run(&net, 500 * UNIT_MS, UNIT_MS);
@@ -354,7 +354,7 @@ static void receive_all_kinds(void)
     unit_assert_sent(unfinished, 20, RAWE_STATUS_DONE);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(engine(1)->deferral.bytes, 0);
+    assert_int_equal(engine(1)->deferral->bytes, 0);
 }
 
 TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
@@ -413,7 +413,7 @@ TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
     rawe_engine_finalizing(engine(1));
     assert_int_equal(bundle.done, 1); /* memory of the engine's own */
     assert_false(rawe_engine_has_deferred(engine(1)));
-    assert_int_equal(engine(1)->deferral.bytes, 0);
+    assert_int_equal(engine(1)->deferral->bytes, 0);
     rawe_engine_defer_end(engine(1));
     rawe_engine_deliver_deferred(engine(1));
     run(20 * UNIT_MS);

@@ -22,7 +22,7 @@ TEST(elsewhere__is_deferred_with_the_engine_that_receives)
     unit_settle(&rails.net);
     rawe_engine_defer_end(receiver);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
-    assert_false(owner->deferral.active);
+    assert_false(owner->deferral->active);
     assert_true(rawe_engine_has_deferred(owner));
     /* What comes next is delivered behind it. */
     unit_send_copy(conn, 4, 100);
@@ -51,48 +51,73 @@ TEST(elsewhere__so_is_the_end_of_a_life)
     rawe_engine_defer_end(receiver);
     assert_int_equal(rails.host[1].lost_calls, 0);
     assert_int_equal(send.done, 0);
-    assert_false(owner->deferral.active);
+    assert_false(owner->deferral->active);
     rawe_engine_deliver_deferred(owner);
     assert_int_equal(rails.host[1].lost_calls, 1);
     unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
 }
 
-/** Engines defer separately, although they share the table of connections. */
-TEST(elsewhere__not_what_another_engine_has_deferred)
+/** What came by several interfaces is told in the order in which it was taken, whichever has its turn. */
+TEST(elsewhere__in_order_of_arrival_over_all_engines)
 {
-    static struct unit_send sends[2][3];
-    static uint8_t data[3000];
-    struct rawe_engine *engines[2];
-    for (unsigned rail = 0; rail < 2; rail++) {
-        rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
-        engines[rail] = &rails.host[1].nic[rail].engine;
-        engines[rail]->deferral.limit_bytes = 4000; /* for two of three */
-        rawe_engine_defer_begin(engines[rail]);
+    enum { ROUNDS = 20 };
+    struct rawe_conn *conns[RAILS];
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        conns[rail] = rails_conn(0, rail, RAWE_LANE_EXPRESS);
+        rawe_conn_connect(conns[rail], rails.now_ns);
     }
     unit_settle(&rails.net);
-    for (unsigned rail = 0; rail < 2; rail++) {
-        for (unsigned i = 0; i < 3; i++) {
-            unit_send_message(rails_conn(0, rail, RAWE_LANE_EXPRESS), &sends[rail][i],
-                              (uint8_t)(3 * rail + i), data, sizeof(data));
-        }
-        struct net_frame *lost = rails.net.wire; /* all are whole when it comes at last */
-        rails.net.wire = lost->next;
-        net_frame_free(lost);
+    struct rawe_engine *turn = &rails.host[1].nic[RAILS - 1].engine;
+    rawe_engine_defer_begin(turn);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        unit_send_copy(conns[(i * i) % RAILS], (uint8_t)i, 100);
         unit_settle(&rails.net);
     }
+    assert_int_equal(rails.host[1].inbox.message_count, 0);
+    rawe_engine_defer_end(turn);
+    unit_send_copy(conns[0], ROUNDS, 100); /* it comes last, and is delivered last */
+    unit_settle(&rails.net);
+    assert_false(rawe_engine_has_deferred(turn));
+    assert_int_equal(rails.host[1].inbox.message_count, ROUNDS + 1);
+    for (unsigned i = 0; i <= ROUNDS; i++) {
+        assert_int_equal(rails.host[1].inbox.messages[i].tag, i);
+    }
+}
+
+/** Nothing of another engine passes what has stayed in reassembly; losses are told by any turn. */
+TEST(elsewhere__nothing_passes_what_has_no_memory)
+{
+    static struct unit_send sends[4];
+    static uint8_t data[3000];
+    struct rawe_conn *first = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    struct rawe_conn *second = rails_conn(0, 1, RAWE_LANE_EXPRESS);
+    struct rawe_deferral *deferral = &rails.host[1].deferral;
+    rawe_conn_connect(first, rails.now_ns);
+    rawe_conn_connect(second, rails.now_ns);
+    unit_settle(&rails.net);
+    deferral->limit_bytes = 4000; /* for two of three */
+    rawe_engine_defer_begin(&rails.host[1].nic[0].engine);
+    for (unsigned i = 0; i < 3; i++) {
+        unit_send_message(first, &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+    struct net_frame *lost = rails.net.wire; /* all are whole when it comes at last */
+    rails.net.wire = lost->next;
+    net_frame_free(lost);
+    unit_run(&rails.net, 5 * UNIT_MS, 100 * UNIT_US);
+    assert_true(deferral->fragments_wait);
+    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
+    deferral->limit_bytes = 8u << 20;
+    unit_send_message(second, &sends[3], 3, data, sizeof(data));
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    for (unsigned rail = 0; rail < 2; rail++) {
-        assert_true(engines[rail]->deferral.fragments_wait);
-        rails_conn(1, rail, RAWE_LANE_EXPRESS)->finalize.report_loss = engines[rail]->losses_wait =
-            true;
-        rawe_engine_defer_end(engines[rail]);
-    }
-    for (unsigned rail = 0; rail < 2; rail++) {
-        rawe_engine_deliver_deferred(engines[rail]);
-        assert_int_equal(rails.host[1].lost_calls, rail + 1);
-        assert_int_equal(rails.host[1].inbox.message_count, 3 * (rail + 1));
-    }
-    for (unsigned i = 0; i < 6; i++) {
+    assert_int_equal(sends[3].done, 0);
+    rails_conn(1, 0, RAWE_LANE_EXPRESS)->finalize.report_loss = deferral->losses_wait = true;
+    rawe_engine_defer_end(&rails.host[1].nic[0].engine);
+    rawe_engine_deliver_deferred(&rails.host[1].nic[1].engine);
+    assert_int_equal(rails.host[1].lost_calls, 1);
+    assert_int_equal(rails.host[1].inbox.message_count, 3);
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[1].inbox.message_count, 4);
+    for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(rails.host[1].inbox.messages[i].tag, i);
     }
 }

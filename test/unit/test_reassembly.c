@@ -187,9 +187,7 @@ static struct rawe_send sends[6];
 static void set_up_deferral(void)
 {
     set_up();
-    memset(&deferral, 0, sizeof(deferral));
-    deferral.limit_bytes = SIZE_MAX;
-    deferral.pool = &pool;
+    rawe_deferral_init(&deferral, SIZE_MAX);
     memset(sends, 0, sizeof(sends));
     rawe_buffer_pool_init(&pool, sizeof(message), 16);
 }
@@ -277,7 +275,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__those_whose_turn_it_is)
     reassemble(1, 700, 700);
     reassemble(2, 500, 499);
     reassemble(3, 600, 600); /* complete, but behind number 2 */
-    rawe_deferral_keep_fragmented(&deferral, &conns[2], &reassembly, false);
+    rawe_deferral_keep_fragmented(&deferral, &conns[2], &reassembly, &pool, false);
     assert_false(deferral.fragments_wait);
     assert_true(deferral.bytes == ENTRY(10) + ENTRY(300) + ENTRY(0) + sizeof(message));
     assert_int_equal(reassembly.next, 2);
@@ -293,7 +291,7 @@ TEST_WITH(deferring, rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer
     for (uint32_t number = 0; number < 2; number++) {
         uint32_t len_bytes = sizeof(message) / 2 - 1 + number;
         reassemble(number, len_bytes, (uint16_t)len_bytes);
-        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
+        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, &pool, false);
         assert_int_equal(pool.free != NULL, number == 0);
         assert_oldest_fragmented(0, number, len_bytes);
     }
@@ -303,7 +301,7 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
 {
     assert_true(keep(0, 1, 10));
     reassemble(0, 800, 800);
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, &pool, false);
     assert_true(deferral.pending);
     rawe_deferral_discard(&deferral);
     for (unsigned i = 0; i < 2; i++) {
@@ -314,10 +312,10 @@ TEST_WITH(deferring, rawe_deferral_discard__drops_what_is_kept_and_what_follows)
         assert_non_null(pool.free); /* it has come back */
         assert_true(keep(0, 1, 10));
         reassemble(1 + i, 800, 800);
-        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, false);
+        rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, &pool, false);
     }
     reassemble(3, 800, 800);
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, true);
+    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly, &pool, true);
     assert_null(rawe_deferral_take(&deferral));
     assert_non_null(pool.free);
 }
@@ -326,7 +324,7 @@ TEST_WITH(deferring, rawe_deferral_forget__fragmented_messages_too)
 {
     assert_true(keep(0, 1, 10));
     reassemble(0, 600, 600);
-    rawe_deferral_keep_fragmented(&deferral, &conns[1], &reassembly, false);
+    rawe_deferral_keep_fragmented(&deferral, &conns[1], &reassembly, &pool, false);
     assert_true(keep(0, 2, 10));
     rawe_deferral_forget(&deferral, &conns[1]);
     assert_non_null(pool.free);

@@ -28,7 +28,7 @@ void resume(unsigned node)
     assert_int_equal(net.node[node].message_count, before); /* not yet */
     rawe_engine_deliver_deferred(engine(node));
     assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferral.bytes, 0);
+    assert_int_equal(engine(node)->deferral->bytes, 0);
 }
 
 void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)

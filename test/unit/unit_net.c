@@ -84,7 +84,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferral.active);
+    assert_false(node->engine.deferral->active);
     unit_note_message(node, tag, data, len_bytes);
     if (node->on_deliver != NULL) {
         node->on_deliver(node, conn, tag);
@@ -113,7 +113,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferral.active);
+    assert_false(node->engine.deferral->active);
     node->failed_calls++;
     node->silent_ns = silent_ns;
     if (node->on_failed != NULL) {
@@ -124,7 +124,7 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void lost(void *context, struct rawe_conn *conn)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferral.active);
+    assert_false(node->engine.deferral->active);
     node->lost_calls++;
 }
 
@@ -176,10 +176,10 @@ static void stop_node(struct unit_node *node)
             unit_close(node->net, node->index, lane);
         }
     }
-    assert_null(node->engine.deferral.first);
-    assert_null(node->engine.deferral.completed[0].first);
-    assert_null(node->engine.deferral.completed[1].first);
-    assert_int_equal(node->engine.deferral.bytes, 0);
+    assert_null(node->engine.deferral->first);
+    assert_null(node->engine.deferral->completed[0].first);
+    assert_null(node->engine.deferral->completed[1].first);
+    assert_int_equal(node->engine.deferral->bytes, 0);
     net_engine_stop(&node->engine);
     node->started = false;
 }

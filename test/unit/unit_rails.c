@@ -43,7 +43,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
     const struct rails_nic *nic = context;
     assert_ptr_equal(conn->engine, &nic->engine);
     for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_false(nic->host->nic[rail].engine.deferral.active);
+        assert_false(nic->host->nic[rail].engine.deferral->active);
     }
     unit_note_message(&nic->host->inbox, tag, data, len_bytes);
 }
@@ -120,6 +120,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     net_identify(&config, index_of(host->index, rail));
     config.vpid = host->index;
     config.table = &host->table;
+    config.deferral = &host->deferral;
     config.clock_ns = read_clock;
     nic->link = (struct net_link){
         .engine = &nic->engine,
@@ -180,6 +181,7 @@ void rails_start(unsigned batch_frames)
     for (unsigned i = 0; i < 2; i++) {
         rails.host[i].index = i;
         rails.host[i].inbox.net = &rails.net;
+        rawe_deferral_init(&rails.host[i].deferral, rails.net.config.deferred_max_bytes);
         for (unsigned rail = 0; rail < RAILS; rail++) {
             start_nic(&rails.host[i], rail, batch_frames);
         }
@@ -199,6 +201,7 @@ void rails_stop(void)
             /* Nothing came back afterwards. */
             assert_true(rawe_list_empty(&host->nic[rail].engine.serving.free));
         }
+        assert_null(host->deferral.first);
         rawe_conn_table_free(&host->table);
         unit_forget_messages(&host->inbox);
     }

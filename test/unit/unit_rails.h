@@ -29,6 +29,7 @@ struct rails_nic {
 struct rails_host {
     unsigned index;
     struct rawe_conn_table table;
+    struct rawe_deferral deferral;
     struct rawe_handle_table handles;
     struct rails_nic nic[RAILS];
     struct unit_node inbox; /**< its messages, and the clock for unit_net.h; nothing else */

@@ -86,7 +86,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     assert_true(poll_clock);
     /* The PML is closed, whichever of the modules it is. */
     assert_true(modules[0].engine.finalizing && modules[1].engine.finalizing);
-    assert_true(modules[0].engine.deferral.discards && modules[1].engine.deferral.discards);
+    assert_true(modules[0].engine.deferral->discards && modules[1].engine.deferral->discards);
     driven[module - modules]++;
     fake_ompi.now_ns += MS;
     return receives;

@@ -476,8 +476,9 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
     module.open = true;
     call(&through);
     assert_int_equal(searched_for, 1);
-    through.engine.deferral.active = true;
+    mca_btl_rawe_state.kept.active = true;
     call(&through);
+    mca_btl_rawe_state.kept.active = false;
     assert_int_equal(searched_for, 1);
 }
 
@@ -544,8 +545,9 @@ TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost)
 
 TEST(mca_btl_rawe_unknown_source__no_search_outside_of_mpi)
 {
-    module.engine.deferral.active = true;
+    mca_btl_rawe_state.kept.active = true;
     come_from(second_mac);
+    mca_btl_rawe_state.kept.active = false;
     assert_int_equal(searched_for, 0);
     assert_int_equal(opened, 0);
 }

@@ -42,7 +42,7 @@ static void send_done(struct rawe_send *send, enum rawe_status status)
 {
     assert_ptr_equal(send, &blocking_send);
     assert_int_equal(status, RAWE_STATUS_DONE);
-    assert_false(module.engine.deferral.active); /* it may call the PML */
+    assert_false(module.engine.deferral->active); /* it may call the PML */
     completions++;
 }
 
@@ -54,7 +54,7 @@ static void wait_in_callback(void)
 {
     if (++depth == 1) {
         assert_true(mca_btl_rawe_state.progressing);
-        assert_false(module.engine.deferral.active);
+        assert_false(module.engine.deferral->active);
         fake_wait_in_link(1);
         fake.ring_has_probe = true;
         for (unsigned i = 0; i < 10 && completions == 0; i++) {
@@ -63,7 +63,7 @@ static void wait_in_callback(void)
         assert_int_equal(completions, 1);
         assert_int_equal(fake.bulk_received, QUEUE_PACKETS);
     } else {
-        assert_true(module.engine.deferral.active);
+        assert_true(module.engine.deferral->active);
         rawe_conn_complete(&module.engine, &blocking_send, RAWE_STATUS_DONE);
         assert_int_equal(completions, 0);
     }
@@ -100,7 +100,7 @@ static void defer_in_callback(void)
     conn = (struct rawe_conn){.engine = &module.engine};
     (void)rawe_fragment_encode(
         payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 9, .data_bytes = 8});
-    assert_true(rawe_deferral_keep(&module.engine.deferral, &conn, payload, sizeof(payload)));
+    assert_true(rawe_deferral_keep(module.engine.deferral, &conn, payload, sizeof(payload)));
     fake.on_receive = NULL;
 }
 

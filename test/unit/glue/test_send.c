@@ -90,7 +90,7 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
 bool __wrap_rawe_balance_operate(struct rawe_peer *peer, struct rawe_operation *taken)
 {
     assert_ptr_equal(peer, &endpoint.peer);
-    all_deferred = module.engine.deferral.active && other_module.engine.deferral.active;
+    all_deferred = module.engine.deferral->active && other_module.engine.deferral->active;
     operation = taken;
     operation->refusal = RAWE_REFUSAL_NONE;
     return RAWE_PEER_NO_MEMORY != result;
@@ -213,7 +213,7 @@ TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
     assert_int_equal(reported, SENDS);
     assert_int_equal(reported_status, OPAL_SUCCESS);
     assert_false(reported_inside);
-    assert_false(module.engine.deferral.active);
+    assert_false(module.engine.deferral->active);
 }
 
 /** Messages that must keep their order use one of the process's endpoints. */
@@ -377,8 +377,8 @@ TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes)
     unit_callback_beside(put_spread_beside);
     assert_non_null(operation);
     assert_true(all_deferred);
-    assert_false(module.engine.deferral.active);
-    assert_false(other_module.engine.deferral.active);
+    assert_false(module.engine.deferral->active);
+    assert_false(other_module.engine.deferral->active);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(other_module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     operation->done(operation, RAWE_STATUS_DONE);
@@ -562,7 +562,7 @@ TEST(mca_btl_rawe_get__does_not_wait_for_a_callback)
     one_route(RAWE_PEER_QUEUED);
     unit_callback_beside(get_beside);
     assert_true(all_deferred);
-    assert_false(module.engine.deferral.active);
+    assert_false(module.engine.deferral->active);
     operation->done(operation, RAWE_STATUS_DONE);
     assert_over(OPAL_SUCCESS);
 }

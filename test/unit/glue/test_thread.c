@@ -93,7 +93,7 @@ TEST(thread_service__serves_groups_until_they_are_done)
 TEST(thread_service__goes_on_with_no_memory_left_for_messages)
 {
     fake_arm(&module.engine, 100 * US);
-    module.engine.deferral.bytes = 8u << 20;
+    module.engine.deferral->bytes = 8u << 20;
     fake.link_refill = 1000;
     fake_wait_in_link(1000);
     for (unsigned i = 0; i < 10; i++) {
@@ -102,7 +102,7 @@ TEST(thread_service__goes_on_with_no_memory_left_for_messages)
     }
     assert_int_not_equal(fake.link_received, 0); /* acknowledgements are among them */
     assert_int_equal(fake.expired_calls, 1);
-    module.engine.deferral.bytes = 0;
+    module.engine.deferral->bytes = 0;
 }
 
 TEST(thread_service__polls_again_after_something_came)

@@ -38,9 +38,6 @@
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
-/** Memory for messages that the progress thread defers; further ones wait in the ring. */
-#define DEFERRED_BYTES_MAX (8u << 20)
-
 /** Items that are allocated when a free list has none. */
 #define ITEMS_AT_A_TIME 64
 
@@ -250,7 +247,6 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .coalesce_from_frames =
             0 != params->progress_thread_ms ? (uint32_t)params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
-        .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .liveness.probe_least_ns = params->probe_min_us * 1000,
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
@@ -268,6 +264,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .arrival_clock_ns = arrival_clock_ns,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
+        .deferral = &mca_btl_rawe_state.kept,
         .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {

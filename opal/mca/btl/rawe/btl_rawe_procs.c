@@ -474,7 +474,6 @@ static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct 
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    const mca_btl_rawe_module_t *receiver = context;
     mca_btl_rawe_module_t *module = meant(context, from);
     struct mca_btl_rawe_published published;
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
@@ -484,7 +483,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(
         module, name, elsewhere ? NULL : source_mac, from->port, from->key);
     /* Outside MPI no function of Open MPI may be called: the peer repeats its CONNECT. */
-    if (NULL == endpoint && !receiver->engine.deferral.active) {
+    if (NULL == endpoint && !mca_btl_rawe_state.kept.active) {
         unsigned count = mca_btl_rawe_proc_find(name, &published);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             const struct mca_btl_rawe_address *address = &published.addresses[i];
@@ -523,7 +522,7 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
     struct mca_btl_rawe_published published;
 
     /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
-    if (module->engine.deferral.active || module->interface.loopback ||
+    if (mca_btl_rawe_state.kept.active || module->interface.loopback ||
         home->module->interface.loopback || home->lost) {
         return;
     }

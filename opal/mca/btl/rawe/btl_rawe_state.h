@@ -15,6 +15,7 @@
 
 #include "core/base/rawe_conn_table.h"
 #include "core/base/rawe_list.h"
+#include "core/receive/rawe_reassembly.h"
 #include "core/routes/rawe_failover.h"
 #include "core/rma/rawe_handle.h"
 
@@ -43,6 +44,7 @@ struct mca_btl_rawe_state {
     opal_free_list_t registrations;          /**< what Open MPI has of it */
     opal_free_list_t operations;             /**< fragments without data: PUT, GET, atomic */
     struct rawe_conn_table connections;      /**< of all modules */
+    struct rawe_deferral kept;               /**< of all modules: what waits for MPI's return */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */

@@ -20,27 +20,26 @@
 #include "routes/rawe_peer.h"
 
 /*
- * The engine while its owner cannot be called: it goes on acknowledging, probing and sending again.
+ * The engines while their owner cannot be called: they go on acknowledging, probing and sending again.
  * What would have been delivered or completed is kept (rawe_reassembly.c) until the owner is back.
  */
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)
 {
-    engine->deferral.active = true;
+    engine->deferral->active = true;
 }
 
 void rawe_engine_defer_end(struct rawe_engine *engine)
 {
-    engine->deferral.active = engine->finalizing;
+    engine->deferral->active = engine->deferral->discards;
 }
 
 void rawe_engine_finalizing(struct rawe_engine *engine)
 {
-    engine->finalizing = engine->deferral.active = true;
-    engine->losses_wait = false;
+    engine->finalizing = engine->deferral->active = true;
     rawe_engine_complete_deferred(engine);
     rawe_conn_serve_forget(engine, RAWE_HANDLE_ANY);
-    rawe_deferral_discard(&engine->deferral);
+    rawe_deferral_discard(engine->deferral);
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
         const struct rawe_rest *rest = engine->table->entries[i].rest;
@@ -55,32 +54,42 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
 
 static void report_losses(struct rawe_engine *engine)
 {
-    engine->losses_wait = false;
+    engine->deferral->losses_wait = false;
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
-        if (conn != NULL && conn->engine == engine && rawe_conn_take_loss(conn)) {
-            if (engine->callbacks.lost != NULL) {
-                engine->callbacks.lost(engine->context, conn);
-            }
+        if (conn != NULL && rawe_conn_take_loss(conn) && conn->engine->callbacks.lost != NULL) {
+            conn->engine->callbacks.lost(conn->engine->context, conn);
         }
     }
 }
 
 void rawe_engine_complete_deferred(struct rawe_engine *engine)
 {
-    struct rawe_deferral *deferral = &engine->deferral;
+    struct rawe_deferral *deferral = engine->deferral;
     rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_DONE),
                        RAWE_STATUS_DONE);
     rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_FAILED),
                        RAWE_STATUS_FAILED);
 }
 
-void rawe_engine_deliver_deferred(struct rawe_engine *engine)
+/** There is room again: senders may go on, and what has stayed where it was is next. */
+static void admit_all(struct rawe_engine *engine)
 {
-    struct rawe_deferral *deferral = &engine->deferral;
+    engine->deferral->fragments_wait = engine->deferral->refused = false;
+    for (uint32_t i = 0; i < engine->table->size; i++) {
+        struct rawe_conn *conn = engine->table->entries[i].conn;
+        if (conn != NULL) {
+            rawe_conn_admit(conn);
+        }
+    }
+}
+
+/** Tell the owner what is kept, oldest first. */
+static void deliver_kept(struct rawe_engine *engine)
+{
+    struct rawe_deferral *deferral = engine->deferral;
     struct rawe_deferred *entry;
-    deferral->pending = false;
-    if (engine->losses_wait) {
+    if (deferral->losses_wait) {
         report_losses(engine);
     }
     rawe_engine_complete_deferred(engine);
@@ -93,15 +102,25 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
         }
         rawe_deferral_drop(deferral, entry);
     }
-    if (deferral->fragments_wait || deferral->refused) {
-        deferral->fragments_wait = deferral->refused = false;
-        for (uint32_t i = 0; i < engine->table->size; i++) {
-            struct rawe_conn *conn = engine->table->entries[i].conn;
-            if (conn != NULL && conn->engine == engine) {
-                rawe_conn_admit(conn);
-                rawe_conn_deliver_fragmented(conn);
-            }
+}
+
+void rawe_engine_deliver_deferred(struct rawe_engine *engine)
+{
+    struct rawe_deferral *deferral = engine->deferral;
+    do {
+        deliver_kept(engine);
+        if (deferral->fragments_wait || deferral->refused) {
+            admit_all(engine);
         }
+    } while (rawe_deferral_has(deferral));
+    deferral->pending = deferral->fragments_wait; /* still no memory */
+}
+
+/** What was deferred came before the next frame; nothing passes it (rawe_deferral_holds). */
+static inline void deliver_earlier(struct rawe_engine *engine)
+{
+    if (__builtin_expect(engine->deferral->pending, 0) && !engine->deferral->active) {
+        rawe_engine_deliver_deferred(engine);
     }
 }
 
@@ -143,8 +162,8 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->incarnation = now_ns;
     /* A REPLY names an operation of any of a process's engines: each engine has its own key. */
     rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
-    engine->deferral.limit_bytes = config->deferred_max_bytes;
-    engine->deferral.pool = &engine->reassembly_buffers;
+    rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
+    engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
     rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
     rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
                      config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES,
@@ -321,17 +340,9 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         return;
     }
     bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
-    /* As in dispatch_elsewhere: what was in flight may be lost. */
-    bool defers_too = engine->deferral.active && !conn->engine->deferral.active;
-    if (defers_too) {
-        rawe_engine_defer_begin(conn->engine);
-    }
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
     if (conn->handshake.peer_incarnation == from.incarnation) {
         rawe_conn_note_finalizing(conn, header);
-    }
-    if (defers_too) {
-        rawe_engine_defer_end(conn->engine);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
         rawe_conn_note_credit(conn, header->credit, false, false, false, now_ns);
@@ -408,28 +419,13 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
         engine->counters.dropped_source++;
         return;
     }
-    if (owner != engine && !engine->deferral.active && !owner->deferral.active &&
-        rawe_engine_has_deferred(owner)) {
-        rawe_engine_deliver_deferred(owner); /* it came before this frame */
-        if (rawe_conn_table_find(engine->table, header->connection_id) != conn) {
-            engine->counters.dropped_connection++; /* a callback has ended its life */
-            return;
-        }
-    }
-    bool defers_too = engine->deferral.active && !owner->deferral.active;
     now_ns = rawe_engine_time(owner, now_ns);
     rawe_engine_arriving(owner, engine->arrived_ns);
-    if (defers_too) {
-        rawe_engine_defer_begin(owner);
-    }
     engine->probes_passed_on += header->type == RAWE_FRAME_PROBE;
     if (header->type != RAWE_FRAME_ACK && header->type != RAWE_FRAME_CLOSE) {
         rawe_conn_path_asked(conn, route);
     }
     receive(conn, header, payload, batch, now_ns);
-    if (defers_too) {
-        rawe_engine_defer_end(owner);
-    }
 }
 
 /** A frame for this process, in a batch header or not. */
@@ -454,6 +450,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
                          uint64_t now_ns)
 {
     struct rawe_header header;
+    deliver_earlier(engine);
     const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
     const uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
     now_ns = rawe_engine_time(engine, now_ns);
@@ -471,6 +468,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
     } else {
         dispatch(engine, source_mac, &header, bytes + RAWE_HEADER_BYTES, NULL, now_ns);
+        deliver_earlier(engine);
     }
 }
 
@@ -499,6 +497,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 {
     struct rawe_batch batch;
     struct rawe_header *header = &batch.header;
+    deliver_earlier(engine);
     now_ns = rawe_engine_time(engine, now_ns);
     if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
         return;
@@ -508,6 +507,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     } else if (header->type == RAWE_FRAME_BULK) {
         batch.fragment.data = data;
         dispatch(engine, source_mac, header, data, &batch, now_ns);
+        deliver_earlier(engine);
     } else if (header->type == RAWE_FRAME_PROBE) {
         dispatch(engine, source_mac, header, data, NULL, now_ns);
     } else {

@@ -64,8 +64,9 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 
 /**
  * The owner cannot be called for a while: another thread (one at a time, and not at the same time as
- * the owner) keeps the engine going until rawe_engine_defer_end. Messages are kept, as are
- * completions; no peer is given up. `accept` refuses unknown peers meanwhile.
+ * the owner) keeps the engine going until rawe_engine_defer_end, and with it all engines that share
+ * its deferral. Messages are kept, as are completions; no peer is given up. `accept` refuses unknown
+ * peers meanwhile.
  */
 void rawe_engine_defer_begin(struct rawe_engine *engine);
 
@@ -82,7 +83,10 @@ void rawe_engine_finalizing(struct rawe_engine *engine);
 /** The owner is back, or may come back. */
 void rawe_engine_defer_end(struct rawe_engine *engine);
 
-/** Tell the owner what was kept, before anything new is received. */
+/**
+ * Tell the owner what was kept, of all engines that share the deferral: messages in the order in which
+ * they were taken. Receiving does so first, as nothing new may pass them.
+ */
 void rawe_engine_deliver_deferred(struct rawe_engine *engine);
 
 /**
@@ -91,10 +95,10 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine);
  */
 void rawe_engine_complete_deferred(struct rawe_engine *engine);
 
-/** True when there is something to be reported. */
+/** True when there is something to be reported, of any engine that shares the deferral. */
 static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 {
-    return engine->deferral.pending;
+    return engine->deferral->pending;
 }
 
 /** True when rawe_engine_flush has something to do, or something left in a callback of it. */

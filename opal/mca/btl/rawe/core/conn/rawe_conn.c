@@ -82,7 +82,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
     engine->counters.migrations++;
-    rawe_liveness_migrate(&conn->liveness, engine->deferral.active, now_ns);
+    rawe_liveness_migrate(&conn->liveness, engine->deferral->active, now_ns);
     if (state == RAWE_CONN_CONNECTING) {
         rawe_conn_send_connect(conn);
     } else if (state == RAWE_CONN_OPEN) {
@@ -110,7 +110,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* for what is sent by a `done` */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
-    rawe_deferral_forget(&engine->deferral, conn);
+    rawe_deferral_forget(engine->deferral, conn);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, 0);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
@@ -130,7 +130,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 /** Is the engine in a state in which its connections may be needed without being used? */
 static bool prevents_rest(const struct rawe_engine *engine)
 {
-    const struct rawe_deferral *deferral = &engine->deferral;
+    const struct rawe_deferral *deferral = engine->deferral;
     return engine->finalizing || deferral->active || deferral->pending || deferral->first != NULL ||
            !rawe_list_empty(&engine->waiting) || !rawe_list_empty(&engine->serving.used);
 }
@@ -321,7 +321,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
-    bool absent = engine->deferral.active && !engine->finalizing;
+    bool absent = engine->deferral->active && !engine->finalizing;
     uint64_t stalled_ns =
         rawe_liveness_stalled_ns(&conn->liveness, window->una, sendings, absent, now_ns);
     if (stalled_ns == 0) {
@@ -355,7 +355,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         return false;
     }
     enum rawe_liveness_verdict verdict =
-        rawe_liveness_expire(liveness, engine->deferral.active, now_ns, &silent_ns);
+        rawe_liveness_expire(liveness, engine->deferral->active, now_ns, &silent_ns);
     if (peer_gone(conn, silent_ns)) {
         return true;
     }

@@ -51,7 +51,8 @@ void rawe_conn_reset(struct rawe_conn *conn)
     begin_path(conn);
     rawe_liveness_reset(&conn->liveness);
     /* Some may have stayed here, as no more was kept for the owner. */
-    rawe_deferral_keep_fragmented(&conn->engine->deferral, conn, &conn->reassembly, true);
+    rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->reassembly,
+                                  &conn->engine->reassembly_buffers, true);
     rawe_reassembly_clear(&conn->reassembly, &conn->engine->reassembly_buffers, first);
     rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
 }

@@ -419,10 +419,10 @@ static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_stat
 
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum rawe_status status)
 {
-    if (engine->deferral.active && !engine->finalizing && list != NULL) {
+    if (engine->deferral->active && !engine->finalizing && list != NULL) {
         list = complete_replies(list, status);
         if (list != NULL) {
-            rawe_deferral_keep_completed(&engine->deferral, list, status);
+            rawe_deferral_keep_completed(engine->deferral, list, status);
         }
         return;
     }

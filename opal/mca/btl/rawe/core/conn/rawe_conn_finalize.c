@@ -81,8 +81,8 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
     struct rawe_conn_finalize *finalize = &conn->finalize;
     finalize->lost |= data_lost && engine->finalizing;
     data_lost = data_lost && !engine->finalizing;
-    if (data_lost && engine->deferral.active) {
-        finalize->report_loss = engine->losses_wait = engine->deferral.pending = true;
+    if (data_lost && engine->deferral->active) {
+        finalize->report_loss = engine->deferral->losses_wait = engine->deferral->pending = true;
     } else if (data_lost && engine->callbacks.lost != NULL) {
         engine->callbacks.lost(engine->context, conn);
     }

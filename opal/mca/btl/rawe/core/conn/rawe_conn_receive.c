@@ -27,10 +27,6 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    if (engine->deferral.active &&
-        fragment->id - conn->reassembly.next >= RAWE_REASSEMBLY_MESSAGES) {
-        return false; /* without memory, those before it could not be taken out */
-    }
     switch (rawe_reassembly_add(&conn->reassembly, &engine->reassembly_buffers, fragment)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
@@ -42,27 +38,32 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
     }
 }
 
+/** Keep those whose turn it is: when full they stay, or without limit (`all`). */
+static void keep_fragmented(struct rawe_conn *conn, bool all)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_deferral_keep_fragmented(engine->deferral, conn, &conn->reassembly,
+                                  &engine->reassembly_buffers, all);
+}
+
 /**
  * In order: Open MPI 4.1's datatype engine goes astray when fragments of a non-contiguous message
- * are unpacked in another order than they were packed.
+ * are unpacked in another order than they were packed. What a callback defers came later than those
+ * behind the first.
  */
-void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
+static void deliver_fragmented(struct rawe_conn *conn)
 {
-    struct rawe_deferral *deferral = &conn->engine->deferral;
-    while (rawe_reassembly_ready(&conn->reassembly) != NULL) {
-        if (deferral->first != NULL) {
-            /* A callback has deferred some that come before. */
-            deferral->pending = deferral->fragments_wait = true;
-            return;
-        }
-        struct rawe_partial *whole = rawe_reassembly_take(&conn->reassembly);
-        if (whole->kind == RAWE_FRAGMENT_BUNDLE) {
-            rawe_conn_deliver_messages(conn, whole->content, whole->content + whole->total_bytes);
-        } else {
-            rawe_conn_deliver(conn, whole->tag, whole->content, whole->total_bytes);
-        }
-        rawe_buffer_give(&conn->engine->reassembly_buffers, whole);
+    struct rawe_partial *whole = rawe_reassembly_take(&conn->reassembly);
+    if (whole == NULL) {
+        return;
     }
+    keep_fragmented(conn, true);
+    if (whole->kind == RAWE_FRAGMENT_BUNDLE) {
+        rawe_conn_deliver_messages(conn, whole->content, whole->content + whole->total_bytes);
+    } else {
+        rawe_conn_deliver(conn, whole->tag, whole->content, whole->total_bytes);
+    }
+    rawe_buffer_give(&conn->engine->reassembly_buffers, whole);
 }
 
 /** MESSAGE fragments, one after the other. */
@@ -118,8 +119,8 @@ static void report_credit(struct rawe_conn *conn)
 /** There is no memory for a frame: tell its sender once, so that it stops. */
 static void refuse(struct rawe_conn *conn)
 {
-    struct rawe_deferral *deferral = &conn->engine->deferral;
-    deferral->refused = deferral->refused || deferral->active;
+    struct rawe_deferral *deferral = conn->engine->deferral;
+    deferral->refused = deferral->refused || rawe_deferral_holds(deferral);
     if (!conn->credit.refused) {
         rawe_credit_refuse(&conn->credit);
         report_credit(conn);
@@ -132,6 +133,7 @@ void rawe_conn_admit(struct rawe_conn *conn)
         rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         report_credit(conn);
     }
+    keep_fragmented(conn, true);
 }
 
 /** Make sure of a place for the data, and put parts there. False, and counted: not now. */
@@ -141,12 +143,12 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
     const struct rawe_fragment *fragment = arrival->fragment;
     bool is_part = rawe_fragment_is_part(fragment->kind);
     bool is_message = is_part || fragment->kind == RAWE_FRAGMENT_MESSAGE;
-    bool deferring = engine->deferral.active;
+    bool deferring = rawe_deferral_holds(engine->deferral);
     if ((arrival->requests != 0 && !rawe_conn_serve_reserve(engine, arrival->requests)) ||
-        (is_message && deferring && rawe_deferral_full(&engine->deferral)) ||
+        (is_message && deferring && rawe_deferral_full(engine->deferral)) ||
         (is_part && !add_fragment(conn, fragment)) ||
         (deferring && fragment->kind == RAWE_FRAGMENT_MESSAGE &&
-         !rawe_deferral_keep(&engine->deferral, conn, arrival->payload,
+         !rawe_deferral_keep(engine->deferral, conn, arrival->payload,
                              (size_t)(arrival->end - arrival->payload)))) {
         engine->counters.no_buffer++;
         refuse(conn);
@@ -173,7 +175,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
     struct rawe_recvwin *window = &conn->recvwin;
-    bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !engine->deferral.active;
+    bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !rawe_deferral_holds(engine->deferral);
     bool gap_before = rawe_recvwin_has_gap(window);
     bool in_order = !gap_before && arrival->sequence == window->next;
     if (!in_order && !rawe_recvwin_reserve(window, arrival->sequence)) {
@@ -209,10 +211,10 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     } else if (rawe_fragment_is_record(fragment->kind)) {
         perform(conn, arrival, now_ns);
-    } else if (engine->deferral.active) {
-        rawe_deferral_keep_fragmented(&engine->deferral, conn, &conn->reassembly, false);
-    } else if (rawe_fragment_is_part(fragment->kind)) {
-        rawe_conn_deliver_fragmented(conn);
+    } else if (rawe_deferral_holds(engine->deferral)) {
+        keep_fragmented(conn, false);
+    } else {
+        deliver_fragmented(conn);
     }
 }
 
@@ -571,8 +573,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
         acknowledged(conn, header, NULL, 0, now_ns);
-        if (conn->credit.refused && !rawe_deferral_full(&engine->deferral) &&
-            !engine->deferral.fragments_wait) {
+        if (conn->credit.refused && !rawe_deferral_full(engine->deferral)) {
             rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }
         rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);

@@ -12,9 +12,7 @@
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
 /** Deliver the MESSAGE fragments of a frame or a bundle, one after the other. */
 void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end);
-/** Deliver the fragmented messages whose turn it is. */
-void rawe_conn_deliver_fragmented(struct rawe_conn *conn);
-/** There is memory again: tell the peer, if something of it was refused. */
+/** There is memory again: keep what has stayed, and tell the peer, if something of it was refused. */
 void rawe_conn_admit(struct rawe_conn *conn);
 /** Any frame but CONNECT for this connection, header decoded, payload in the frame. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,

@@ -296,7 +296,7 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
 {
     struct rawe_send *send = frame->send;
     if (send == NULL || send->transmitted == NULL || frame->to_send != 0 || frame->resent != 0 ||
-        send->framed_bytes != send->total_bytes || conn->engine->deferral.active ||
+        send->framed_bytes != send->total_bytes || conn->engine->deferral->active ||
         (frame->next != NULL && frame->next->send == send)) {
         return;
     }

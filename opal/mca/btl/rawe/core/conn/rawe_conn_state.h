@@ -95,7 +95,7 @@ struct rawe_engine_config {
     uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
     uint32_t coalesce_from_frames; /**< in flight: then short messages share frames; 0: never */
     uint32_t frames_limit;         /**< frames kept for resending, over all connections */
-    uint32_t deferred_max_bytes;   /**< memory for messages that wait for the owner's return */
+    uint32_t deferred_max_bytes;   /**< memory of a deferral of its own, see `deferral` */
     uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
@@ -108,6 +108,8 @@ struct rawe_engine_config {
     struct rawe_handle_table *handles;
     /** Connections by id, of all engines of the process (rawe_route.h). NULL: an own table. */
     struct rawe_conn_table *table;
+    /** What waits for the owner's return: shared as the table is. NULL: its own. */
+    struct rawe_deferral *deferral;
     uint64_t rest_ns;   /**< a connection idle for this time, or up to twice, rests; 0: never */
     uint64_t streak_ns; /**< messages this close make a streak, see rawe_peer.c; 0: none do */
     /** The current time: read for batches, and for a copied message when its frame is on its way. */
@@ -140,15 +142,15 @@ struct rawe_engine {
     struct rawe_txframe_pool frames;
     struct rawe_buffer_pool reassembly_buffers;
     struct rawe_buffer_pool bundles;
-    struct rawe_deferral deferral;
+    struct rawe_deferral *deferral; /**< the process's, or our own */
+    struct rawe_deferral own_deferral;
     struct rawe_operation_table operations; /**< ours under way */
     struct rawe_link waiting;               /**< long GETs of ours, see rawe_peer_operate */
     struct rawe_inflow inflow;              /**< what they may have asked for */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
-    bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
-    bool finalizing;  /**< see rawe_engine_finalizing */
-    bool no_carrier;  /**< its interface has none: see rawe_failover.h */
+    bool finalizing; /**< see rawe_engine_finalizing */
+    bool no_carrier; /**< its interface has none: see rawe_failover.h */
     struct rawe_conn_table *table; /**< the process's, or our own */
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */

@@ -202,6 +202,11 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
 /** A message shorter than this part of a reassembly buffer is copied, and its buffer used again. */
 #define COPIED_PART 2u
 
+void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes)
+{
+    *deferral = (struct rawe_deferral){.limit_bytes = limit_bytes};
+}
+
 /** Append an entry with room for `payload_bytes` of its `len_bytes`; NULL without memory. */
 static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_conn *conn,
                                     size_t payload_bytes, size_t len_bytes)
@@ -242,9 +247,8 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
 
 /** Keep the next fragmented message, which is whole. False without memory. */
 static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                      struct rawe_reassembly *reassembly)
+                      struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool)
 {
-    struct rawe_buffer_pool *pool = deferral->pool;
     const struct rawe_partial *next = rawe_reassembly_ready(reassembly);
     if (deferral->discards) {
         rawe_buffer_give(pool, rawe_reassembly_take(reassembly));
@@ -264,6 +268,7 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
         rawe_buffer_give(pool, whole);
     } else {
         entry->whole = whole;
+        entry->pool = pool;
         entry->allocated_bytes += pool->buffer_bytes;
         deferral->bytes += pool->buffer_bytes;
     }
@@ -271,10 +276,12 @@ static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
 }
 
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                   struct rawe_reassembly *reassembly, bool all)
+                                   struct rawe_reassembly *reassembly,
+                                   struct rawe_buffer_pool *pool, bool all)
 {
     while (rawe_reassembly_ready(reassembly) != NULL) {
-        if ((!all && rawe_deferral_full(deferral)) || !keep_next(deferral, conn, reassembly)) {
+        if ((!all && rawe_deferral_full(deferral)) ||
+            !keep_next(deferral, conn, reassembly, pool)) {
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
@@ -314,7 +321,7 @@ void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *en
 {
     deferral->bytes -= entry->allocated_bytes;
     if (entry->whole != NULL) {
-        rawe_buffer_give(deferral->pool, entry->whole);
+        rawe_buffer_give(entry->pool, entry->whole);
     }
     free(entry);
 }
@@ -325,7 +332,7 @@ void rawe_deferral_discard(struct rawe_deferral *deferral)
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
         rawe_deferral_drop(deferral, entry);
     }
-    deferral->pending = deferral->fragments_wait = false;
+    deferral->pending = deferral->fragments_wait = deferral->losses_wait = false;
     deferral->discards = true;
 }
 

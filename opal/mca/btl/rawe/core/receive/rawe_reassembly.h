@@ -4,7 +4,7 @@
  * Reassembly: messages that came in fragments are put together here, and handed out in the order of
  * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each
  * fragment is given in once (the acknowledgement tracker sees to that), so counting bytes tells
- * when one is whole. What is whole while the owner of the engine cannot be called is deferred.
+ * when one is whole. What is whole while the owner of the engines cannot be called is deferred.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
@@ -98,7 +98,11 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
                                        struct rawe_header *header, const uint8_t **payload,
                                        void **memory);
 
-/* ---- deferral: what came and completed while the owner could not be called, in order ---- */
+/*
+ * Deferral: what came and completed while the owner could not be called. There is one for all
+ * engines of a process, as messages that came by several interfaces must be delivered in the order
+ * in which they were taken: their senders have been told that they have arrived, and sent more.
+ */
 
 struct rawe_conn;
 
@@ -109,6 +113,7 @@ struct rawe_deferred {
     size_t len_bytes;
     size_t allocated_bytes;     /**< memory it takes, its buffer included */
     struct rawe_partial *whole; /**< what fills a buffer; NULL: all is in `payload` */
+    struct rawe_buffer_pool *pool; /**< that the buffer belongs to */
     uint8_t tag;                /**< of a fragmented message */
     bool fragmented;            /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
@@ -116,21 +121,40 @@ struct rawe_deferred {
 
 struct rawe_deferral {
     bool active;         /**< the owner cannot be called now */
-    bool pending;        /**< there is something to be delivered or completed */
+    bool pending;        /**< there is something to be delivered, completed or reported */
     bool fragments_wait; /**< fragmented messages stayed where they were for lack of memory */
+    bool losses_wait;    /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool refused;        /**< frames were not taken as it is full: see rawe_conn_admit */
     bool discards;       /**< the owner never comes back: nothing is kept */
     size_t bytes;        /**< allocated for `first` and what follows it */
     size_t limit_bytes;  /**< see rawe_deferral_full */
-    struct rawe_buffer_pool *pool; /**< that messages are put together in */
     struct rawe_deferred *first, **tail;
     struct rawe_sends completed[2]; /**< DONE, FAILED */
 };
 
-/** No more is kept: messages are not taken, and get no credit. One may exceed the limit. */
+/** Nothing is deferred. */
+void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes);
+
+/** Must what comes now be kept? The owner cannot be called, or earlier messages wait for it. */
+static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
+{
+    return deferral->active || deferral->pending;
+}
+
+/**
+ * No more is kept: messages are not taken, and get no credit. One may exceed the limit. Nothing of any
+ * connection may pass the fragmented messages that wait.
+ */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
-    return deferral->bytes >= deferral->limit_bytes;
+    return deferral->bytes >= deferral->limit_bytes || deferral->fragments_wait;
+}
+
+/** Is there anything to tell the owner? Not of the fragmented messages that wait. */
+static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
+{
+    return deferral->first != NULL || deferral->losses_wait ||
+           deferral->completed[0].first != NULL || deferral->completed[1].first != NULL;
 }
 
 /** Keep the payload of a MESSAGE frame. False without memory. */
@@ -138,11 +162,13 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep fragmented messages whose turn it is; when full, they stay: fragments_wait. `all`: without
- * limit, as the connection restarts, and the peer was told that they have arrived.
+ * Keep fragmented messages whose turn it is, put together in buffers of `pool`; when full, they stay:
+ * fragments_wait. `all`: without limit, as others must not pass them, or the connection restarts. The
+ * peer was told that they have arrived.
  */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                   struct rawe_reassembly *reassembly, bool all);
+                                   struct rawe_reassembly *reassembly,
+                                   struct rawe_buffer_pool *pool, bool all);
 
 /** Keep a list of completed sends, all with the same status. */
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
@@ -155,7 +181,7 @@ struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
 /** Take out the oldest entry, to be given to rawe_deferral_drop; NULL: none. */
 struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 
-/** Free an entry that was taken out, and give its buffer back to the pool. */
+/** Free an entry that was taken out, and give its buffer back to its pool. */
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry);
 
 /** The owner never comes back: drop everything, now and later. Messages are still taken. */
