@@ -16,6 +16,7 @@
 
 static struct rawe_engine engine;
 static struct rawe_conn conn;
+static struct rawe_route route;
 static uint8_t content[RAWE_BATCH_BYTES_MAX + MESSAGES];
 
 static struct message {
@@ -40,6 +41,8 @@ static void set_up(void)
     engine.bundles.limit = BUNDLES_MAX;
     engine.deferral = &engine.own_deferral;
     conn.engine = &engine;
+    rawe_route_init(&route);
+    conn.preferred = &route;
     rawe_sendqueue_init(&conn.queue, 7);
     message_count = done_count = 0;
 }

@@ -112,6 +112,7 @@ struct rawe_send {
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */
     /* the connection's */
     struct rawe_sendqueue *queue; /**< that it is in, or was in last */
+    uint64_t number; /**< of the message in send/rawe_order.h; BUNDLE: of the first; record: 0 */
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< how much has been put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */

@@ -476,9 +476,10 @@ static void bundle_done(struct rawe_send *send, enum rawe_status status)
 }
 
 /** What a message takes in a bundle that has `used_bytes`; 0: it does not go into one. */
-static size_t needed_bytes(const struct rawe_send *send, size_t used_bytes)
+static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send *send,
+                           size_t used_bytes)
 {
-    if (send == NULL || send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
+    if (send == NULL || !rawe_conn_may_overtake(conn, send->number) || send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
         send->total_bytes > RAWE_CONN_BUNDLED_BYTES_MAX) {
         return 0;
     }
@@ -508,8 +509,8 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     struct rawe_sendqueue *queue = &conn->queue;
     uint32_t message_max_bytes = engine->config.message_max_bytes;
     bytes_max = bytes_max < message_max_bytes ? bytes_max : message_max_bytes;
-    size_t used_bytes = needed_bytes(queue->first, 0);
-    size_t next_bytes = used_bytes == 0 ? 0 : needed_bytes(queue->first->next, used_bytes);
+    size_t used_bytes = needed_bytes(conn, queue->first, 0);
+    size_t next_bytes = used_bytes == 0 ? 0 : needed_bytes(conn, queue->first->next, used_bytes);
     if (next_bytes == 0 || used_bytes + next_bytes > bytes_max || !rawe_conn_may_hold_back(conn)) {
         return;
     }
@@ -520,7 +521,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     struct rawe_sends messages = {NULL};
     size_t bytes;
     used_bytes = 0;
-    while ((bytes = needed_bytes(queue->first, used_bytes)) != 0 &&
+    while ((bytes = needed_bytes(conn, queue->first, used_bytes)) != 0 &&
            used_bytes + bytes <= bytes_max) {
         struct rawe_send *send = queue->first;
         append(bundle, used_bytes, send);
@@ -540,6 +541,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
         .relaxed = true,
         .internal = true,
         .ordered = true,
+        .number = messages.first->number,
     };
     rawe_sendqueue_push_first(queue, &bundle->send);
 }

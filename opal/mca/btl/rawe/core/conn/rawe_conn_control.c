@@ -399,6 +399,64 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
     rawe_sendwin_enter(&conn->sendwin, frame);
 }
 
+/* ---- order over the connections to a process: send/rawe_order.h ---- */
+
+/** The connection's first message that is not acknowledged. */
+static uint64_t oldest_message(const struct rawe_conn *conn)
+{
+    const struct rawe_sendwin *window = &conn->sendwin;
+    const struct rawe_txframe *frame = window->oldest;
+    const struct rawe_send *send = conn->queue.first;
+    while (frame != NULL && frame->number == 0) {
+        frame = frame->next;
+    }
+    if (frame != NULL || (window->held != NULL && window->held->number != 0)) {
+        return frame != NULL ? frame->number : window->held->number;
+    }
+    while (send != NULL && send->number == 0) {
+        send = send->next;
+    }
+    return send != NULL ? send->number : UINT64_MAX;
+}
+
+static struct rawe_conn *conn_ordered(struct rawe_link *link)
+{
+    return RAWE_OWNER(link, struct rawe_conn, ordered);
+}
+
+/** Find out how far messages may go. True: further than before. */
+static bool raise_limit(struct rawe_order *order)
+{
+    uint64_t oldest = order->next;
+    for (struct rawe_link *link = order->conns.next; link != &order->conns; link = link->next) {
+        uint64_t number = oldest_message(conn_ordered(link));
+        oldest = number < oldest ? number : oldest;
+    }
+    return rawe_order_raise(order, oldest);
+}
+
+bool rawe_conn_limit_reached(const struct rawe_conn *conn)
+{
+    struct rawe_order *order = conn->preferred->order;
+    order->waits = order->waits || !raise_limit(order);
+    return order->waits;
+}
+
+void rawe_conn_go_on_all(const struct rawe_conn *conn)
+{
+    struct rawe_order *order = conn->preferred->order;
+    if (!raise_limit(order)) {
+        return;
+    }
+    order->waits = false;
+    for (struct rawe_link *link = order->conns.next; link != &order->conns; link = link->next) {
+        struct rawe_conn *other = conn_ordered(link);
+        if (other->queue.first != NULL) {
+            rawe_conn_make_pending(other);
+        }
+    }
+}
+
 /* ---- completing sends ---- */
 
 /** Replies are the engine's own: complete them also while the owner is away. Returns the rest. */
@@ -460,6 +518,7 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
         }
         rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), &complete);
     }
+    rawe_conn_note_progress(conn);
     return complete.first;
 }
 
@@ -480,6 +539,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
         }
         rawe_sends_append_all(&complete, rawe_sendqueue_clear(&conn->queue));
     }
+    rawe_conn_note_progress(conn);
     /* Long replies come by any bulk lane from the process. */
     const struct rawe_route *route = conn->preferred;
     do {

@@ -197,6 +197,20 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
     rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
 
+/* ---- order over the connections to a process: send/rawe_order.h ---- */
+
+/** A message may not be sent by the limit as it is: is that so? Then acknowledgements raise it. */
+bool rawe_conn_limit_reached(const struct rawe_conn *conn);
+/** The slow path of the next function. */
+void rawe_conn_go_on_all(const struct rawe_conn *conn);
+/** Messages have been acknowledged, or given up: others of the process may be sent now. */
+static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
+{
+    if (__builtin_expect(conn->preferred->order->waits, 0)) {
+        rawe_conn_go_on_all(conn);
+    }
+}
+
 /* ---- completing sends ---- */
 
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */

@@ -448,6 +448,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
             rawe_conn_release(conn, frame, &complete);
         }
     }
+    rawe_conn_note_progress(conn);
     if (sack_bytes != 0) {
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }

@@ -272,6 +272,9 @@ struct rawe_conn {
     struct rawe_peer *peer;
     uint8_t lane; /**< enum rawe_lane */
 
+    /* rawe_conn.c */
+    struct rawe_link ordered; /**< among the process's: struct rawe_order */
+
     /* rawe_conn.c: has it been idle? */
     struct rawe_link awake; /**< in the engine's list */
     uint64_t check_ns;      /**< when to look at it next */
@@ -356,6 +359,12 @@ struct rawe_rest {
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 {
     return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
+}
+
+/** May a message be sent, as far as the process's others are concerned? rawe_conn_limit_reached. */
+static inline bool rawe_conn_may_overtake(const struct rawe_conn *conn, uint64_t number)
+{
+    return __builtin_expect(number < conn->preferred->order->limit, 1);
 }
 
 /** May a message complete before it is sent? Only where it leaves without the owner. */

@@ -7,6 +7,8 @@ void rawe_route_init(struct rawe_route *route)
 {
     route->finalizing = 0;
     route->asked_ns = 0;
+    rawe_order_init(&route->own_order);
+    route->order = &route->own_order;
     __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
 }
 
@@ -23,12 +25,28 @@ static struct rawe_route *before(struct rawe_route *route)
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other)
 {
     struct rawe_route *last = before(other);
+    rawe_order_merge(other->order, &route->own_order);
+    route->order = other->order;
     __atomic_store_n(&route->next, other, __ATOMIC_RELEASE);
     __atomic_store_n(&last->next, route, __ATOMIC_RELEASE);
 }
 
+/** If the others' order of messages is this route's, it is the next one's from now on. */
+static void hand_on_order(struct rawe_route *route)
+{
+    struct rawe_route *heir = rawe_route_next(route);
+    if (heir == route || heir->order != &route->own_order) {
+        return;
+    }
+    rawe_order_merge(&heir->own_order, &route->own_order);
+    for (struct rawe_route *each = heir; each != route; each = rawe_route_next(each)) {
+        each->order = &heir->own_order;
+    }
+}
+
 void rawe_route_remove(struct rawe_route *route)
 {
+    hand_on_order(route);
     __atomic_store_n(&before(route)->next, rawe_route_next(route), __ATOMIC_RELEASE);
     rawe_route_init(route);
 }

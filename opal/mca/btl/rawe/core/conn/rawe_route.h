@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/rawe_wire.h"
+#include "send/rawe_order.h"
 
 struct rawe_engine;
 
@@ -27,12 +28,17 @@ struct rawe_route {
     uint16_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
     bool down;           /**< it is not used as long as another one is not down */
     uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */
+    struct rawe_order *order; /**< of messages to the process: that of one route of the ring */
+    struct rawe_order own_order;
 };
 
 /** A ring of its own. The other fields are the caller's to set. */
 void rawe_route_init(struct rawe_route *route);
 
-/** Add a lone route to the ring before `other`. Readers may be there, writers not. */
+/**
+ * Add a lone route to the ring before `other`. Readers may be there, writers not, and no connection
+ * that prefers the route may be in use at the same time.
+ */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
 /** Take a route out of its ring: it is alone then. The ring is not read at the same time. */

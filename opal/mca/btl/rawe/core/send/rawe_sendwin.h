@@ -50,6 +50,7 @@ struct rawe_txframe {
     struct rawe_txframe *previous;  /**< in the window; not valid in the oldest one */
     struct rawe_txframe_slab *slab; /**< memory that it is part of */
     struct rawe_send *send; /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
+    uint64_t number;        /**< rawe_order.h: of the first message in it, or of its; 0: none */
     uint64_t to_send;       /**< not sent yet, or lost: to be transmitted */
     uint64_t arrived;       /**< the peer has them */
     uint64_t sent;          /**< sent at least once */
@@ -138,6 +139,7 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     pool->free[large] = frame->next;
     pool->taken++;
     frame->send = NULL;
+    frame->number = 0;
     frame->payload_bytes = 0;
     frame->external_count = 0;
     frame->segments = 1;
