@@ -16,7 +16,7 @@ local NO_ROOT = 0xFFFF
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 11
+local VERSION = 12
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
@@ -135,8 +135,7 @@ local function add_type_and_flags(range, tree)
         or kind == BULK and f.more or f.finalizing
     local again = kind == ACK and f.refused or f.resent
     local flags = tree:add(f.flags, range(1, 1))
-    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, again,
-                            f.duplicate, process }) do
+    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, again, f.duplicate, process }) do
         flags:add(flag, range(1, 1))
     end
 end
@@ -361,8 +360,11 @@ local function dissect_frame(tvb, tree)
     end
     local dissect = group_types[kind] and dissect_group or dissect_connection
     local used, words = dissect(tvb, tree, kind)
-    local flags = tvb(1, 1):uint()
-    if used > 0 and bit.band(flags, CHECKSUM_FLAG) ~= 0 and tvb:len() >= used + CHECKSUM_BYTES then
+    local sealed = kind ~= PING and kind ~= PONG
+    if group_types[kind] then
+        sealed = bit.band(tvb(1, 1):uint(), CHECKSUM_FLAG) ~= 0
+    end
+    if used > 0 and sealed and tvb:len() >= used + CHECKSUM_BYTES then
         tree:add(f.checksum, tvb(used, CHECKSUM_BYTES))
         used = used + CHECKSUM_BYTES
     end

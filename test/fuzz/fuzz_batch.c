@@ -130,7 +130,6 @@ static void start(struct fuzz_input *head)
         .liveness.probe_most_ns = 100000000,
         .reorder_ns = 100000,
         .clock_ns = clock_of,
-        .checksum = (bits & 8) != 0,
     };
     const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_peer};
     memset(&world, 0, sizeof(world));
@@ -183,7 +182,7 @@ static void connect_peer(void)
         memcpy(frame, our_mac, RAWE_MAC_BYTES);
         memcpy(frame + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
         rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &connect);
-        size_t len_bytes = rawe_frame_seal(frame, &header, world.engine.config.checksum);
+        size_t len_bytes = rawe_frame_seal(frame, &header);
         rawe_engine_receive(&world.engine, frame, len_bytes, world.now_ns);
     }
     FUZZ_CHECK(world.conn->handshake.state == RAWE_CONN_OPEN, "the connection did not open");

@@ -238,7 +238,7 @@ static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_mem
 /** Five bits choose them. RESENT means nothing on a control frame, which may say FINALIZING. */
 static uint8_t choose_flags(const struct net_forgery *forgery, uint8_t type)
 {
-    uint8_t flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM);
+    uint8_t flags = (uint8_t)(forgery->what >> 7 & 31 & RAWE_FLAGS_KNOWN);
 
     if (type >= RAWE_FRAME_ACK && type <= RAWE_FRAME_CLOSE && (flags & RAWE_FLAG_RESENT) != 0) {
         flags ^= RAWE_FLAG_RESENT | RAWE_FLAG_FINALIZING;
@@ -283,15 +283,14 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
     return len_bytes;
 }
 
-/** Make the checksum fit again, if there is one and room for it. */
+/** Make the checksum fit again, if there is room for it. */
 static void set_checksum(uint8_t *bytes, uint32_t len_bytes)
 {
     struct rawe_header header;
     uint8_t *head = bytes + RAWE_ETH_HEADER_BYTES;
 
     if (len_bytes < RAWE_PAYLOAD_OFFSET ||
-        rawe_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
-        (header.flags & RAWE_FLAG_CHECKSUM) == 0) {
+        rawe_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
         return;
     }
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/rawe_sum16.h"
 #include "conn/rawe_conn_control.h"
 #include "net_harness.h"
 
@@ -40,18 +41,16 @@ void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_fra
                          uint8_t *out, struct rawe_header *header)
 {
     const struct rawe_engine_config *config = &engine->config;
-    uint32_t checksum_bytes = config->checksum ? RAWE_CHECKSUM_BYTES : 0;
     uint32_t len_bytes = view->len_bytes;
 
-    if (len_bytes < RAWE_PAYLOAD_OFFSET + checksum_bytes ||
-        len_bytes > RAWE_PAYLOAD_OFFSET + config->payload_max_bytes + checksum_bytes) {
+    if (len_bytes < RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES ||
+        len_bytes > RAWE_PAYLOAD_OFFSET + config->payload_max_bytes + RAWE_CHECKSUM_BYTES) {
         net_fail("frames fit the link", "n%u sends a frame of %u bytes", config->vpid, len_bytes);
     }
     copy_pieces(engine, view, out);
     if (rawe_header_decode(header, out + RAWE_ETH_HEADER_BYTES,
                            len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
-        RAWE_PAYLOAD_OFFSET + header->payload_bytes + checksum_bytes != len_bytes ||
-        ((header->flags & RAWE_FLAG_CHECKSUM) != 0) != config->checksum) {
+        RAWE_PAYLOAD_OFFSET + header->payload_bytes + RAWE_CHECKSUM_BYTES != len_bytes) {
         net_fail("frames add up", "n%u sends a frame of %u bytes whose lengths are wrong",
                  config->vpid, len_bytes);
     }
@@ -76,7 +75,7 @@ uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const u
     net_frame_address(out, victim->config.mac, source);
     header->port = victim->config.port;
     header->key = victim->config.key;
-    return (uint32_t)rawe_frame_seal(out, header, victim->config.checksum);
+    return (uint32_t)rawe_frame_seal(out, header);
 }
 
 /** A packet must be what the decoder says it is, and keep to the limits of engine and link. */
@@ -94,7 +93,7 @@ static void check_batch(const struct rawe_engine *engine, const struct net_batch
         net_fail("batches add up", "n%u sends %u bytes that are no batch", config->vpid,
                  data_bytes);
     }
-    if (config->checksum || data_bytes > engine->batches.bytes_max ||
+    if (data_bytes > engine->batches.bytes_max ||
         (batch->segment_bytes == 0 ? data_bytes > room_bytes
                                    : data_bytes <= batch->segment_bytes)) {
         net_fail("batches keep to their limits", "n%u sends %u bytes, cut every %u", config->vpid,
@@ -194,6 +193,28 @@ bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_head
     }
     *header = batch.header;
     return true;
+}
+
+static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
+
+bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes)
+{
+    return rawe_sum16_right(addresses, bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES,
+                            bytes + NET_BATCH_HEAD_BYTES, len_bytes - NET_BATCH_HEAD_BYTES);
+}
+
+void net_batch_sum(uint8_t *bytes, uint32_t len_bytes)
+{
+    uint8_t *checksum = bytes + RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_CHECKSUM;
+    uint8_t pseudo[RAWE_PSEUDO_BYTES];
+
+    rawe_pseudo_encode(pseudo, addresses, (uint16_t)(len_bytes - RAWE_ETH_HEADER_BYTES));
+    memset(checksum, 0, 2);
+    uint16_t sum = (uint16_t)~rawe_sum16_fold(
+        rawe_sum16_add(rawe_sum16_add(0, pseudo, sizeof(pseudo)), bytes + RAWE_ETH_HEADER_BYTES,
+                       len_bytes - RAWE_ETH_HEADER_BYTES));
+    checksum[0] = (uint8_t)(sum >> 8);
+    checksum[1] = (uint8_t)sum;
 }
 
 bool net_batch_joins(const uint8_t *packet, uint32_t len_bytes, uint32_t first_bytes,

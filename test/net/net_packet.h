@@ -36,7 +36,7 @@ void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_fra
 void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *source);
 /**
  * Complete a frame of a sender that knows the victim's port and key: all but the payload and
- * what of the header is given. Returns its length, a checksum included where the victim wants one.
+ * what of the header is given. Returns its length.
  */
 uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,
                          struct rawe_header *header);
@@ -67,6 +67,10 @@ void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
 void net_batch_cut_head(const struct net_batch *batch, uint32_t index, uint8_t *head);
 /** The header of a packet of one frame. False: it is none. */
 bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
+/** Write TCP's checksum into a packet of one frame, as the device does that sends it. */
+void net_batch_sum(uint8_t *bytes, uint32_t len_bytes);
+/** Return true if that is right: for a packet that neither NIC nor kernel verified. */
+bool net_batch_sum_right(const uint8_t *bytes, uint32_t len_bytes);
 /**
  * Does GRO merge `frame` to the packet before it, of `len_bytes`, whose first frame had
  * `first_bytes`? The rules are those of tcp_gro_receive. Reads the headers only.

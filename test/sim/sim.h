@@ -68,6 +68,7 @@ struct sim_packet {
     uint32_t stream_id;     /**< connection id of the receiver's that it was sent to */
     uint64_t order;         /**< of its first frame among those sent on the connection; 0: none */
     bool batch;             /**< it has a batch header */
+    uint32_t damaged_bytes; /**< its length before it was damaged; 0: it was not */
     uint32_t segment_bytes; /**< data of each of its frames but the last; 0: it is one frame */
     uint8_t bytes[];
 };
@@ -364,6 +365,8 @@ void sim_batch_enable(struct sim_nic *nic);
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
 /** What the program takes next out of a bulk queue, merged or not; NULL: nothing. */
 struct sim_packet *sim_batch_take(struct sim_nic *nic);
+/** Return false if a packet was damaged, as its checksum or the length in its IPv4 header says. */
+bool sim_batch_intact(const struct sim_packet *packet);
 
 /* ---- evidence ---- */
 

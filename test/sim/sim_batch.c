@@ -95,8 +95,8 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
 
     if (path == SIM_BATCH_BLOCKED || faded) {
         sim_packet_lose(sim, packet, "batches do not pass");
-    } else if (path == SIM_BATCH_CUT && packet->segment_bytes != 0 &&
-               net_is_batch(packet->bytes, packet->len_bytes)) {
+    } else if ((path == SIM_BATCH_CUT || sim->plan.corrupt_ppm != 0) &&
+               packet->segment_bytes != 0 && net_is_batch(packet->bytes, packet->len_bytes)) {
         for (uint32_t i = 0, count = net_batch_frames(&batch); i < count; i++) {
             sim_net_at_switch(sim, cut(sim, packet, i));
         }
@@ -104,6 +104,21 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     } else {
         sim_net_at_switch(sim, packet);
     }
+}
+
+/** Does GRO merge the next packet to this one? It drops none, but merges no damaged one. */
+static bool joins(const struct sim_packet *packet, uint32_t first_bytes,
+                  const struct sim_packet *next)
+{
+    return next != NULL && packet->damaged_bytes == 0 && next->damaged_bytes == 0 &&
+           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes, next->bytes,
+                           next->len_bytes);
+}
+
+bool sim_batch_intact(const struct sim_packet *packet)
+{
+    return packet->damaged_bytes == 0 || (packet->len_bytes == packet->damaged_bytes &&
+                                          net_batch_sum_right(packet->bytes, packet->len_bytes));
 }
 
 struct sim_packet *sim_batch_take(struct sim_nic *nic)
@@ -120,10 +135,7 @@ struct sim_packet *sim_batch_take(struct sim_nic *nic)
     node->local_ns += sim->plan.receive_cost_ns;
     sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
     sim_evidence_arrived(node, packet);
-    while (nic->bulk.first != NULL &&
-           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes, nic->bulk.first->bytes,
-                           nic->bulk.first->len_bytes) &&
-           sim_random_below(&node->random, 8) != 0) {
+    while (joins(packet, first_bytes, nic->bulk.first) && sim_random_below(&node->random, 8) != 0) {
         struct sim_packet *next = sim_queue_take(&nic->bulk);
         struct sim_packet *merged =
             sim_packet_take(sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);

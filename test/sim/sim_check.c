@@ -28,8 +28,7 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
     }
     sim_evidence_sent(channel, header, packet);
     uint32_t in_window = header->sequence - sim_conn(channel)->sendwin.una;
-    /* Without a checksum the id may be another connection's. */
-    if (in_window >= sim->plan.window_frames && (sim->plan.faults & SIM_BIT(GARBLE)) == 0) {
+    if (in_window >= sim->plan.window_frames) {
         net_fail("window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
                  node->index, header->sequence, channel->peer, sim_conn(channel)->sendwin.una);
     }

@@ -71,6 +71,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     packet->source_nic = packet->destination_nic = 0;
     packet->order = 0;
     packet->batch = false;
+    packet->damaged_bytes = 0;
     packet->segment_bytes = 0;
     sim->net.in_flight++;
     return packet;
@@ -221,65 +222,19 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     return sim_strikes(sim, &net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
 }
 
-/** Where fields are in a header, from the Ethernet header on. */
-struct fields {
-    uint32_t version_type, flags, port, key, end;
-};
-
-/**
- * Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped.
- */
-static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
-{
-    static const struct fields frame = {
-        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE,
-        RAWE_ETH_HEADER_BYTES + 1,
-        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT,
-        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY,
-        RAWE_PAYLOAD_OFFSET,
-    };
-    static const struct fields batch = {
-        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE,
-        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE + 1,
-        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_PORT,
-        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY,
-        NET_BATCH_HEAD_BYTES,
-    };
-    const struct fields *at = packet->batch ? &batch : &frame;
-    uint8_t *bytes = packet->bytes;
-
-    switch (packet->len_bytes < at->end ? 5 : sim_random_below(random, 6)) {
-    case 0:
-        bytes[at->version_type] ^= (uint8_t)(0x10u << sim_random_below(random, 4));
-        break;
-    case 1: /* a type that does not exist */
-        bytes[at->version_type] |= 0x0Fu;
-        break;
-    case 2:
-        bytes[at->port + sim_random_below(random, 2)] ^=
-            (uint8_t)(1u << sim_random_below(random, 8));
-        break;
-    case 3:
-        bytes[at->key + sim_random_below(random, 4)] ^=
-            (uint8_t)(1u << sim_random_below(random, 8));
-        break;
-    case 4: /* unknown flag */
-        bytes[at->flags] |= (uint8_t)(RAWE_FLAGS_KNOWN + 1u);
-        break;
-    default: /* cut short, in the middle of the header */
-        packet->len_bytes = (uint32_t)sim_random_below(random, RAWE_PAYLOAD_OFFSET);
-        break;
-    }
-}
-
-/** Flip up to 8 bits anywhere: the addresses are the business of the NIC and its own checksum. */
-static void flip_bits(struct sim_random *random, struct sim_packet *packet)
+/** Change up to 8 bits of a frame, or one byte of a packet whose checksum is TCP's: see below. */
+static void change_bytes(struct sim_random *random, struct sim_packet *packet)
 {
     uint64_t bits = 8ull * (packet->len_bytes - RAWE_ETH_HEADER_BYTES);
     uint64_t count = sim_random_scaled(random, 1, 8);
     bool near = sim_random_below(random, 2) == 0; /* as a burst within 32 bits */
     uint64_t first = sim_random_below(random, bits);
+    uint8_t change = (uint8_t)sim_random_between(random, 1, 255);
 
+    if (packet->batch) {
+        packet->bytes[RAWE_ETH_HEADER_BYTES + first / 8] ^= change;
+        return;
+    }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t bit = near ? first + sim_random_below(random, 32) : sim_random_below(random, bits);
         if (bit < bits) {
@@ -288,22 +243,65 @@ static void flip_bits(struct sim_random *random, struct sim_packet *packet)
     }
 }
 
-static void corrupt(struct sim *sim, struct sim_packet *packet)
+/** Cut a frame short, or append to it. The IPv4 header in front of a batch says how long it was. */
+static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
 {
     struct sim_random *random = &sim->net.corrupt;
-    uint64_t style = sim_random_below(random, 8);
+    uint32_t before = packet->len_bytes;
 
+    if (sim_random_below(random, 2) == 0) {
+        packet->len_bytes = (uint32_t)sim_random_between(random, RAWE_ETH_HEADER_BYTES, before - 1);
+        return packet;
+    }
+    uint32_t more = (uint32_t)sim_random_scaled(random, 1, 64);
+    if (packet->batch) {
+        return packet;
+    }
+    struct sim_packet *longer = sim_packet_take(sim, before + more);
+    uint32_t room_bytes = longer->room_bytes;
+    *longer = *packet;
+    longer->room_bytes = room_bytes;
+    longer->len_bytes = before + more;
+    memcpy(longer->bytes, packet->bytes, before);
+    for (uint32_t i = 0; i < more; i++) { /* padding, or more of what stands there */
+        longer->bytes[before + i] = more % 2 == 0 ? 0 : packet->bytes[before - 1 - i % before];
+    }
+    sim_packet_give(sim, packet);
+    return longer;
+}
+
+/**
+ * Damage a frame. TCP's checksum finds a changed byte, and misses two changes that make up for each
+ * other; CRC32C misses none of up to 8 bits at these lengths but one in 4 billion.
+ */
+static struct sim_packet *damage(struct sim *sim, struct sim_packet *packet)
+{
+    struct sim_random *random = &sim->net.corrupt;
+    uint32_t kinds = sim->plan.faults;
+    bool resizes =
+        (kinds & SIM_BIT(RESIZE)) != 0 &&
+        ((kinds & (SIM_BIT(CORRUPT) | SIM_BIT(ECHO))) == 0 || sim_random_below(random, 2) == 0);
+    bool echoes = !resizes && (kinds & SIM_BIT(ECHO)) != 0 &&
+                  ((kinds & SIM_BIT(CORRUPT)) == 0 || sim_random_below(random, 2) == 0);
+
+    if (packet->batch) {
+        net_batch_sum(packet->bytes, packet->len_bytes);
+    }
+    if (echoes) {
+        struct sim_packet *copy = sim_packet_copy(sim, packet);
+        sim->incidents.duplicated++;
+        sim_net_forward(sim, copy, sim_random_scaled(random, 1, 1000000));
+        packet->sequenced = 0; /* the copy counts */
+    }
     sim->incidents.corrupted++;
     sim->incidents.lost_sequenced += packet->sequenced;
-    if ((sim->plan.faults & (SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))) == 0) {
-        corrupt_header(random, packet);
-    } else if (style == 0) {
-        packet->len_bytes =
-            (uint32_t)sim_random_between(random, RAWE_ETH_HEADER_BYTES, packet->len_bytes - 1);
-    } else {
-        flip_bits(random, packet);
+    packet->damaged_bytes = packet->len_bytes;
+    sim_trace(sim, "the frame after that is damaged");
+    if (resizes) {
+        return resize(sim, packet);
     }
-    sim_trace(sim, "the frame after that is corrupt");
+    change_bytes(random, packet);
+    return packet;
 }
 
 void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns)
@@ -350,7 +348,7 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
             sim_net_forward(sim, copy, sim_random_scaled(&net->duplicate, 1, 1000000));
         }
         if (sim_strikes(sim, &net->corrupt, plan->corrupt_ppm)) {
-            corrupt(sim, packet);
+            packet = damage(sim, packet);
         }
         if (sim_strikes(sim, &net->reorder, plan->reorder_ppm)) {
             late_ns += sim_random_scaled(&net->reorder, 100, plan->late_ns);

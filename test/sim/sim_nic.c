@@ -140,7 +140,6 @@ void sim_nic_start(struct sim_nic *nic)
         .clock_ns = clock_of,
         .clock_context = node,
         .first_sequence = plan->first_sequence,
-        .checksum = plan->checksum,
     };
 
     choose_identity(nic);
@@ -229,7 +228,9 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
      * for frames in here, and its answer would be false evidence of their loss.
      */
     while ((packet = sim_batch_take(nic)) != NULL) {
-        (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
+        if (sim_batch_intact(packet)) {
+            (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
+        }
         sim_packet_give(sim, packet);
     }
     (void)sim_memory_scarce(scarce);

@@ -30,17 +30,16 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 /** Questions to an idle peer, at most, while nodes compute. */
 #define IDLE_INTERVALS_MOST 1000u
 
+/** Faults that damage frames. */
+#define DAMAGING (SIM_BIT(CORRUPT) | SIM_BIT(RESIZE) | SIM_BIT(ECHO))
+
 /** Faults that make frames vanish: one answer in time is then not to be relied on. */
-#define UNCERTAIN                                                                             \
-    (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) |  \
-     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | \
-     SIM_BIT(PULL))
+#define UNCERTAIN                                                                  \
+    (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) | \
+     SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL))
 
 /** Faults before this one are chosen together; what came later has numbers of its own. */
 #define FAULTS_TOGETHER SIM_FAULT_PULL
-
-/** Faults that flip bits. */
-#define FLIPPING (SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))
 
 void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
 {
@@ -71,7 +70,7 @@ static uint32_t choose_faults(struct sim_random *random, const struct sim_option
     }
     /* Runs in which frames may lie prove little else: there are few of them. */
     chosen &= ~SIM_FAULTS_LYING;
-    chosen |= lie == 0 ? SIM_BIT(GARBLE) : lie == 1 ? SIM_BIT(HOSTILE) : 0;
+    chosen |= lie == 0 ? SIM_BIT(HOSTILE) : 0;
     if (options->faults_exact) {
         return options->faults;
     }
@@ -128,7 +127,6 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
 
 static void plan_batches(struct sim_plan *plan, struct sim_random *random)
 {
-    plan->checksum = sim_random_below(random, 8) == 0;
     plan->batches = sim_random_below(random, 2) == 0;
     plan->coalesce_from_frames =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 1, 32);
@@ -282,15 +280,13 @@ static void calm(struct sim_plan *plan)
     plan->duplicate_ppm = faults & SIM_BIT(DUPLICATE) ? plan->duplicate_ppm : 0;
     plan->reorder_ppm = faults & SIM_BIT(REORDER) ? plan->reorder_ppm : 0;
     plan->jitter_ns = faults & SIM_BIT(JITTER) ? plan->jitter_ns : 0;
-    plan->corrupt_ppm = faults & FLIPPING ? plan->corrupt_ppm : 0;
+    plan->corrupt_ppm = faults & DAMAGING ? plan->corrupt_ppm : 0;
     plan->pause_ppm = faults & SIM_BIT(PAUSE) ? plan->pause_ppm : 0;
     plan->full_ppm = faults & SIM_BIT(FULL) ? plan->full_ppm : 0;
     plan->partitions = faults & SIM_BIT(PARTITION) ? plan->partitions : 0;
     plan->close_ppm = faults & SIM_BIT(CLOSE) ? plan->close_ppm : 0;
     plan->revoke_ppm = faults & SIM_BIT(REVOKE) ? plan->revoke_ppm : 0;
-    plan->checksum |= (faults & SIM_BIT(SCRAMBLE)) != 0;
     plan->lying = (faults & SIM_FAULTS_LYING) != 0;
-    plan->checksum &= (faults & SIM_BIT(GARBLE)) == 0;
     plan->deaths = faults & (SIM_BIT(KILL) | SIM_BIT(RESTART)) ? plan->deaths : 0;
     plan->switch_bytes = faults & SIM_BIT(SWITCH) ? plan->switch_bytes : 0;
     plan->ring_frames = faults & SIM_BIT(RING) ? plan->ring_frames : UINT32_MAX;

@@ -21,9 +21,9 @@
     X(DUPLICATE, "duplicate", "frames arrive twice")                                             \
     X(REORDER,   "reorder",   "single frames are overtaken by many")                             \
     X(JITTER,    "jitter",    "every frame takes another time")                                  \
-    X(CORRUPT,   "corrupt",   "header bits flip that every receiver must notice")                \
-    X(SCRAMBLE,  "scramble",  "any bits flip, which only a checksum can notice")                 \
-    X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
+    X(CORRUPT,   "corrupt",   "bytes of a frame change, behind the addresses")                   \
+    X(RESIZE,    "resize",    "frames are cut short, or something is appended to them")          \
+    X(ECHO,      "echo",      "frames arrive twice, and of one of the two a byte has changed")   \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
     X(THREAD,    "thread",    "while nodes compute, a progress thread keeps their engines going")          \
     X(FREEZE,    "freeze",    "hosts stand still, responder and all; one for too long is lost")    \
@@ -61,7 +61,7 @@ enum sim_fault {
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL))
 /** What such frames say may be believed: nothing holds then but safety. */
-#define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
+#define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
 struct sim_fault_name {
     const char *name;
@@ -116,7 +116,6 @@ struct sim_plan {
     bool mixed_mtu;             /**< some nodes have a smaller one */
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit; /**< buffers; 0: as the engine has it */
-    bool checksum;
     uint32_t coalesce_from_frames;
     bool batches; /**< some nodes send batches, some receive them only */
     uint32_t batch_bytes_max;

@@ -235,7 +235,7 @@ TEST_WITH(awake, rawe_conn_rest__with_half_a_frame_in_slices)
 {
     const struct rawe_conn *conn = rails_conn(0, 0, EXPRESS);
     struct rawe_engine *engine = conn->engine;
-    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + 64] = {0};
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + 64 + RAWE_CHECKSUM_BYTES] = {0};
     struct rawe_header header = {
         .type = RAWE_FRAME_SLICE,
         .port = engine->config.port,
@@ -250,7 +250,7 @@ TEST_WITH(awake, rawe_conn_rest__with_half_a_frame_in_slices)
                       &(struct rawe_slice){.total_bytes = 128, .type = RAWE_FRAME_DATA});
     rawe_eth_header_encode(frame, engine->config.mac, conn->preferred->mac,
                            engine->config.ethertype);
-    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header, false), rails.now_ns);
+    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header), rails.now_ns);
     assert_non_null(conn->sliced);
     pass_idle();
     assert_true(rests(0, EXPRESS));
@@ -328,7 +328,7 @@ TEST(rawe_conn_wake__without_memory_the_frame_is_sent_again)
 TEST(rawe_conn_wake__not_by_a_question_of_another_process)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
-    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES];
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES + RAWE_CHECKSUM_BYTES];
     const struct rawe_connect from = {
         .connection_id = rest_of(1, EXPRESS)->handshake.peer_id,
         .key = rails_peer(1, 0)->route.key + 1000,
@@ -344,7 +344,7 @@ TEST(rawe_conn_wake__not_by_a_question_of_another_process)
     rawe_eth_header_encode(frame, engine->config.mac, rails_peer(1, 0)->route.mac,
                            engine->config.ethertype);
     rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &from);
-    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header, false), rails.now_ns);
+    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header), rails.now_ns);
     assert_int_equal(net_queue_count(&rails.net.queue), 1); /* it is told */
     assert_true(rests(1, EXPRESS));
 }

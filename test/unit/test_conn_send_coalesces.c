@@ -273,19 +273,3 @@ TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
     finish();
     assert_delivered();
 }
-
-TEST(coalesces__not_with_checksums)
-{
-    unit_start_with((struct unit_options){
-        .coalesce_from_frames = COALESCE_FROM, .window_frames = 256, .checksum = true});
-    unit_use_batches(&net, BATCH_FRAMES);
-    unit_connect(&net, RAWE_LANE_BULK);
-    for (unsigned i = 0; i < 100; i++) {
-        send(1 + i * 37);
-    }
-    finish();
-    assert_delivered();
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
-    assert_int_equal(counters(0)->batches_sent, 0);
-    assert_int_equal(counters(1)->dropped_checksum, 0);
-}

@@ -60,15 +60,6 @@ static void assert_arrived(unsigned count, size_t len_bytes)
 
 FIXTURE(set_up, unit_tear_down);
 
-TEST(rawe_conn_transmit_slices__with_checksums)
-{
-    unit_start_with((struct unit_options){.checksum = true});
-    stall(RAWE_LANE_EXPRESS, 2, 1200);
-    lower(RAWE_LANE_EXPRESS);
-    assert_arrived(2, 1200);
-    assert_int_equal(counters(1)->dropped_checksum, 0);
-}
-
 TEST(rawe_conn_transmit_slices__what_comes_after_is_short)
 {
     stall(RAWE_LANE_EXPRESS, 1, 1200);

@@ -114,7 +114,7 @@ static const struct structure {
      &(const struct rawe_header){UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203},
      "\x02\x11\x12\x34\x89\xAB\xCD\xEF\xFF\xF0\x00\x01"
      "\xFF\xFF\xFF\xFE\x80\x00\x00\x01\x02\x03\x04\x05",
-     RAWE_HEADER_BYTES, 0x0203, 0, RAWE_FRAME_DATA, RAWE_FRAME_TYPE_END, 0x7F},
+     RAWE_HEADER_BYTES, 0x0203, 0, RAWE_FRAME_DATA, RAWE_FRAME_TYPE_END, 0x77},
     {encode_group_header, decode_group_header,
      &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
                                        0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
@@ -127,13 +127,13 @@ static const struct structure {
      "\xFE\x28\x52\x57\x02\x11\x02\x5A\x89\xAB\xCD\xEF\xFF\xF0\x04\x05\xFF\xFF\xFF\xFE"
      "\x01\x02\x03\x04\x00\xAB\xCD\xEF\x00\x00\x00\x00\x00\x00\x00\x11\x22\x33\x05\x00",
      RAWE_BATCH_HEADER_BYTES, SAMPLE_BYTES, RAWE_BATCH_OFFSET_VERSION_TYPE, RAWE_FRAME_DATA,
-     RAWE_FRAME_TYPE_END, 0x7F},
+     RAWE_FRAME_TYPE_END, 0x77},
     {encode_batch, decode_batch, &put_sample,
      "\x00\x01\x12\x34\x00\x00\x00\x00\x80\x00\x00\x01\xF0\x10\x03\xE8\x00\x00\x00\x00"
      "\xFE\x28\x52\x57\x02\x11\x03\x00\x89\xAB\xCD\xEF\xFF\xF0\x04\x05\xFF\xFF\xFF\xFE"
      "\x01\x02\x03\x04\x11\x22\x33\x44\x55\x66\x77\x88\xFE\xDC\xBA\x98\x76\x54\x05\x00",
      RAWE_BATCH_HEADER_BYTES, SAMPLE_BYTES, RAWE_BATCH_OFFSET_VERSION_TYPE, RAWE_FRAME_DATA,
-     RAWE_FRAME_TYPE_END, 0x7F},
+     RAWE_FRAME_TYPE_END, 0x77},
     {encode_group_batch, decode_group_batch, &group_sample,
      "\x12\x34\xCD\xEF\x00\x00\x00\x00\x80\x00\x00\x01\xF0\x10\x03\xE8\x00\x00\x00\x00"
      "\xFE\x28\x52\x57\x0A\x01\x04\x05\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"

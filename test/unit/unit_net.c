@@ -11,6 +11,7 @@
 
 #include "net_engine.h"
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 #include "net_harness.h"
@@ -393,13 +394,19 @@ void unit_receive_all(struct unit_net *net)
 void unit_frame_encode(struct net_frame *frame)
 {
     assert_false(net_is_batch(frame->bytes, (uint32_t)frame->len_bytes));
-    rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &frame->header);
+    const size_t covered_bytes = RAWE_PAYLOAD_OFFSET + (size_t)frame->header.payload_bytes;
+    if (covered_bytes + RAWE_CHECKSUM_BYTES <= frame->len_bytes) {
+        (void)rawe_frame_seal(frame->bytes, &frame->header);
+    } else { /* a length that no frame has */
+        rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &frame->header);
+    }
 }
 
 struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
                              struct rawe_header header, const void *payload, size_t payload_bytes)
 {
-    struct net_frame *frame = net_frame_new(RAWE_PAYLOAD_OFFSET + payload_bytes);
+    struct net_frame *frame =
+        net_frame_new(RAWE_PAYLOAD_OFFSET + payload_bytes + RAWE_CHECKSUM_BYTES);
     const struct rawe_peer_config receiver = net_peer_config(1 - from);
     net_frame_address(frame->bytes, receiver.mac, net_peer_config(from).mac);
     header.port = receiver.port;
@@ -414,10 +421,10 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     frame->header = header;
     frame->from = from;
     frame->to = 1 - from;
-    unit_frame_encode(frame);
     if (payload_bytes != 0) {
         memcpy(frame->bytes + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
     }
+    unit_frame_encode(frame);
     return frame;
 }
 

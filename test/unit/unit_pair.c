@@ -29,7 +29,6 @@ void unit_start_with(struct unit_options options)
         config->message_max_bytes = options.message_max_bytes;
     }
     config->coalesce_from_frames = options.coalesce_from_frames;
-    config->checksum = options.checksum;
     unit_start(&net);
     if (options.batch_frames != 0) {
         unit_use_batches(&net, options.batch_frames);

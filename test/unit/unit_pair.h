@@ -28,7 +28,6 @@ struct unit_options {
     uint32_t message_max_bytes;
     uint32_t coalesce_from_frames;
     uint32_t batch_frames; /**< of links that move batches */
-    bool checksum;
 };
 /** Start both nodes; stop them before if they run. */
 void unit_start_with(struct unit_options options);

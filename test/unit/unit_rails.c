@@ -29,7 +29,8 @@ static void put(void *context, struct net_frame *frame)
     assert_int_equal(frame->to, index_of(1 - nic->host->index, nic->rail));
     const size_t most = rails.mtu_payload_bytes[nic->rail];
     const size_t more = frame->batch != 0 ? NET_BATCH_OVERHEAD_BYTES : 0;
-    assert_true(most == 0 || frame->len_bytes + more <= RAWE_PAYLOAD_OFFSET + most);
+    const size_t frame_most = RAWE_PAYLOAD_OFFSET + most + RAWE_CHECKSUM_BYTES;
+    assert_true(most == 0 || frame->len_bytes + more <= frame_most);
     if (rails.cut[nic->rail] || (frame->batch != 0 && rails.batches_cut[nic->rail])) {
         net_frame_free(frame);
         return;

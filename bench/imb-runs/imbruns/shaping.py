@@ -15,6 +15,7 @@ ETHERNET_BYTES = 14
 # Of a full frame of bulk data, behind the Ethernet header.
 TCP_BYTES = 20 + 20 + 12  # IPv4, TCP, its timestamps
 RAWE_HEADER_BYTES = 24
+RAWE_CHECKSUM_BYTES = 4
 RAWE_FRAGMENT_BYTES = 24  # PUT
 RAWE_BATCH_BYTES = 20 + 60  # IPv4 and batch header, in place of both
 RAWE_ROUNDING = 8  # a frame's payload is a multiple of it
@@ -31,7 +32,8 @@ def payload_bytes(transport, mtu, batches):
     if transport in OVER_TCP:
         return mtu - TCP_BYTES
     if transport == "rawe":
-        payload = (mtu - RAWE_HEADER_BYTES) // RAWE_ROUNDING * RAWE_ROUNDING
+        payload = mtu - RAWE_HEADER_BYTES - RAWE_CHECKSUM_BYTES
+        payload = payload // RAWE_ROUNDING * RAWE_ROUNDING
         if batches:
             return payload + RAWE_HEADER_BYTES - RAWE_BATCH_BYTES
         return payload - RAWE_FRAGMENT_BYTES

@@ -48,13 +48,6 @@ def test_an_attacked_job_is_right_to_the_last_byte(make_lab, build, tmp_path, ki
         assert rejected.get(name, 0) > 0, f"{name} is 0: {rejected}\n{outcome.attack}"
 
 
-@pytest.mark.long
-def test_an_attacked_job_with_checksums_is_right_too(make_lab, build, tmp_path):
-    options = ["--mca", "btl_rawe_checksum", "1"]
-    outcome = run(make_lab, build, tmp_path, 30, None, options)
-    assert outcome.rejected().get("dropped_checksum", 0) > 0
-
-
 def test_a_quiet_job_rejects_nothing(make_lab, build):
     lab = make_lab(hosts=attack.HOSTS)
     outcome = attack.run(lab, build, 1, timeout=JOB_SECONDS)

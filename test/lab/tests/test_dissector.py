@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
 
+from rawelab.checksums import crc32c
+
 ROOT = Path(__file__).resolve().parents[3]
 DISSECTOR = ROOT / "tools/rawe.lua"
 WIRE = (ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h").read_text(encoding="utf-8")
@@ -30,7 +32,8 @@ def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=VERSION):
 
 def frame(kind, payload=b"", **fields):
     """A whole frame behind the Ethernet header."""
-    return header(kind, len(payload), **fields) + payload
+    whole = header(kind, len(payload), **fields) + payload
+    return whole if kind in (PING, PONG) else whole + struct.pack(">I", crc32c(whole))
 
 
 def message(data):
@@ -172,6 +175,7 @@ CONNECTED = [
         },
     ),
     (frame(CLOSE, flags=0x44), {"type": "6", "reply": "1", "finalizing": "1"}),
+    (frame(ACK), {"checksum": f"{crc32c(header(ACK, 0)):#010x}"}),
     (
         frame(PING, ANSWER_TO),
         {

@@ -25,8 +25,15 @@ from rawelab import launch, wiring
 # Plain frames, which tell the receiver's port and key in a place of their own.
 PLAIN = ("--mca", "btl_rawe_batches", "0")
 
+# Frames need a right checksum to be looked at.
+SEAL = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
+from rawelab.checksums import seal
+"""
+
 # Runs on host 0 as root: reads the port and key of the peer from the job's own frames, then calls.
-CALL = f"""{HEAR}
+CALL = f"""{SEAL}{HEAR}
 job, count = int(sys.argv[1]), int(sys.argv[2])
 to, address = frame[0:6], frame[16:22]
 unknown_peer = bytes([2, 0, 0, 0, 0, 9])
@@ -34,14 +41,14 @@ for i in range(count):
     for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown_peer)):
         who = struct.pack(">IIIIHBBIQ", jobid, rank, 1 << 20, 1, 2, i % 2, 0, 1472, 1 << 62)
         header = struct.pack(">BB6sIIIHH", frame[14] & 0xF0 | 5, 0, address, 0, 0, 0, len(who), 4)
-        ours.send(to + source + bytes([0x88, 0xB5]) + header + who)
+        ours.send(seal(to + source + bytes([0x88, 0xB5]) + header + who + bytes(4)))
 print("called")
 """
 
 
 # Runs on host 0 as root: speaks for its rank, in the middle of what it says, and PUTs where nothing
 # was ever registered.
-PUT = """
+PUT = f"""{SEAL}
 import socket, struct
 me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
 put = struct.pack(">BBHIQQ", 3, 0, 8, 77, 1 << 40, 0) + bytes(8)
@@ -61,7 +68,8 @@ while True:  # its numbers may be used by the time they are sent: guess again, u
         for i in range(100):  # meanwhile it goes on
             number = struct.pack(">I", (sequence + 16 * i) % (1 << 32))
             length = struct.pack(">H", len(put))
-            ours.send(frame[:26] + number + frame[30:34] + length + frame[36:38] + put)
+            whole = frame[:26] + number + frame[30:34] + length + frame[36:38] + put
+            ours.send(seal(whole + bytes(4)))
 """
 
 

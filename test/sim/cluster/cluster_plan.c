@@ -26,7 +26,7 @@ const char *const cluster_pattern_names[CLUSTER_PATTERNS] = {
 
 uint32_t cluster_plan_payload_bytes(const struct cluster_plan *plan)
 {
-    return (plan->mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
+    return (plan->mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) & ~(uint32_t)7;
 }
 
 uint32_t cluster_plan_wire_bytes(uint32_t len_bytes, bool batch)
@@ -49,8 +49,9 @@ uint64_t cluster_plan_message_bytes(const struct cluster_plan *plan, uint32_t si
     uint32_t full = size_bytes / segment_bytes, rest = size_bytes % segment_bytes;
 
     if (!cluster_plan_in_batches(plan, size_bytes)) {
-        return cluster_plan_wire_bytes(
-            RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES + size_bytes, false);
+        return cluster_plan_wire_bytes(RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES +
+                                           size_bytes + RAWE_CHECKSUM_BYTES,
+                                       false);
     }
     return (uint64_t)full * cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + segment_bytes, true) +
            (rest != 0 ? cluster_plan_wire_bytes(NET_BATCH_HEAD_BYTES + rest, true) : 0);

@@ -283,7 +283,7 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
 /** The longest payload of a frame on a path. */
 static uint32_t payload_bytes(uint32_t path_mtu_bytes)
 {
-    return (path_mtu_bytes - RAWE_HEADER_BYTES) / 8 * 8;
+    return (path_mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) / 8 * 8;
 }
 
 TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)

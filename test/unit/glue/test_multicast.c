@@ -10,6 +10,7 @@
 
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+#include "core/base/rawe_crc32c.h"
 #include "fake_ompi.h"
 #include "linux/packet/rawe_packet.h"
 
@@ -240,11 +241,18 @@ static void batch_comes(uint16_t from, uint32_t number, uint32_t total_bytes, co
 /** A frame of a group waits in the port; with data, 8 bytes of `text`. */
 static void frame_comes(const struct rawe_group_header *header, const char *text)
 {
-    uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES + 8] = {0};
+    uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES + 8 + RAWE_CHECKSUM_BYTES] = {0};
+    uint8_t *begin = frame + RAWE_ETH_HEADER_BYTES;
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + (size_t)header->payload_bytes;
+    struct rawe_group_header sealed = *header;
 
-    rawe_group_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
-    memcpy(frame + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, text, header->payload_bytes);
-    note(&waiting, &(struct rawe_bytes){frame, sizeof frame - 8 + header->payload_bytes}, 1);
+    sealed.flags |= RAWE_FLAG_CHECKSUM;
+    rawe_group_header_encode(begin, &sealed);
+    memcpy(begin + RAWE_GROUP_HEADER_BYTES, text, header->payload_bytes);
+    rawe_checksum_encode(begin + covered_bytes, rawe_crc32c(0, begin, covered_bytes));
+    note(&waiting,
+         &(struct rawe_bytes){frame, RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES},
+         1);
     word = 1;
 }
 
@@ -305,14 +313,12 @@ TEST(mca_btl_rawe_multicast_place__opens_one_port_for_all_groups)
 {
     const struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
 
-    assert_int_equal(place.payload_bytes, 1500 - RAWE_GROUP_HEADER_BYTES);
+    assert_int_equal(place.payload_bytes, 1500 - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES);
     assert_memory_equal(place.mac, net_module.address.mac, 6);
     (void)mca_btl_rawe_multicast_place();
     assert_int_equal(opened, 1);
     assert_int_equal(opened_with.use, RAWE_PORT_GROUP);
     assert_true((opened_with.group[0] & 3) == 3); /* a group, administered locally */
-    mca_btl_rawe_params.checksum = true;
-    assert_true(mca_btl_rawe_multicast_place().payload_bytes < place.payload_bytes);
 }
 
 TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
@@ -321,7 +327,8 @@ TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     assert_null(net_module.group_port);
     refuses_port = false;
-    net_module.interface.mtu_bytes = RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX - 1;
+    net_module.interface.mtu_bytes =
+        RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX + RAWE_CHECKSUM_BYTES - 1;
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     net_module.interface.mtu_bytes++;
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, RAWE_GROUP_NACK_BYTES_MAX);
@@ -332,18 +339,14 @@ TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
 TEST(mca_btl_rawe_multicast_place__with_batches)
 {
     static const struct {
-        bool wanted, checksum, refused;
+        bool wanted, refused;
         uint16_t segment_bytes;
-    } cases[] = {{true, false, false, 1420},
-                 {false, false, false, 0},
-                 {true, true, false, 0},
-                 {true, false, true, 0}};
+    } cases[] = {{true, false, 1420}, {false, false, 0}, {true, true, 0}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tear_down();
         set_up();
         net_module.group_bulk = NULL;
         net_module.engine.batches.output.transmit = cases[i].wanted ? transmit_batch : NULL;
-        mca_btl_rawe_params.checksum = cases[i].checksum;
         refuses_bulk = cases[i].refused;
         const struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
         assert_int_not_equal(place.payload_bytes, 0);

@@ -242,9 +242,6 @@ TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
     mca_btl_rawe_params.ethertype = 0x88B6;
     assert_differs(1, "EtherType");
     mca_btl_rawe_params.ethertype = 0x88B5;
-    mca_btl_rawe_params.checksum = true;
-    assert_differs(2, "btl_rawe_checksum");
-    mca_btl_rawe_params.checksum = false;
     modules[0].super.btl_max_send_size = 4096;
     assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it");
 }
@@ -533,9 +530,9 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
                      MCA_BTL_RAWE_CAPABILITY_MULTICAST);
     assert_int_equal(wait_for(1), 2);
     assert_true(host == found.host);
-    mca_btl_rawe_params.checksum = true;
+    mca_btl_rawe_params.ethertype = 0x88B6;
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(2), &host), 0);
-    mca_btl_rawe_params.checksum = false;
+    mca_btl_rawe_params.ethertype = 0x88B5;
     published_bytes = 16; /* no interface */
     assert_int_equal(mca_btl_rawe_proc_capabilities(name(3), &host), 0);
     published_bytes = 0;

@@ -153,7 +153,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
 
 static uint32_t payload_max_bytes(uint32_t mtu_bytes)
 {
-    return (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
+    return (mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES) & ~(uint32_t)7;
 }
 
 /** Initialize the peer of an endpoint whose address and path are set. */

@@ -228,7 +228,7 @@ static uint64_t arrival_clock_ns(void *context)
 static void open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
-    uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
+    uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES;
     module->inflow = NULL != module->inflow ? module->inflow : share_inflow(module);
     struct rawe_engine_config config = {
         .ethertype = (uint16_t)params->ethertype,
@@ -265,7 +265,6 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .deferral = &mca_btl_rawe_state.kept,
-        .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
         .long_reply = rawe_balance_reply,

@@ -287,7 +287,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
         return false;
     }
     groups.module = module;
-    if (NULL != module->engine.batches.output.transmit && !mca_btl_rawe_params.checksum) {
+    if (NULL != module->engine.batches.output.transmit) {
         config.use = RAWE_PORT_BULK;
         config.port = (uint16_t)config.key;
         config.ring_bytes = BULK_RING_BYTES;
@@ -308,8 +308,7 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
         return place;
     }
     uint32_t payload_bytes =
-        module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES -
-        (mca_btl_rawe_params.checksum ? (uint32_t)RAWE_CHECKSUM_ROOM_BYTES : 0);
+        module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES;
     if (payload_bytes < RAWE_GROUP_NACK_BYTES_MAX) {
         return place; /* the MTU is too small for the longest NACK */
     }
@@ -408,7 +407,7 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
         .stored_max = STORED_WINDOWS * window_frames + members,
-        .checksum = mca_btl_rawe_params.checksum,
+        .checksum = true,
         .deliver = deliver,
         .place = place_part,
         .context = group,

@@ -79,9 +79,6 @@
     X(batches, true, 5,                                                                           \
       "Send bulk data as batches of up to 64 kB, which look like TCP and which devices cut into " \
       "frames and merge again; they are tried with each peer before they are used")               \
-    X(checksum, false, 5,                                                                         \
-      "Put a CRC32C on each frame and demand one, for networks whose own checks are not "         \
-      "trusted; the same on all hosts. Bulk data goes in plain frames then")                      \
     X(stats, false, 3,                                                                            \
       "Report the counters of each process when it finalizes")
 

@@ -3,7 +3,7 @@
  *
  * Processes, and what they publish of themselves:
  *
- *    0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | capabilities 8 | 0 16 |
+ *    0 | wire version 8 | count 8 | EtherType 16 | 0 8 | capabilities 8 | 0 16 |
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *      |             responder's key 32 | responder's port 16 | 0 16 |
@@ -32,7 +32,7 @@ struct head {
     uint8_t wire_version;
     uint8_t count;
     uint16_t ethertype;
-    uint8_t checksums;    /**< 1: frames carry one, and must */
+    uint8_t unused;       /**< 0 */
     uint8_t capabilities; /**< MCA_BTL_RAWE_CAPABILITY_* */
     uint8_t zero[2];
     uint64_t host;
@@ -229,10 +229,6 @@ static struct difference difference_of_heads(const struct head *head)
         return (struct difference){"EtherType", (unsigned)mca_btl_rawe_params.ethertype,
                                    ntohs(head->ethertype)};
     }
-    if ((0 != head->checksums) != mca_btl_rawe_params.checksum) {
-        return (struct difference){"btl_rawe_checksum", mca_btl_rawe_params.checksum,
-                                   head->checksums};
-    }
     return (struct difference){.what = NULL};
 }
 
@@ -422,7 +418,6 @@ int mca_btl_rawe_proc_publish(void)
     modex.head.wire_version = RAWE_WIRE_VERSION;
     modex.head.count = (uint8_t)count;
     modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
-    modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
     if (mca_btl_rawe_state.collectives && mca_btl_rawe_state.multicast_possible) {
         modex.head.capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
     }

@@ -495,7 +495,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
             if (NULL != proc) {
                 uint32_t mtu_bytes = smaller(address->mtu_bytes, module->address.mtu_bytes);
                 /* The caller has measured what its path to us carries. */
-                uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
+                uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
                 mtu_bytes = smaller(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
                 mca_btl_rawe_proc_note_heard(published.host, module->address.index, address->mac,

@@ -139,9 +139,6 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     assert(config->payload_max_bytes >= 256 && config->payload_max_bytes <= UINT16_MAX);
     memset(engine, 0, sizeof(*engine));
     engine->config = *config;
-    if (config->checksum) {
-        engine->config.payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
-    }
     if (engine->config.copy_max_bytes >
         engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
         engine->config.copy_max_bytes =
@@ -292,7 +289,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
         .acknowledgement = question->acknowledgement,
     };
     rawe_eth_header_encode(buffer, source_mac, engine->config.mac, engine->config.ethertype);
-    (void)rawe_conn_transmit_sealed(engine, buffer, &header, engine->config.checksum);
+    (void)rawe_conn_transmit_sealed(engine, buffer, &header);
 }
 
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
@@ -377,14 +374,9 @@ static inline bool is_ours(struct rawe_engine *engine, const struct rawe_header 
     return true;
 }
 
-/** Demand a checksum if ours have one: the flag that says so may be what was garbled. */
-static inline bool checksum_right(const struct rawe_engine *engine,
-                                  const struct rawe_header *header, const uint8_t *frame,
+static inline bool checksum_right(const struct rawe_header *header, const uint8_t *frame,
                                   size_t len_bytes)
 {
-    if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
-        return !engine->config.checksum;
-    }
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
     return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
            rawe_checksum_decode(frame + covered_bytes) == rawe_crc32c(0, frame, covered_bytes);
@@ -462,7 +454,7 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
     if (!is_ours(engine, &header, rawe_header_decode(&header, bytes, len_bytes))) {
         return;
     }
-    if (!checksum_right(engine, &header, bytes, len_bytes)) {
+    if (!checksum_right(&header, bytes, len_bytes)) {
         engine->counters.dropped_checksum++;
     } else if (header.type == RAWE_FRAME_CONNECT) {
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
@@ -478,7 +470,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
     struct rawe_batch batch;
     if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
         batch.header.type != RAWE_FRAME_BULK || batch.header.port != engine->config.port ||
-        batch.header.key != engine->config.key || engine->config.checksum) {
+        batch.header.key != engine->config.key) {
         return NULL;
     }
     struct rawe_conn *conn = find(engine, batch.header.connection_id);
@@ -502,9 +494,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
         return;
     }
-    if (engine->config.checksum || (header->flags & RAWE_FLAG_CHECKSUM) != 0) {
-        engine->counters.dropped_checksum++; /* what is checked does not travel in batches */
-    } else if (header->type == RAWE_FRAME_BULK) {
+    if (header->type == RAWE_FRAME_BULK) {
         batch.fragment.data = data;
         dispatch(engine, source_mac, header, data, &batch, now_ns);
         deliver_earlier(engine);

@@ -47,7 +47,7 @@
     X(dropped_version,      "frames dropped: unknown wire version")                              \
     X(dropped_type,         "frames dropped: unknown type or flags")                             \
     X(dropped_length,       "frames or fragments dropped: lengths that do not add up")           \
-    X(dropped_checksum,     "frames dropped: checksum wrong, or missing although demanded")      \
+    X(dropped_checksum,     "frames dropped: damaged on the way, as their CRC32C says")            \
     X(dropped_key,          "frames dropped: not our port or session key")                       \
     X(dropped_connection,   "frames dropped: no such connection, or an earlier incarnation")     \
     X(dropped_source,       "frames dropped: source address is not the peer's")                  \

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 11u
+#define RAWE_WIRE_VERSION 12u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -64,17 +64,17 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
  * 12 |                sequence                     |   ACK: see protocol.md, section 3
  * 16 |          cumulative acknowledgement         |   next sequence expected
  * 20 |  payload bytes     |    credit (frames)     |
- * 24 | payload ...
+ * 24 | payload ... | CRC32C of header and payload 32
  *
  * An Ethernet NIC pads short frames to 60 bytes, hence the payload length of its own.
  */
 #define RAWE_HEADER_BYTES 24u
 
-/** Length of the checksum behind the payload of frames that have RAWE_FLAG_CHECKSUM. */
+/** Length of the checksum behind the payload, which does not count it. PING, PONG: rawe_ping. */
 #define RAWE_CHECKSUM_BYTES 4u
 
-/** What a checksum takes from the payload: its length, and the payload stays a multiple of 8. */
-#define RAWE_CHECKSUM_ROOM_BYTES 8u
+/** Bytes of a frame beside its payload, without the Ethernet header. */
+#define RAWE_FRAME_OVERHEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHECKSUM_BYTES)
 
 /** Offset of the first payload byte from the start of the Ethernet header. */
 #define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
@@ -112,8 +112,6 @@ enum rawe_frame_type {
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
 /** On CONNECT: a reply. On CLOSE: answers a PROBE; its acknowledgement says nothing. */
 #define RAWE_FLAG_REPLY 0x04u
-/** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
-#define RAWE_FLAG_CHECKSUM 0x08u
 /** The frame was sent before: no RTT sample from its acknowledgement. */
 #define RAWE_FLAG_RESENT 0x10u
 /** On ACK: there was no memory for what has come, hence the credit of 0. */
@@ -126,7 +124,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_FINALIZING 0x40u
 /** On BULK: its sender has more to send. */
 #define RAWE_FLAG_MORE 0x40u
-#define RAWE_FLAGS_KNOWN 0x7Fu
+#define RAWE_FLAGS_KNOWN 0x77u
 
 struct rawe_header {
     uint8_t type;           /**< enum rawe_frame_type */
@@ -548,7 +546,9 @@ enum rawe_group_type {
 #define RAWE_GROUP_FLAG_SUBTREE 0x02u
 /** On DATA: the payload is whole messages, each behind its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
-/* Besides these, RAWE_FLAG_CHECKSUM and, on DATA, RAWE_FLAG_RESENT. */
+/** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
+#define RAWE_FLAG_CHECKSUM 0x08u
+/* Besides these, on DATA, RAWE_FLAG_RESENT. */
 #define RAWE_GROUP_FLAGS_KNOWN (0x23u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
 
 /** As root acknowledged: none. */

@@ -156,7 +156,7 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
 static bool possible(const struct rawe_conn *conn)
 {
     return conn->engine->batches.bytes_max != 0 && conn->via->batches.output.transmit != NULL &&
-           conn->lane == RAWE_LANE_BULK && !conn->engine->config.checksum;
+           conn->lane == RAWE_LANE_BULK;
 }
 
 void rawe_conn_batch_move(struct rawe_conn *conn)
@@ -379,10 +379,10 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
 }
 
 /** Transmit a frame that lies in `buffer`, whose payload is there; the header is given. */
-static bool transmit(struct rawe_conn *conn, uint8_t *buffer, struct rawe_header *header)
+static bool transmit(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
 {
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-    return rawe_conn_transmit_sealed(conn->via, buffer, header, conn->engine->config.checksum);
+    return rawe_conn_transmit_sealed(conn->via, buffer, header);
 }
 
 /** Transmit one segment of a frame. `buffer` has room for two whole frames. */
@@ -394,9 +394,8 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
     size_t total_bytes = write_payload(payload, frame, index);
     size_t most_bytes = (conn->payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
     const struct rawe_header header = rawe_conn_header(conn, frame, index, 1, total_bytes);
-    struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {
-        return transmit(conn, buffer, &changed);
+        return transmit(conn, buffer, &header);
     }
     struct rawe_slice slice = {.total_bytes = (uint16_t)total_bytes, .type = header.type};
     for (size_t offset = 0; offset < total_bytes; offset += most_bytes) {
@@ -405,7 +404,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         slice.offset = (uint16_t)offset;
         rawe_slice_encode(part + RAWE_PAYLOAD_OFFSET, &slice);
         memcpy(part + RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES, payload + offset, data_bytes);
-        changed = header;
+        struct rawe_header changed = header;
         changed.type = RAWE_FRAME_SLICE;
         changed.payload_bytes = (uint16_t)(RAWE_SLICE_BYTES + data_bytes);
         if (!transmit(conn, part, &changed)) {

@@ -177,40 +177,31 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count)
 {
-    const struct rawe_engine_config *config = &conn->engine->config;
     struct rawe_header header = rawe_conn_header(conn, frame, 0, count, frame->payload_bytes);
-    header.flags |= config->checksum ? RAWE_FLAG_CHECKSUM : 0;
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
-    if (config->checksum) {
-        uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
-                                   frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
-        for (uint32_t i = 0; i < frame->external_count; i++) {
-            crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
-        }
-        rawe_checksum_encode(frame->checksum, crc);
+    uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
+                               frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
     }
+    rawe_checksum_encode(
+        frame->external_count == 0 ? frame->buffer + frame->buffer_bytes : frame->checksum, crc);
 }
 
-size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum)
+size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header)
 {
     uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
-    if (checksum) {
-        header->flags |= RAWE_FLAG_CHECKSUM;
-    }
     rawe_header_encode(from, header);
-    if (!checksum) {
-        return RAWE_ETH_HEADER_BYTES + covered_bytes;
-    }
     rawe_checksum_encode(from + covered_bytes, rawe_crc32c(0, from, covered_bytes));
     return RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES;
 }
 
-bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
-                               bool checksum)
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
+                               const struct rawe_header *header)
 {
-    size_t len_bytes = rawe_frame_seal(buffer, header, checksum);
+    size_t len_bytes = rawe_frame_seal(buffer, header);
     const struct rawe_frame view = {
         .pieces = {{buffer, len_bytes}},
         .piece_count = 1,
@@ -282,7 +273,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
     }
-    return rawe_conn_transmit_sealed(via, buffer, &header, conn->engine->config.checksum);
+    return rawe_conn_transmit_sealed(via, buffer, &header);
 }
 
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)

@@ -89,29 +89,30 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
         .credit = rawe_conn_advertise(conn),
     };
 }
-/** Fill in the headers of a frame that goes as it is, the last of `count` that leave together. */
+/** Write headers and checksum of a frame that goes as it is, the last of `count` that leave together. */
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count);
 /** A frame as the link wants it. */
-static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
-                                  struct rawe_frame *view)
+static inline void rawe_conn_view(struct rawe_txframe *frame, struct rawe_frame *view)
 {
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
+    if (frame->external_count == 0) {
+        view->pieces[0] = (struct rawe_bytes){frame->buffer, view->len_bytes};
+        view->piece_count = 1;
+        return;
+    }
     view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
-    view->piece_count = 1 + frame->external_count;
+    view->piece_count = 2 + frame->external_count;
     for (uint32_t i = 0; i < frame->external_count; i++) {
         view->pieces[1 + i] = frame->external[i];
     }
-    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    if (conn->engine->config.checksum) {
-        view->pieces[view->piece_count++] =
-            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
-        view->len_bytes += RAWE_CHECKSUM_BYTES;
-    }
+    view->pieces[1 + frame->external_count] =
+        (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
 }
-/** Write header, and checksum if wanted, of a frame in `buffer`. Returns its length. */
-size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
+/** Write header and checksum of a frame whose payload is in `buffer`. Returns its length. */
+size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
 /** Seal such a frame and transmit it through `via`'s port. False: link is full. */
-bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer, struct rawe_header *header,
-                               bool checksum);
+bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
+                               const struct rawe_header *header);
 /** Send a control frame to the peer's connection `peer_id`. False: link is full. */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes);

@@ -12,23 +12,16 @@ static void predict(struct rawe_conn *conn)
     conn->predicted = preferred ? conn->engine : NULL;
 }
 
-/** Frame payload that a route carries, without the room for a checksum. */
-static uint32_t carried_bytes(const struct rawe_route *route)
-{
-    return route->payload_max_bytes -
-           (route->engine->config.checksum ? RAWE_CHECKSUM_ROOM_BYTES : 0);
-}
-
 uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn)
 {
-    uint32_t bytes = carried_bytes(conn->preferred);
+    uint32_t bytes = conn->preferred->payload_max_bytes;
     return bytes < conn->accepted_max_bytes ? bytes : conn->accepted_max_bytes;
 }
 
 void rawe_conn_path_fit(struct rawe_conn *conn)
 {
     uint32_t bytes = rawe_conn_preferred_payload_bytes(conn);
-    uint32_t used_bytes = carried_bytes(conn->route);
+    uint32_t used_bytes = conn->route->payload_max_bytes;
     conn->payload_max_bytes = bytes < used_bytes ? bytes : used_bytes;
     assert(conn->payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* a CONNECT needs as much */
 }

@@ -19,9 +19,9 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route);
 /** Longest payload of frames by the preferred route: what that carries and both ends accept. */
 uint32_t rawe_conn_preferred_payload_bytes(const struct rawe_conn *conn);
 /**
- * A route to the process carries less now (RAWE_PAYLOAD_LEAST_BYTES at least, and
- * RAWE_CHECKSUM_ROOM_BYTES more with checksums). New frames are no longer than the route in use and
- * the preferred one carry; longer ones that are lost are resent in slices.
+ * A route to the process carries less now, RAWE_PAYLOAD_LEAST_BYTES at least. New frames are no
+ * longer than the route in use and the preferred one carry; longer ones that are lost are resent in
+ * slices.
  */
 void rawe_conn_path_fit(struct rawe_conn *conn);
 /** The peer accepts no longer payload than that. */

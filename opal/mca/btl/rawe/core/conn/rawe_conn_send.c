@@ -365,7 +365,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
     unsigned count = 0;
     do {
         rawe_conn_write_header(conn, frame, count + 1);
-        rawe_conn_view(conn, frame, &views[count]);
+        rawe_conn_view(frame, &views[count]);
         frames[count++] = frame;
         if (count == ROUND_FRAMES || count == room) {
             return count;
@@ -505,7 +505,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         return false;
     }
     rawe_conn_write_header(conn, frame, 1);
-    rawe_conn_view(conn, frame, &view);
+    rawe_conn_view(frame, &view);
     bool taken = engine->output.transmit(engine->output.context, &view, 1) == 1;
     now_ns = time_of(conn, now_ns);
     if (!taken) {

@@ -118,7 +118,6 @@ struct rawe_engine_config {
     uint64_t (*arrival_clock_ns)(void *context);
     void *clock_context;     /**< of both */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
-    bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
 
 /** How batches of the bulk lane are sent and received: what the link says of it. */

@@ -623,7 +623,7 @@ uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, s
     struct rawe_group_header header;
     const struct rawe_group_stream *stream = NULL;
     /* What is dropped is counted when it has been received. */
-    if (group->members != NULL && !config->checksum &&
+    if (group->members != NULL &&
         rawe_group_batch_decode(&header, head, head_bytes, data_bytes) == RAWE_DECODE_OK &&
         header.key == config->key && header.id == config->id && header.sender < config->members) {
         stream = group->members[header.sender].stream;

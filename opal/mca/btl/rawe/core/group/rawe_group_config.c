@@ -83,5 +83,5 @@ bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_g
         counters->dropped_decode++;
         return false;
     }
-    return check(config, header, config->checksum ? &counters->dropped_checksum : NULL);
+    return check(config, header, NULL);
 }

@@ -89,7 +89,8 @@ bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
     }
     size_t payload_bytes = large ? pool->large_bytes : RAWE_TXFRAME_SMALL_BYTES;
     size_t head_bytes = (sizeof(struct rawe_txframe) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    size_t stride = head_bytes + BUFFER_SHIFT + RAWE_PAYLOAD_OFFSET + payload_bytes;
+    size_t stride =
+        head_bytes + BUFFER_SHIFT + RAWE_PAYLOAD_OFFSET + payload_bytes + RAWE_CHECKSUM_BYTES;
     stride = (stride + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     /* An odd number of lines spreads the headers over the sets of the cache. */
     stride |= CACHE_LINE;

@@ -68,7 +68,8 @@ struct rawe_txframe {
     uint8_t large;          /**< which pool it belongs to */
     uint32_t external_count;
     struct rawe_bytes external[2];
-    uint8_t checksum[RAWE_CHECKSUM_BYTES]; /**< behind the payload, if the engine says so */
+    uint8_t
+        checksum[RAWE_CHECKSUM_BYTES]; /**< behind `external`; without: at the end of `buffer` */
     uint8_t *buffer; /**< Ethernet header, frame header, fragment header, copied data */
 };
 

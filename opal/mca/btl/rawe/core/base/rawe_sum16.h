@@ -1,0 +1,31 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The checksum of IPv4 and TCP, which packets of batches carry: 16-bit words added in one's
+ * complement (RFC 1071).
+ */
+#ifndef RAWE_SUM16_H
+#define RAWE_SUM16_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Length of the header that TCP's checksum begins with: addresses, protocol, length. */
+#define RAWE_PSEUDO_BYTES 12u
+
+/** Write it for `tcp_bytes` behind an IPv4 header with these source and destination addresses. */
+void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[8],
+                        uint16_t tcp_bytes);
+
+/** Add a piece to a sum that begins with 0; only the last piece may have an odd length. */
+uint64_t rawe_sum16_add(uint64_t sum, const void *bytes, size_t len_bytes);
+
+/** The sum of all pieces. Over data with its checksum it is 0xFFFF, or a bit has changed. */
+uint16_t rawe_sum16_fold(uint64_t sum);
+
+/** Return true if a TCP packet is as it was sent; `head` begins with the TCP header. */
+bool rawe_sum16_right(const uint8_t addresses[8], const uint8_t *head, size_t head_bytes,
+                      const uint8_t *data, size_t data_bytes);
+
+#endif
