@@ -4,6 +4,7 @@
  * The bulk link without a packet socket: see batch_link.h. Its ring is one slot of ours, its queue
  * a pair of sockets.
  */
+#include "core/base/rawe_sum16.h"
 #include "batch_link.h"
 
 #include <stddef.h>
@@ -52,12 +53,13 @@ static void put16(uint8_t *out, size_t value)
 }
 
 /** What is in front of the data; the filter has seen to the EtherType and the kernel to the rest. */
-static void write_envelope(struct rawe_packet_envelope *envelope,
-                           const struct batch_link_packet *packet)
+static void write_envelope(struct rawe_envelope *envelope, const struct batch_link_packet *packet)
 {
     uint8_t *ip = envelope->packet + RAWE_ETH_HEADER_BYTES;
-    *envelope = (struct rawe_packet_envelope){
-        .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
+    *envelope = (struct rawe_envelope){
+        .vnet = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                 .gso_type = packet->gso_type,
+                 .gso_size = packet->gso_size},
     };
     memcpy(envelope->packet, packet->destination, RAWE_MAC_BYTES);
     memcpy(envelope->packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
@@ -65,15 +67,16 @@ static void write_envelope(struct rawe_packet_envelope *envelope,
     ip[0] = 0x45;
     put16(ip + 2, RAWE_PACKET_OVERHEAD_BYTES + RAWE_BATCH_HEADER_BYTES + packet->data_bytes +
                       packet->ip_lie);
+    put16(ip + 10, (uint16_t)~rawe_sum16_fold(rawe_sum16_add(0, ip, RAWE_PACKET_OVERHEAD_BYTES)));
     memcpy(envelope->packet + RAWE_FILTER_BULK_OFFSET, packet->head, RAWE_BATCH_HEADER_BYTES);
 }
 
 void batch_link_receive(const struct batch_link_packet *packet,
                         const struct rawe_port_receiver *receiver, void *context)
 {
-    static uint8_t whole[sizeof(struct rawe_packet_envelope) + BATCH_LINK_BYTES_MAX];
-    const size_t vnet_bytes = offsetof(struct rawe_packet_envelope, packet);
-    struct rawe_packet_envelope envelope;
+    static uint8_t whole[sizeof(struct rawe_envelope) + BATCH_LINK_BYTES_MAX];
+    const size_t vnet_bytes = offsetof(struct rawe_envelope, packet);
+    struct rawe_envelope envelope;
     if (far_fd < 0) {
         open_link();
     }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/rawe_sum16.h"
 #include "linux/packet/rawe_packet.h"
 #include "unit_test.h"
 
@@ -18,7 +19,7 @@
 #define FRAME_AT 96u
 /** Bytes of a packet that a slot holds. */
 #define SLOT_DATA_BYTES 1510u
-#define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
+#define HEAD_BYTES RAWE_ENVELOPE_HEAD_BYTES
 #define DATA_BYTES_MAX 40000u
 
 static struct rawe_packet bulk, middle;
@@ -150,16 +151,38 @@ struct arrival {
     size_t pad_bytes;  /**< behind the packet, as of short Ethernet frames */
     bool not_queued;   /**< the queue had no room */
     bool other_queued; /**< the queue has another one */
+    bool unverified;   /**< neither NIC nor kernel has looked at its checksum, which is right */
+    size_t changed_at; /**< of this byte behind the Ethernet header... */
+    uint8_t change;    /**< ... these bits have changed after that; 0: none */
 };
+
+/** Make the checksums right of a packet behind an envelope's virtio_net_hdr. */
+static void seal(uint8_t *packet, size_t ip_bytes, size_t data_bytes)
+{
+    uint8_t *ip = packet + RAWE_ETH_HEADER_BYTES, *tcp = packet + RAWE_FILTER_BULK_OFFSET;
+    uint8_t pseudo[RAWE_PSEUDO_BYTES];
+    ip[0] = 0x45;
+    memset(ip + 12, 255, 4);
+    ip[19] = 2;
+    rawe_put16(ip + 2, (uint16_t)ip_bytes);
+    rawe_put16(ip + 10, (uint16_t)~rawe_sum16_fold(rawe_sum16_add(0, ip, 20)));
+    rawe_pseudo_encode(pseudo, ip + 12, (uint16_t)(ip_bytes - 20));
+    uint64_t sum = rawe_sum16_add(0, pseudo, sizeof(pseudo));
+    sum = rawe_sum16_add(sum, tcp, RAWE_BATCH_HEADER_BYTES + data_bytes);
+    rawe_put16(tcp + RAWE_BATCH_OFFSET_CHECKSUM, (uint16_t)~rawe_sum16_fold(sum));
+}
 
 /** In the next free slot of the ring, `in_ring` of which have been filled. */
 static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_ring,
                                       struct arrival arrival)
 {
-    static uint8_t bytes[sizeof(struct rawe_packet_envelope) + DATA_BYTES_MAX];
+    static uint8_t bytes[sizeof(struct rawe_envelope) + DATA_BYTES_MAX];
     const size_t vnet_bytes = sizeof(struct virtio_net_hdr);
-    struct rawe_packet_envelope envelope = {
-        .vnet = {.gso_type = arrival.gso_size != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : 0,
+    struct rawe_envelope envelope = {
+        .vnet = {.flags = arrival.unverified      ? 0
+                          : arrival.gso_size != 0 ? VIRTIO_NET_HDR_F_NEEDS_CSUM
+                                                  : VIRTIO_NET_HDR_F_DATA_VALID,
+                 .gso_type = arrival.gso_size != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : 0,
                  .gso_size = arrival.gso_size},
     };
     const size_t ip_bytes = (size_t)((int)(HEAD_BYTES - RAWE_ETH_HEADER_BYTES) +
@@ -170,14 +193,14 @@ static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_
         slot = (struct tpacket2_hdr *)(void *)((uint8_t *)slot - ring->memory_bytes);
     }
     envelope.packet[RAWE_MAC_BYTES + 5] = 9;
-    envelope.packet[RAWE_ETH_HEADER_BYTES + 2] = (uint8_t)(ip_bytes >> 8);
-    envelope.packet[RAWE_ETH_HEADER_BYTES + 3] = (uint8_t)ip_bytes;
     envelope.packet[RAWE_FILTER_BULK_OFFSET] = arrival.tag;
     memcpy(bytes, &envelope, sizeof(envelope));
     for (size_t i = 0; i < arrival.data_bytes; i++) {
         bytes[sizeof(envelope) + i] = byte_at(arrival.tag, i);
     }
     memset(bytes + sizeof(envelope) + arrival.data_bytes, 0, arrival.pad_bytes);
+    seal(bytes + vnet_bytes, ip_bytes, arrival.data_bytes);
+    bytes[vnet_bytes + RAWE_ETH_HEADER_BYTES + arrival.changed_at] ^= arrival.change;
     const size_t len_bytes = HEAD_BYTES + arrival.data_bytes + arrival.pad_bytes;
     const bool whole = len_bytes <= SLOT_DATA_BYTES;
     slot->tp_mac = FRAME_AT;
@@ -186,7 +209,7 @@ static struct tpacket2_hdr *arrive_in(const struct rawe_ring *ring, unsigned in_
     memcpy((uint8_t *)slot + FRAME_AT - vnet_bytes, bytes, vnet_bytes + slot->tp_snaplen);
     const bool queued = !whole && !arrival.not_queued;
     if (queued) {
-        bytes[vnet_bytes + RAWE_FILTER_BULK_OFFSET + 1] = arrival.other_queued;
+        bytes[vnet_bytes + RAWE_FILTER_BULK_OFFSET + 1] ^= arrival.other_queued;
         assert_int_equal(send(far_fd, bytes, vnet_bytes + len_bytes, 0), vnet_bytes + len_bytes);
     }
     slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
@@ -320,6 +343,67 @@ TEST(rawe_packet_receive__not_what_contradicts_itself_or_the_queue)
         assert_int_equal(counters.ring_drops, drops);
         assert_goes_on();
     }
+}
+
+/** In a slot, or in the queue; received at once, or beside another packet. */
+static const size_t sizes[] = {1, 100, 1001, 3000, 20000};
+
+TEST(rawe_packet_receive__verifies_what_neither_nic_nor_kernel_has)
+{
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        use_memory = true;
+        places = 0;
+        arrive((struct arrival){.tag = 9, .data_bytes = sizes[i], .unverified = true});
+        assert_int_equal(receive(8), 1);
+        assert_handed_up(9, sizes[i]);
+        assert_int_equal(places, 0); /* that is known too late */
+    }
+}
+
+/** Whatever has changed: headers, data, the checksum itself. Nothing of it goes anywhere. */
+TEST(rawe_packet_receive__drops_what_was_changed)
+{
+    uint64_t damaged = 0;
+    struct rawe_port_counters counters;
+    use_memory = true;
+    memset(memory, 0xAA, sizeof(memory));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const size_t end = HEAD_BYTES - RAWE_ETH_HEADER_BYTES + sizes[i];
+        for (size_t at = 0; at < end; at += at < 90 ? 1 : 61) {
+            arrive((struct arrival){.tag = 9,
+                                    .data_bytes = sizes[i],
+                                    .gso_size = i % 2 == 0 ? 0 : 1000,
+                                    .unverified = true,
+                                    .changed_at = at,
+                                    .change = (uint8_t)(1 + at * 7 % 255)});
+            assert_int_equal(receive(8), 0);
+            assert_int_equal(packet_count, 0);
+            rawe_port_read_counters(&bulk.port, &counters);
+            assert_int_equal(counters.damaged, ++damaged);
+        }
+        assert_goes_on();
+        memset(memory, 0xAA, sizeof(memory));
+    }
+    assert_int_equal(memory[0], 0xAA);
+    assert_int_equal(counters.ring_drops, 0);
+}
+
+/** What NIC or kernel has verified is not looked at again: its checksum may be of another length. */
+TEST(rawe_packet_receive__trusts_nic_and_kernel)
+{
+    arrive((struct arrival){.tag = 9,
+                            .data_bytes = 3000,
+                            .gso_size = 1000,
+                            .changed_at = 20 + 16,
+                            .change = 1}); /* of the checksum */
+    assert_int_equal(receive(8), 3);
+    assert_handed_up(9, 3000);
+    arrive((struct arrival){.tag = 9, .data_bytes = 900, .changed_at = 20 + 16, .change = 1});
+    assert_int_equal(receive(8), 1);
+    assert_handed_up(9, 900);
+    /* An IPv4 header counts all the same: the kernel looks at each. */
+    arrive((struct arrival){.tag = 9, .data_bytes = 900, .changed_at = 3, .change = 8});
+    assert_int_equal(receive(8), 0);
 }
 
 /** What two rings have is received in the order in which it came: tp_sec, then tp_nsec. */

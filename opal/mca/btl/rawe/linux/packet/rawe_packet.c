@@ -39,14 +39,7 @@
 /** What a responder keeps of a frame: what follows in a PING has no content. */
 #define RESPONDER_SLOT_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
-/** Headers in front of a batch's data, from the Ethernet header on. */
-#define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
-
-#define IPV4_BYTES RAWE_PACKET_OVERHEAD_BYTES
-
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
-_Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in front of packets");
-_Static_assert(sizeof(struct rawe_packet_envelope) == 10 + HEAD_BYTES, "no padding");
 _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
                    offsetof(struct rawe_bytes, base) == offsetof(struct iovec, iov_base) &&
                    offsetof(struct rawe_bytes, len_bytes) == offsetof(struct iovec, iov_len),
@@ -336,6 +329,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
         packet_read_counters(port->beside, &beside);
         counters->frames_received += beside.frames_received;
         counters->ring_drops += beside.ring_drops;
+        counters->damaged += beside.damaged;
     }
 }
 
@@ -386,41 +380,6 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
 
 /* ---- batches, received ---- */
 
-/** A received packet as its slot describes it. */
-struct batch {
-    const uint8_t *bytes; /**< from the Ethernet header on, as far as the slot has them */
-    size_t present_bytes; /**< of the data, in the slot */
-    size_t data_bytes;    /**< behind the headers */
-    unsigned frames;      /**< that the kernel has merged into it */
-};
-
-/** False when it is shorter than its headers, or its IPv4 header says something else. */
-static bool describe(struct batch *batch, struct tpacket2_hdr *slot)
-{
-    const uint8_t *frame = rawe_ring_frame(slot);
-    const uint8_t *ip = frame + RAWE_ETH_HEADER_BYTES;
-    struct virtio_net_hdr vnet;
-
-    if (slot->tp_snaplen < HEAD_BYTES) {
-        return false;
-    }
-    /* Of a frame padded to Ethernet's 60 bytes, only the IPv4 header knows the length. */
-    const size_t ip_bytes = (size_t)ip[2] << 8 | ip[3];
-    if (ip_bytes < HEAD_BYTES - RAWE_ETH_HEADER_BYTES ||
-        ip_bytes > slot->tp_len - RAWE_ETH_HEADER_BYTES) {
-        return false;
-    }
-    memcpy(&vnet, frame - sizeof vnet, sizeof vnet);
-    batch->bytes = frame;
-    batch->data_bytes = ip_bytes - (HEAD_BYTES - RAWE_ETH_HEADER_BYTES);
-    batch->present_bytes = slot->tp_snaplen - HEAD_BYTES;
-    batch->frames = 1;
-    if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size != 0) {
-        batch->frames = (unsigned)((batch->data_bytes + vnet.gso_size - 1) / vnet.gso_size);
-    }
-    return true;
-}
-
 /** recvmsg, which also reports once that the interface went down (ENETDOWN). */
 static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
 {
@@ -438,18 +397,39 @@ static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_byte
     }
 }
 
-static void hand_up(const struct batch *batch, const uint8_t *data,
+static void hand_up(const struct rawe_enveloped *batch, const uint8_t *data,
                     const struct rawe_port_receiver *receiver, void *context)
 {
     receiver->packet(context, batch->bytes + RAWE_MAC_BYTES, batch->bytes + RAWE_FILTER_BULK_OFFSET,
                      RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
 }
 
-/** Receive the packet that waits in the queue. False: there is none, or not this one, or no memory. */
-static bool receive_queued(struct rawe_packet *packet, const struct batch *batch,
-                           const struct rawe_port_receiver *receiver, void *context)
+/** What became of a packet. */
+enum outcome {
+    TAKEN,
+    DAMAGED,
+    LOST /**< there was no room for all of it, or no memory */
+};
+
+/** Take a packet whose data lies at `data`. */
+static enum outcome take(const struct rawe_enveloped *batch, const uint8_t *data,
+                         const struct rawe_port_receiver *receiver, void *context)
 {
-    uint8_t *place = batch->data_bytes > RAWE_PACKET_SCRATCH_BYTES
+    if (!rawe_envelope_intact(batch, data)) {
+        return DAMAGED;
+    }
+    hand_up(batch, data, receiver, context);
+    return TAKEN;
+}
+
+/**
+ * Receive the packet that waits in the queue; LOST, too, if there is another one. What is yet to be
+ * verified has no place: its header may be what is wrong.
+ */
+static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe_enveloped *batch,
+                                   const struct rawe_port_receiver *receiver, void *context)
+{
+    uint8_t *place = batch->data_bytes > RAWE_PACKET_SCRATCH_BYTES || !batch->verified
                          ? NULL
                          : receiver->place(context, batch->bytes + RAWE_MAC_BYTES,
                                            batch->bytes + RAWE_FILTER_BULK_OFFSET,
@@ -468,16 +448,15 @@ static bool receive_queued(struct rawe_packet *packet, const struct batch *batch
                           {data, data != NULL ? room_bytes : 0}};
     const bool whole =
         dequeue(packet->port.fd, iov, 2, sizeof packet->envelope + batch->data_bytes) &&
-        memcmp(packet->envelope.packet, batch->bytes, HEAD_BYTES) == 0 && data != NULL;
+        memcmp(packet->envelope.packet, batch->bytes, RAWE_ENVELOPE_HEAD_BYTES) == 0 &&
+        data != NULL;
+    const enum outcome outcome = whole ? take(batch, data, receiver, context) : LOST;
 
-    if (whole) {
-        hand_up(batch, data, receiver, context);
-    }
     if (scratch != NULL) {
         free(packet->scratch); /* what a callback has given back */
         packet->scratch = scratch;
     }
-    return whole;
+    return outcome;
 }
 
 /** Returns the number of frames. */
@@ -485,23 +464,25 @@ static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *
                                const struct rawe_port_receiver *receiver, void *context)
 {
     const bool queued = (slot->tp_status & TP_STATUS_COPY) != 0;
-    struct batch batch;
+    enum outcome outcome = LOST;
+    struct rawe_enveloped batch;
 
-    if (!describe(&batch, slot)) {
+    if (!rawe_envelope_read(&batch, rawe_ring_frame(slot), slot->tp_snaplen, slot->tp_len)) {
         if (queued) { /* drop it, so that the next one belongs to the next slot */
             struct iovec iov = {&packet->envelope, sizeof packet->envelope};
             (void)dequeue(packet->port.fd, &iov, 1, 0);
         }
+        packet->counters.damaged++;
         return 0;
     }
-    const bool whole = queued ? receive_queued(packet, &batch, receiver, context)
-                              : batch.present_bytes >= batch.data_bytes;
-    if (!whole) {
-        packet->counters.ring_drops++; /* the queue had no room for the rest of it */
-        return 0;
+    if (queued) {
+        outcome = receive_queued(packet, &batch, receiver, context);
+    } else if (batch.present_bytes >= batch.data_bytes) {
+        outcome = take(&batch, batch.bytes + RAWE_ENVELOPE_HEAD_BYTES, receiver, context);
     }
-    if (!queued) {
-        hand_up(&batch, batch.bytes + HEAD_BYTES, receiver, context);
+    if (outcome != TAKEN) {
+        ++*(outcome == DAMAGED ? &packet->counters.damaged : &packet->counters.ring_drops);
+        return 0;
     }
     packet->counters.frames_received += batch.frames;
     return batch.frames;
@@ -562,56 +543,6 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- batches, sent ---- */
 
-/** Sum of 16-bit words in one's complement, RFC 1071. */
-static uint32_t checksum_add(uint32_t sum, const uint8_t *bytes, size_t len_bytes)
-{
-    for (size_t i = 0; i + 1 < len_bytes; i += 2) {
-        sum += (uint32_t)bytes[i] << 8 | bytes[i + 1];
-    }
-    return sum;
-}
-
-static uint16_t checksum_fold(uint32_t sum)
-{
-    while (sum >> 16 != 0) {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    return (uint16_t)sum;
-}
-
-/**
- * IPv4 header for `bytes` bytes behind it, between Ethernet and batch header, and the beginning of
- * the TCP checksum, the pseudo-header's: the device that cuts or sends the packet computes the
- * rest. The source address, 255.255.255.255, is one that the receiver's IP stack drops (RFC 1122
- * section 3.2.1.3) before it looks for a route (ip_route_input_slow); our sockets get the packet
- * before that. To a group it is 224.0.0.x, which bridges and switches that snoop pass on to all.
- */
-static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
-{
-    uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
-    uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
-    uint8_t *batch = ip + IPV4_BYTES;
-
-    if (is_group(head)) {
-        addresses[4] = 224;
-        addresses[7] = head[5];
-    }
-    memcpy(out, head, RAWE_ETH_HEADER_BYTES);
-    rawe_put16(out + 12, ETHERTYPE_IPV4);
-    memset(ip, 0, IPV4_BYTES);
-    ip[0] = 0x45; /* version 4, five words */
-    rawe_put16(ip + 2, (uint16_t)(IPV4_BYTES + bytes));
-    ip[6] = 0x40; /* do not fragment */
-    ip[8] = 1;    /* time to live: not beyond this segment */
-    ip[9] = IPPROTO_TCP;
-    memcpy(ip + 12, addresses, sizeof addresses);
-    rawe_put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
-    memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
-    rawe_put16(
-        batch + RAWE_BATCH_OFFSET_CHECKSUM,
-        checksum_fold(checksum_add(IPPROTO_TCP + (uint32_t)bytes, addresses, sizeof addresses)));
-}
-
 /** What was transmitted and the NIC has not reported as sent, as the kernel charges for it. */
 static uint32_t queued_bytes(int fd)
 {
@@ -628,24 +559,10 @@ static bool packet_transmit_batch(void *context, const struct rawe_frame *packet
     const size_t data_bytes = bytes - RAWE_BATCH_HEADER_BYTES;
     const unsigned frames =
         segment_bytes == 0 ? 1 : (unsigned)((data_bytes + segment_bytes - 1) / segment_bytes);
-    struct rawe_packet_envelope envelope = {
-        .vnet =
-            {
-                .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-                .gso_type = VIRTIO_NET_HDR_GSO_NONE,
-                .csum_start = RAWE_FILTER_BULK_OFFSET,
-                .csum_offset = RAWE_BATCH_OFFSET_CHECKSUM,
-            },
-    };
+    struct rawe_envelope envelope;
     struct iovec iov[RAWE_FRAME_PIECES_MAX] = {{&envelope, sizeof envelope}};
 
-    write_headers(envelope.packet, packet->pieces[0].base, bytes);
-    /* To ask for cutting where there is nothing to cut is an error (ENOMEM). */
-    if (segment_bytes != 0) {
-        envelope.vnet.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
-        envelope.vnet.gso_size = (uint16_t)segment_bytes;
-        envelope.vnet.hdr_len = sizeof envelope.packet;
-    }
+    rawe_envelope_write(&envelope, packet->pieces[0].base, bytes, segment_bytes);
     for (unsigned i = 1; i < packet->piece_count; i++) {
         iov[i] = (struct iovec){packet->pieces[i].base, packet->pieces[i].len_bytes};
     }

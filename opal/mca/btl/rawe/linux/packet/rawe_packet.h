@@ -24,12 +24,10 @@
 
 #include "../../core/base/rawe_wire.h"
 #include "../port/rawe_port.h"
+#include "rawe_envelope.h"
 #include "rawe_filter.h"
 #include "rawe_ring.h"
 #include "rawe_txqueue.h"
-
-/** What IPv4 takes from the MTU, beside the batch header. */
-#define RAWE_PACKET_OVERHEAD_BYTES 20u
 
 extern const struct rawe_port_kind rawe_packet_port;
 
@@ -44,12 +42,6 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
 
 /* What follows is for rawe_packet.c and its tests. */
 
-/** In front of a batch's data: what the kernel wants to know, then the packet's headers. */
-struct rawe_packet_envelope {
-    struct virtio_net_hdr vnet;
-    uint8_t packet[RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES]; /**< Ethernet, IPv4, batch */
-};
-
 /** Longest packet behind the envelope. */
 #define RAWE_PACKET_SCRATCH_BYTES 65536u
 
@@ -60,7 +52,7 @@ struct rawe_packet {
     struct rawe_port_counters counters;
     /* of a bulk port */
     struct rawe_txqueue txqueue;
-    struct rawe_packet_envelope envelope; /**< of the packet being received */
+    struct rawe_envelope envelope; /**< of the packet being received */
     uint8_t *scratch; /**< for packets without a place; NULL: in use, or never needed */
 };
 

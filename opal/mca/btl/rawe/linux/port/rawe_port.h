@@ -115,6 +115,7 @@ struct rawe_port_counters {
     uint64_t send_full;   /**< the kernel had no room (ENOBUFS, EAGAIN): tried again later */
     uint64_t send_errors; /**< frames the kernel refused for good: counted as lost */
     uint64_t ring_drops;  /**< frames for us that found no room to be received */
+    uint64_t damaged; /**< packets of bulk that were dropped: cut short, or changed on the way */
 };
 
 /** Where received frames go. All functions get `context`; what they get is valid until they return. */
