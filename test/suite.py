@@ -33,7 +33,7 @@ FUZZ_SECONDS_BRIEF = 5
 FUZZ_SECONDS_LONG = 1800
 # The simulators with fewer seeds, and without planted faults, which sanitizers do not concern.
 BRIEF = {"RAWE_SIM_SEEDS": "2000", "RAWE_SIM_PLANTED": "0"}
-OPTIONAL = ("threads", "bench", "vm", "deb", "containers")  # only when asked for
+OPTIONAL = ("threads", "mutants", "bench", "vm", "deb", "containers")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "sim", "lab")  # what another Open MPI, or compiler, makes a difference to
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
@@ -343,6 +343,15 @@ def run_threads(part, options):
     run_pytest(part, options, "lab", [f"--instrumented={directory}"])
 
 
+def run_mutants(part, options):
+    """Small changes to core and coll/rawe, drawn at random: do tests notice?"""
+    argv = [TEST / "mutants.py", "--mutants", str(options.mutants), "--seed", str(options.seed)]
+    if call(argv, env=options.env) == 0:
+        part.passed += 1
+    else:
+        part.trouble("too few mutants were found, see above")
+
+
 def run_vm(part, options):
     """pytest over virtual machines."""
     if has_packages(part, "vm"):
@@ -410,7 +419,8 @@ def parse():
         "sizes and losses, soaks), which those named run, too. sanitize: unit, sim and the fuzz "
         "corpora again under the address and undefined behaviour sanitizers, unit under the thread "
         "sanitizer, another six minutes; all: the six, thorough. Only on request: threads, jobs "
-        "with the component under the thread sanitizer, five minutes; bench, the benchmarks' own "
+        "with the component under the thread sanitizer, five minutes; mutants, whether tests "
+        "notice small changes of core, twenty minutes; bench, the benchmarks' own "
         "tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
         "minutes; containers, jobs over Podman containers. --ompi builds into build/ompi-VERSION.",
@@ -419,6 +429,9 @@ def parse():
     parser.add_argument("--long", action="store_true", help="also long tests: hours")
     text = "lab, vm, deb and containers tests that match, as pytest -k"
     parser.add_argument("-k", metavar="EXPR", help=text)
+    text = "how many mutants are drawn (default: %(default)s)"
+    parser.add_argument("--mutants", type=int, default=300, metavar="N", help=text)
+    parser.add_argument("--seed", type=int, default=1, help="of the mutants: another draws others")
     text = "unit, sim and lab with the Open MPI and compiler of another Debian release, in a chroot"
     parser.add_argument("--ompi", choices=RELEASES, help=f"{text} of it")
     text = (
