@@ -28,8 +28,10 @@ static struct memory_port {
     uint8_t frames[FRAMES][FRAME_BYTES];
     unsigned sent;
     struct rawe_header last; /**< header of the last frame that was sent */
-    uint8_t last_to[RAWE_MAC_BYTES];
+    uint8_t last_to[RAWE_MAC_BYTES], last_from[RAWE_MAC_BYTES];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t token = 5; /**< of what comes: that of the last PING sent, if there was one */
 
 static const uint8_t own_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
 static const uint8_t peer_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
@@ -82,6 +84,14 @@ static unsigned memory_transmit(void *port, const struct rawe_frame *frames, uns
     assert_int_equal(rawe_header_decode(&memory.last, bytes + RAWE_ETH_HEADER_BYTES,
                                         frames[0].len_bytes - RAWE_ETH_HEADER_BYTES),
                      RAWE_DECODE_OK);
+    if (memory.last.type == RAWE_FRAME_PING) {
+        struct rawe_ping ping;
+        assert_int_equal(
+            rawe_ping_decode(&ping, bytes + RAWE_PAYLOAD_OFFSET, memory.last.payload_bytes),
+            RAWE_DECODE_OK);
+        token = ping.token;
+    }
+    memcpy(memory.last_from, bytes + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
     memory.sent++;
     return 1;
 }
@@ -121,23 +131,28 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Let `count` frames of a type come from the peer. */
-static void arrive(uint8_t type, unsigned count)
+/** Let `count` frames of a type come from an address. */
+static void arrive_from(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
     const struct rawe_header header = {
         .type = type, .port = OWN_PORT, .key = OWN_KEY, .payload_bytes = RAWE_PING_BYTES};
-    const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = 5};
+    const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = token};
 
     pthread_mutex_lock(&memory.lock);
     for (unsigned i = 0; i < count; i++) {
         uint8_t *frame = memory.frames[(memory.first + memory.waiting++) % FRAMES];
         memcpy(frame, own_mac, RAWE_MAC_BYTES);
-        memcpy(frame + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
+        memcpy(frame + RAWE_MAC_BYTES, mac, RAWE_MAC_BYTES);
         rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
         rawe_ping_encode(frame + RAWE_PAYLOAD_OFFSET, &ping);
     }
     pthread_mutex_unlock(&memory.lock);
     assert_int_equal(eventfd_write(memory.port.fd, 1), 0);
+}
+
+static void arrive(uint8_t type, unsigned count)
+{
+    arrive_from(peer_mac, type, count);
 }
 
 static struct rawe_responder_counters counters(void)
@@ -152,7 +167,8 @@ static void await_handled(uint64_t frames)
 {
     for (unsigned i = 0; i < 20000; i++) {
         const struct rawe_responder_counters now = counters();
-        if (now.pings_answered + now.probes_seen + now.pongs_unknown == frames) {
+        if (now.pings_answered + now.probes_seen + now.pongs_unknown + now.pongs_matched ==
+            frames) {
             pthread_mutex_lock(&memory.lock); /* what was sent can be read from here on */
             pthread_mutex_unlock(&memory.lock);
             return;
@@ -191,6 +207,40 @@ TEST(rawe_responder__what_is_only_read_delays_no_answer)
     await_handled(4000);
     assert_int_equal(counters().pauses, 0);
     assert_int_equal(memory.sent, 1000);
+}
+
+TEST(rawe_responder_set_mac__from_the_next_frame_on)
+{
+    static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 3};
+
+    arrive(RAWE_FRAME_PING, 1);
+    await_handled(1);
+    assert_memory_equal(memory.last_from, own_mac, RAWE_MAC_BYTES);
+    rawe_responder_set_mac(responder, other);
+    arrive(RAWE_FRAME_PING, 1);
+    await_handled(2);
+    assert_memory_equal(memory.last_from, other, RAWE_MAC_BYTES);
+}
+
+TEST(rawe_watch_answered_from__the_newest_answer)
+{
+    uint8_t from[RAWE_MAC_BYTES];
+    static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 3};
+    struct rawe_ping_address to = {.port = PEER_PORT, .key = PEER_KEY};
+
+    memcpy(to.mac, peer_mac, RAWE_MAC_BYTES);
+    struct rawe_watch *watch = rawe_responder_watch(responder, &to);
+    rawe_responder_ping(responder, watch);
+    assert_false(rawe_watch_answered_from(watch, from));
+    arrive_from(other, RAWE_FRAME_PONG, 1);
+    await_handled(1);
+    assert_true(rawe_watch_answered_from(watch, from));
+    assert_memory_equal(from, other, RAWE_MAC_BYTES);
+    arrive(RAWE_FRAME_PONG, 1);
+    await_handled(2);
+    assert_true(rawe_watch_answered_from(watch, from));
+    assert_memory_equal(from, peer_mac, RAWE_MAC_BYTES);
+    rawe_responder_unwatch(responder, watch);
 }
 
 static const struct rawe_responder *seen; /**< by its duty, the first time */

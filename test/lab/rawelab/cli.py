@@ -189,6 +189,9 @@ def _fault(options):
     elif verb == "mtu":
         host, mtu = take(2, "mtu HOST BYTES [--nic N]")
         lab.set_mtu(host, int(mtu), options.nic or 0)
+    elif verb == "address":
+        host, mac = take(2, "address HOST MAC [--nic N]")
+        lab.set_address(host, mac, options.nic or 0)
     elif verb == "delete":
         lab.delete_nic(take(1, "delete HOST [--nic N]")[0], options.nic or 0)
     elif verb == "wire":
@@ -273,7 +276,7 @@ def _parser():
     one = commands.add_parser("fault", help="inject faults into a running lab")
     one.add_argument("name")
     verbs = ("loss", "wire", "rate", "link", "mtu", "pause", "resume", "delete", "blackhole")
-    verbs += ("unblackhole",)
+    verbs += ("unblackhole", "address")
     one.add_argument("verb", choices=verbs)
     one.add_argument("words", nargs="*", help="arguments of the verb; without them, its usage")
     one.add_argument("--host", help="only this host (loss, wire)")

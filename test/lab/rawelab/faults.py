@@ -79,6 +79,11 @@ def set_mtu(host, nic, mtu):
     ip_batch(host.netns, [f"link set {nic.device} mtu {mtu}"])
 
 
+def set_address(host, nic, mac):
+    """Give a NIC another MAC address, as a bond does that fails over to another of its members."""
+    ip_batch(host.netns, [f"link set {nic.device} address {mac}"])
+
+
 def delete_nic(host, nic):
     """Remove a NIC for good, as when it is unplugged or its driver is unloaded."""
     ip_batch(host.netns, [f"link delete {nic.device}"])

@@ -200,6 +200,10 @@ class Lab:
         """Change the MTU of one host's NIC."""
         faults.set_mtu(self.host(which), self.nic(which, nic), mtu)
 
+    def set_address(self, which, mac, nic=0):
+        """Give a NIC of a host another MAC address."""
+        faults.set_address(self.host(which), self.nic(which, nic), mac)
+
     def delete_nic(self, which, nic=0):
         """Remove a NIC of a host for good."""
         faults.delete_nic(self.host(which), self.nic(which, nic))

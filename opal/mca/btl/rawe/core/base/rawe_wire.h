@@ -49,6 +49,19 @@ static inline void rawe_put64(uint8_t *out, uint64_t value)
     memcpy(out, &value, sizeof(value));
 }
 
+/** A MAC address as a number, which one thread can read while another writes it. */
+static inline uint64_t rawe_mac_number(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    uint64_t number = 0;
+    memcpy(&number, mac, RAWE_MAC_BYTES);
+    return number;
+}
+
+static inline void rawe_mac_of_number(uint64_t number, uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(mac, &number, RAWE_MAC_BYTES);
+}
+
 /** An Ethernet header; the type is in host order. */
 void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                             const uint8_t from[RAWE_MAC_BYTES], uint16_t ethertype);

@@ -9,6 +9,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "../../core/base/rawe_wire.h"
@@ -24,6 +27,9 @@
 
 /** What the kernel classes a packet as. */
 #define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
+
+/** Does it have a VLAN tag, which the kernel has taken out? */
+#define VLAN_TAG_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT))
 
 /** The IPv4 source address of batches: no other packet has it, whatever key and port look like. */
 #define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
@@ -49,8 +55,9 @@ static const struct offsets in_batches = {
  * returns "drop" or goes on behind itself. A load beyond the end of a short frame drops it, too.
  */
 struct program {
-    struct sock_filter statements[40 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
+    struct sock_filter statements[60 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
     unsigned short length;
+    uint8_t mac[RAWE_MAC_BYTES]; /**< the interface's; zero: not known, or lo's */
 };
 
 static void append(struct program *program, struct sock_filter statement)
@@ -124,15 +131,36 @@ static void demand_length(struct program *program, bool middle)
 }
 
 /**
- * HOST: to this interface's own address (a group's socket: to a group); not OTHERHOST (promiscuous,
- * or a VLAN that this host is not in), not broadcast, not a copy of what was sent. The EtherType is
- * that of the binding, and is checked because the descriptor's holder can bind it again.
+ * HOST: to the address that the interface has. OTHERHOST, otherwise promiscuous, or of a VLAN that this
+ * host is not in: to the one that it had when the socket was opened, as peers know no other if it has
+ * changed since.
+ */
+static void demand_own(struct program *program)
+{
+    const uint8_t *mac = program->mac;
+
+    load(program, BPF_B, PACKET_TYPE_OFFSET);
+    const unsigned branch = program->length;
+    compare(program, BPF_JEQ, PACKET_HOST, 0, 0); /* then it passes */
+    demand_equal(program, PACKET_OTHERHOST);
+    demand(program, BPF_W, VLAN_TAG_OFFSET, 0);
+    demand(program, BPF_W, 0,
+           (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3]);
+    demand(program, BPF_H, 4, (uint32_t)mac[4] << 8 | mac[5]);
+    program->statements[branch].jt = (uint8_t)(program->length - branch - 1);
+}
+
+/**
+ * To this host (a group's socket: to a group), not broadcast, not a copy of what was sent. The
+ * EtherType is that of the binding, and is checked because the descriptor's holder can bind it again.
  */
 static void demand_addressed(struct program *program, const struct rawe_port_config *config)
 {
-    const bool group = (config->group[0] & 1) != 0;
-
-    demand(program, BPF_B, PACKET_TYPE_OFFSET, group ? PACKET_MULTICAST : PACKET_HOST);
+    if ((config->group[0] & 1) != 0) {
+        demand(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_MULTICAST);
+    } else {
+        demand_own(program);
+    }
     demand(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
 }
 
@@ -220,7 +248,13 @@ uint32_t rawe_filter_key_offset(enum rawe_port_use use)
 int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     struct program program = {.length = 0};
+    struct ifreq interface = {.ifr_name = ""};
     const int one = 1;
+
+    if (if_indextoname((unsigned)config->interface_index, interface.ifr_name) != NULL &&
+        ioctl(fd, SIOCGIFHWADDR, &interface) == 0) {
+        memcpy(program.mac, interface.ifr_hwaddr.sa_data, RAWE_MAC_BYTES);
+    }
 
     if (config->use == RAWE_PORT_RESPONDER) {
         write_for_responder(&program, config);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@
 struct rawe_watch {
     uint64_t token;
     uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
+    uint64_t from;        /**< the MAC address from where it came, as a number; atomic */
     uint64_t absent_ns;   /**< the same of answers without RAWE_FLAG_SERVICED; atomic */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
     uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
@@ -64,7 +66,7 @@ struct rawe_responder {
     uint64_t reads;       /**< the thread's: tokens for other frames */
     uint64_t refilled_ns; /**< the thread's: time up to which both have been filled */
     struct rawe_responder_duty duty;
-    uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
+    _Atomic uint64_t mac; /**< our own, as a number: it may change */
     uint16_t ethertype;
     uint16_t port; /**< our own, to be answered to; not the session's */
     uint32_t key;
@@ -144,8 +146,8 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
 }
 
 /** An answer came: note it if it matches a PING. Returns whether it does. */
-static bool note_answer(struct rawe_responder *responder, uint64_t token,
-                        const struct rawe_header *pong)
+static bool note_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
+                        uint64_t token, const struct rawe_header *pong)
 {
     const uint32_t index = (uint32_t)token & INDEX_MASK;
     bool matched = false;
@@ -164,6 +166,7 @@ static bool note_answer(struct rawe_responder *responder, uint64_t token,
             if ((pong->flags & RAWE_FLAG_SERVICED) == 0) {
                 __atomic_store_n(&ping->absent_ns, now, __ATOMIC_RELEASE);
             }
+            __atomic_store_n(&ping->from, rawe_mac_number(source), __ATOMIC_RELAXED);
             __atomic_store_n(&ping->pong_ns, now, __ATOMIC_RELEASE);
         }
     }
@@ -174,6 +177,14 @@ static bool note_answer(struct rawe_responder *responder, uint64_t token,
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
     return __atomic_load_n(&watch->pong_ns, __ATOMIC_ACQUIRE);
+}
+
+bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES])
+{
+    bool answered = rawe_watch_last_pong_ns(watch) != 0;
+
+    rawe_mac_of_number(__atomic_load_n(&watch->from, __ATOMIC_RELAXED), mac);
+    return answered;
 }
 
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
@@ -187,7 +198,10 @@ uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
                           const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
 {
-    rawe_eth_header_encode(frame, mac, responder->mac, responder->ethertype);
+    uint8_t own[RAWE_MAC_BYTES];
+
+    rawe_mac_of_number(atomic_load_explicit(&responder->mac, memory_order_relaxed), own);
+    rawe_eth_header_encode(frame, mac, own, responder->ethertype);
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
 }
 
@@ -286,8 +300,9 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     responder->reads -= responder->reads > 0;
-    count(note_answer(responder, ping.token, &header) ? &responder->counters.pongs_matched
-                                                      : &responder->counters.pongs_unknown);
+    count(note_answer(responder, frame + RAWE_MAC_BYTES, ping.token, &header)
+              ? &responder->counters.pongs_matched
+              : &responder->counters.pongs_unknown);
 }
 
 /* ---- path discovery: moves PINGs, PONGs and the time between here and rawe_path.h ---- */
@@ -527,7 +542,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     if (duty != NULL) {
         r->duty = *duty;
     }
-    memcpy(r->mac, mac, RAWE_MAC_BYTES);
+    atomic_init(&r->mac, rawe_mac_number(mac));
     r->ethertype = config->ethertype;
     r->port = config->ping_port;
     r->key = config->ping_key;
@@ -551,6 +566,11 @@ int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
 {
     rawe_service_unwatch(&responder->source); /* another file is under the descriptor then */
     return rawe_port_reopen(responder->wire, interface_index, error);
+}
+
+void rawe_responder_set_mac(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    atomic_store_explicit(&responder->mac, rawe_mac_number(mac), memory_order_relaxed);
 }
 
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder)

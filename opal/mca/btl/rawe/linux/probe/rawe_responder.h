@@ -66,6 +66,9 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error);
 
+/** The interface has another address. From any thread. */
+void rawe_responder_set_mac(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES]);
+
 /** Its port, which stays its own. */
 struct rawe_port *rawe_responder_port(struct rawe_responder *responder);
 
@@ -113,7 +116,7 @@ struct rawe_watch;
 /**
  * Liveness watch. `watch` returns NULL without memory; `ping` sends one small PING; `last_pong_ns`
  * is when the newest answer came, `last_absent_ns` when the newest of a process that made no progress
- * (CLOCK_MONOTONIC, 0: never). These three take no lock.
+ * (CLOCK_MONOTONIC, 0: never). These take no lock.
  */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to);
@@ -122,6 +125,8 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch);
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch);
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch);
+/** Where the newest answer came from: another address than was asked, if the peer's has changed. */
+bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES]);
 
 /** A snapshot; safe from any thread. */
 void rawe_responder_read_counters(const struct rawe_responder *responder,

@@ -10,6 +10,7 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <linux/ethtool.h>
+#include <linux/if_packet.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -360,6 +361,15 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
     return now->up && now->index != lost->index && strcmp(now->name, lost->name) == 0 &&
            memcmp(now->mac, lost->mac, RAWE_MAC_BYTES) == 0 &&
            if_indextoname((unsigned)lost->index, renamed) == NULL;
+}
+
+void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    struct packet_mreq request = {
+        .mr_ifindex = index, .mr_type = PACKET_MR_UNICAST, .mr_alen = RAWE_MAC_BYTES};
+
+    memcpy(request.mr_address, mac, RAWE_MAC_BYTES);
+    (void)setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request);
 }
 
 bool rawe_interface_cuts_batches(const char *interface)

@@ -49,6 +49,12 @@ struct rawe_interface_address {
 /** Does the device cut batches, or pass them whole (ethtool's tcp-segmentation-offload)? */
 bool rawe_interface_cuts_batches(const char *interface);
 
+/**
+ * Have the device pass frames to an address that it had before, as long as a packet socket is open:
+ * peers may know no other. Drivers that cannot do without it.
+ */
+void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES]);
+
 /** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 
