@@ -118,6 +118,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
                                   const uint8_t *source_mac);
 /** rawe_callbacks.unknown_source: a peer has found a route that we have not. */
 void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
+                              const struct rawe_connect *from,
                               const uint8_t source_mac[RAWE_MAC_BYTES]);
 /** The route that has this rawe_peer. */
 static inline struct sim_peer *sim_route_of(const struct rawe_peer *peer)

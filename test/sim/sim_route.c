@@ -137,6 +137,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
 }
 
 void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
+                              const struct rawe_connect *from,
                               const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct sim_nic *nic = context;

@@ -5,6 +5,8 @@
  */
 #include "unit_rails.h"
 
+#include <string.h>
+
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
@@ -227,4 +229,109 @@ TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
     assert_true(rails.carried[1] > probes);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+}
+
+/* ---- an address that changes ---- */
+
+static const uint8_t new_mac[RAWE_MAC_BYTES] = {2, 9, 0, 0, 0, 0};
+
+/** Host 0's interface on rail 0 has another address. */
+static void change_address(void)
+{
+    assert_memory_equal(rails.host[0].nic[0].engine.config.mac + 2, new_mac + 2, 4);
+    rawe_engine_set_mac(&rails.host[0].nic[0].engine, new_mac);
+    rawe_peer_announce(rails_peer(0, 0), rails.now_ns);
+}
+
+static unsigned to_new, to_old;
+
+static void count_addressed(struct net_frame *frame, unsigned rail)
+{
+    to_new += memcmp(frame->bytes, new_mac, RAWE_MAC_BYTES) == 0;
+    to_old += frame->to == 0 && frame->bytes[1] != 9;
+}
+
+static void follow(void)
+{
+    to_new = to_old = 0;
+    rails.on_frame = count_addressed;
+    rails.host[1].follows = true;
+}
+
+TEST(rawe_peer_announce__tells_a_peer_that_owes_nothing)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    follow();
+    change_address();
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[1].unknown_calls, 1);
+    assert_memory_equal(rails_peer(1, 0)->route.mac, new_mac, RAWE_MAC_BYTES);
+    assert_int_equal(conn->liveness.probes_unanswered, 0);
+    assert_int_equal(to_old, 0);
+    /* All goes there, in both directions. */
+    unit_send_copy(rails_conn(1, 0, RAWE_LANE_EXPRESS), 3, 100);
+    unit_send_copy(conn, 4, 100);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[0].inbox.message_count, 1);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+    assert_int_equal(rails.host[1].unknown_calls, 1);
+    assert_int_equal(to_old, 0);
+    assert_int_not_equal(to_new, 0);
+}
+
+/** It is told until it follows: the address has to be validated first. */
+TEST(rawe_peer_announce__again_until_it_is_heeded)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    change_address();
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_true(rails.host[1].unknown_calls > 1);
+    assert_int_equal(rails_peer(1, 0)->route.mac[1], 0);
+    unit_send_copy(conn, 4, 100);
+    follow();
+    unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
+    assert_memory_equal(rails_peer(1, 0)->route.mac, new_mac, RAWE_MAC_BYTES);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+}
+
+/** First contact of a host whose published address is not its own any more. */
+TEST(rawe_peer_announce__opens_a_connection_where_there_is_none)
+{
+    follow();
+    change_address();
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->handshake.state, RAWE_CONN_OPEN);
+    assert_memory_equal(rails_peer(1, 0)->route.mac, new_mac, RAWE_MAC_BYTES);
+    unit_send_copy(rails_conn(1, 0, RAWE_LANE_EXPRESS), 3, 100);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[0].inbox.message_count, 1);
+}
+
+/** What was in flight to the old address is lost, and sent again. */
+TEST(rawe_peer_set_mac__what_was_in_flight_is_repeated)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    unit_send_copy(rails_conn(1, 0, RAWE_LANE_EXPRESS), 3, 100);
+    net_queue_clear(&rails.net.queue);
+    follow();
+    change_address();
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails.host[0].inbox.message_count, 1);
+    assert_true(rawe_conn_idle(conn));
+}
+
+/** Who does not know the connection moves nothing. */
+TEST(rawe_engine_receive__a_probe_that_does_not_know_the_connection_moves_nothing)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    follow();
+    conn->handshake.local_id++;
+    change_address();
+    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
+    conn->handshake.local_id--;
+    assert_int_equal(rails.host[1].unknown_calls, 0);
+    assert_int_equal(rails_peer(1, 0)->route.mac[1], 0);
+    assert_int_not_equal(dropped(0), 0);
 }

@@ -66,11 +66,15 @@ static void join(struct rails_nic *nic)
 }
 
 static void unknown_source(void *context, const struct rawe_conn *conn,
+                           const struct rawe_connect *from,
                            const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct rails_nic *nic = context;
     assert_ptr_equal(conn->owner, &nic->host->inbox);
     nic->host->unknown_calls++;
+    if (nic->joined && nic->host->follows && from->key == nic->peer.route.key) {
+        rawe_peer_set_mac(&nic->peer, source_mac, rails.now_ns);
+    }
     if (!nic->joined && !nic->host->refuses &&
         memcmp(source_mac, nic->peer.route.mac, RAWE_MAC_BYTES) == 0) {
         join(nic);

@@ -36,6 +36,7 @@ struct rails_host {
     unsigned silent_calls, failed_calls, lost_calls, unknown_calls;
     bool late;    /**< it knows the route by rail 0 only, until another is asked for */
     bool refuses; /**< ... and not then either */
+    bool follows; /**< an interface of the peer's that has another address */
     /** Called by `silent`; may be NULL. */
     void (*on_silent)(struct rails_host *host, struct rawe_conn *conn);
 };

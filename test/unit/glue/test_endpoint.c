@@ -31,25 +31,40 @@ static struct rawe_watch *watched; /**< what the responder has; NULL: no memory 
 static unsigned errors;
 static const opal_proc_t *blamed;
 
+static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< where it was asked last */
+
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to)
 {
+    memcpy(watched_mac, to->mac, RAWE_MAC_BYTES);
     return watched;
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch)
 {
-    assert_ptr_equal(watch, watched);
+    assert_true(NULL == watch || watch == watched);
 }
+
+static unsigned pings;
+static bool unanswered;
 
 void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
 {
     assert_ptr_equal(watch, watched);
+    pings++;
 }
 
 uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
 {
     return mca_btl_rawe_now_ns();
+}
+
+static uint8_t answers_from[RAWE_MAC_BYTES];
+
+bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(mac, answers_from, RAWE_MAC_BYTES);
+    return !unanswered;
 }
 
 uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
@@ -131,6 +146,8 @@ static void report(void)
 
 static void set_up(void)
 {
+    memcpy(answers_from, (uint8_t[]){2, 0, 0, 0, 0, 1}, RAWE_MAC_BYTES); /* of endpoint_on(0) */
+    unanswered = false;
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     fake_ompi.fault_tolerant = true;
@@ -272,8 +289,9 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no route of the lost one's */
     assert_int_equal(rawe_peer_conn(&again->peer, RAWE_LANE_EXPRESS)->handshake.state,
                      RAWE_CONN_IDLE);
-    assert_ptr_equal(
-        mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.mac, 0, 0), again);
+    assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.port,
+                                                again->address.key),
+                     again);
     /* It may be lost again, and that is reported again. */
     give_up(again, RAWE_LANE_EXPRESS);
     report();
@@ -460,4 +478,66 @@ TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
     report();
     assert_int_equal(errors, 1);
     assert_ptr_equal(blamed, proc);
+}
+
+/** An address counts once the process has answered there; until then all goes to the old one. */
+TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
+{
+    static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
+    static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 8};
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+
+    watched = (struct rawe_watch *)&proc;
+    pings = 0;
+    unanswered = true;
+    mca_btl_rawe_endpoint_follow(endpoint, one);
+    mca_btl_rawe_endpoint_follow(endpoint, one);
+    assert_int_equal(pings, 2);
+    assert_memory_equal(watched_mac, one, RAWE_MAC_BYTES);
+    mca_btl_rawe_endpoint_follow(endpoint, other);
+    assert_memory_equal(watched_mac, other, RAWE_MAC_BYTES);
+    assert_int_equal(endpoint->address.mac[5], 1);
+    assert_int_equal(endpoint->peer.route.mac[5], 1);
+    unanswered = false; /* but from where it was before */
+    mca_btl_rawe_endpoint_follow(endpoint, other);
+    assert_int_equal(pings, 4);
+    assert_int_equal(endpoint->address.mac[5], 1);
+    memcpy(answers_from, other, RAWE_MAC_BYTES);
+    mca_btl_rawe_endpoint_follow(endpoint, other);
+    assert_int_equal(pings, 4);
+    assert_memory_equal(endpoint->address.mac, other, RAWE_MAC_BYTES);
+    assert_memory_equal(endpoint->peer.route.mac, other, RAWE_MAC_BYTES);
+    assert_ptr_equal(endpoint->watch, watched);
+    assert_null(endpoint->new_watch);
+    /* It is the same endpoint, whatever address it was published with. */
+    assert_ptr_equal(endpoint_on(0), endpoint);
+}
+
+TEST(mca_btl_rawe_endpoint_follow__without_memory)
+{
+    static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+
+    watched = NULL;
+    mca_btl_rawe_endpoint_follow(endpoint, one);
+    assert_int_equal(endpoint->address.mac[5], 1);
+}
+
+/** Both ends have moved at a time: no frame says so, but what goes to the published address arrives. */
+TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
+{
+    static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
+    static const uint8_t other[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 8};
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+
+    unanswered = false;
+    memcpy(answers_from, one, RAWE_MAC_BYTES);
+    be_silent(endpoint); /* its answer to the published address shows where it is */
+    be_silent(endpoint);
+    assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
+    /* And again: at the published address it is asked as well. */
+    memcpy(answers_from, other, RAWE_MAC_BYTES);
+    be_silent(endpoint);
+    assert_memory_equal(endpoint->address.mac, other, RAWE_MAC_BYTES);
+    assert_non_null(endpoint->home);
 }

@@ -119,15 +119,30 @@ struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
     return (struct mca_btl_rawe_words){"rank 1"};
 }
 
+static mca_btl_base_endpoint_t *known; /**< an endpoint that there is; NULL: none */
+
 /* Callers are unknown, and have published nothing unless a test says so. */
 static unsigned searched_for;
 static struct mca_btl_rawe_published callers;
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *of,
-                                                    opal_process_name_t name, const uint8_t *mac,
-                                                    uint16_t port, uint32_t key)
+                                                    opal_process_name_t name, uint16_t port,
+                                                    uint32_t key)
 {
-    return NULL;
+    return known != NULL && of == &module && known->address.port == port &&
+                   known->address.key == key
+               ? known
+               : NULL;
+}
+
+static unsigned followed;
+static uint8_t followed_to[RAWE_MAC_BYTES];
+
+void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *of, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    assert_ptr_equal(of, known);
+    memcpy(followed_to, mac, RAWE_MAC_BYTES);
+    followed++;
 }
 
 unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out)
@@ -484,6 +499,9 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
 
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 
+/** What the frame says of the interface that it has come through. */
+static struct rawe_connect through_second = {.port = 2, .key = 20};
+
 /** A process with a connection to us has published two interfaces, and lo; a frame comes. */
 static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
 {
@@ -493,9 +511,11 @@ static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
     callers.count = 3;
     callers.addresses[0] = theirs.addresses[0];
     callers.addresses[1].mtu_bytes = 1400;
+    callers.addresses[1].port = 2;
+    callers.addresses[1].key = 20;
     memcpy(callers.addresses[1].mac, second_mac, RAWE_MAC_BYTES);
     callers.addresses[2].mtu_bytes = 65536;
-    mca_btl_rawe_unknown_source(&module, &conn, mac);
+    mca_btl_rawe_unknown_source(&module, &conn, &through_second, mac);
 }
 
 TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published)
@@ -517,6 +537,33 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
     come_from(forged);
     assert_int_equal(searched_for, 1);
     assert_int_equal(opened, 0);
+}
+
+/** An interface that there is a path to has another address: wherever the program is. */
+TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
+{
+    static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};
+    static const uint8_t group[RAWE_MAC_BYTES] = {3, 0, 0, 0, 0, 9};
+
+    known = &endpoint;
+    endpoint.address.port = 2;
+    endpoint.address.key = 20;
+    followed = 0;
+    module.engine.deferral.active = true;
+    come_from(elsewhere);
+    assert_int_equal(followed, 1);
+    assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
+    /* Neither by a wrong key, nor to a group of hosts, nor of what came through another interface. */
+    come_from(group);
+    endpoint.address.key = 21;
+    come_from(elsewhere);
+    endpoint.address.key = 20;
+    through_second.choice = 1;
+    come_from(elsewhere);
+    through_second.choice = 0;
+    assert_int_equal(followed, 1);
+    assert_int_equal(opened, 0);
+    known = NULL;
 }
 
 /** No path leads from the loopback interface to another host, or back. */

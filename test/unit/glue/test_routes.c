@@ -46,6 +46,27 @@ uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
     return *(const uint64_t *)watch;
 }
 
+static uint8_t responder_mac[RAWE_MAC_BYTES];
+
+void rawe_responder_set_mac(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(responder_mac, mac, RAWE_MAC_BYTES);
+}
+
+static uint8_t old_mac[RAWE_MAC_BYTES];
+
+void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(old_mac, mac, RAWE_MAC_BYTES);
+}
+
+struct rawe_port *rawe_responder_port(struct rawe_responder *responder)
+{
+    static struct rawe_port port;
+
+    return &port;
+}
+
 void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
 {
     wakes++;
@@ -122,6 +143,8 @@ static void set_up(void)
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
         module->carrier = module->open = true;
+        module->mac = rawe_mac_number(module->engine.config.mac);
+        module->address.mac[0] = 2;
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
         endpoints[i].module = module;
         endpoints[i].proc = proc;
@@ -228,6 +251,34 @@ TEST(carrier_changed__only_news_wakes_the_thread)
     carrier(1, false);
     carrier(1, false);
     assert_int_equal(wakes, 1);
+}
+
+/** The peer is told by a CONNECT, as nothing is open yet; nothing tells one that is not in use. */
+TEST(mca_btl_rawe_routes_check__another_address)
+{
+    struct rawe_interface interface = {
+        .index = modules[1].interface.index, .mac = {2, 0, 0, 0, 0, 9}, .up = true};
+
+    introduce(0);
+    introduce(1);
+    endpoints[0].in_use = endpoints[1].in_use = true;
+    assert_true(changed(changed_context, &interface));
+    assert_int_equal(wakes, 1);
+    assert_memory_equal(responder_mac, interface.mac, RAWE_MAC_BYTES);
+    assert_memory_equal(old_mac, modules[1].address.mac, RAWE_MAC_BYTES);
+    pass(1, true);
+    assert_memory_equal(modules[1].engine.config.mac, interface.mac, RAWE_MAC_BYTES);
+    assert_int_equal(modules[1].engine.counters.connects_sent, 1);
+    assert_int_equal(modules[0].engine.counters.connects_sent, 0);
+    assert_true(changed(changed_context, &interface));
+    memset(interface.mac, 0, RAWE_MAC_BYTES); /* the message does not say */
+    assert_true(changed(changed_context, &interface));
+    assert_int_equal(wakes, 1);
+    endpoints[1].in_use = false;
+    interface.mac[0] = 2;
+    assert_true(changed(changed_context, &interface));
+    pass(1, true);
+    assert_int_equal(modules[1].engine.counters.connects_sent, 1);
 }
 
 TEST(mca_btl_rawe_routes_check__a_lost_carrier)

@@ -265,7 +265,7 @@ TEST(thread_service__sleeps_until_a_carrier_changes)
     mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.routes_checks, 0);
-    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    atomic_store(&mca_btl_rawe_state.interfaces_changed, true);
     assert_in_range(mca_btl_rawe_thread_service(&module, false), 200, 210);
     assert_int_equal(fake.routes_checks, 1);
 }
@@ -281,7 +281,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     other.open = true;
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &other;
-    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    atomic_store(&mca_btl_rawe_state.interfaces_changed, true);
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
     assert_int_equal(other.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);

@@ -25,7 +25,7 @@ void mca_btl_rawe_routes_check(bool may_say)
     assert_false(may_say); /* by the thread */
     fake.routes_checks++;
     mca_btl_rawe_state.failover.due_ns = fake_ompi.now_ns + 200 * MS;
-    atomic_store(&mca_btl_rawe_state.carriers_changed, false);
+    atomic_store(&mca_btl_rawe_state.interfaces_changed, false);
 }
 
 void mca_btl_rawe_group_repair(void)

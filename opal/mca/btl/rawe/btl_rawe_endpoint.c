@@ -51,14 +51,12 @@ static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
 
 /** The newest as mca_btl_rawe_endpoint_find says. routes_lock held. */
 static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_process_name_t name,
-                                     const uint8_t *mac, uint16_t port, uint32_t key)
+                                     uint16_t port, uint32_t key)
 {
     for (mca_btl_base_endpoint_t *endpoint = newest(name); NULL != endpoint;
          endpoint = endpoint->older) {
         const struct mca_btl_rawe_address *address = &endpoint->address;
-        if (endpoint->module == module &&
-            (NULL == mac ? address->port == port && address->key == key
-                         : 0 == memcmp(address->mac, mac, RAWE_MAC_BYTES))) {
+        if (endpoint->module == module && address->port == port && address->key == key) {
             return endpoint;
         }
     }
@@ -142,11 +140,11 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
-                                                    opal_process_name_t name, const uint8_t *mac,
-                                                    uint16_t port, uint32_t key)
+                                                    opal_process_name_t name, uint16_t port,
+                                                    uint32_t key)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, name, mac, port, key);
+    mca_btl_base_endpoint_t *endpoint = find(module, name, port, key);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
@@ -179,12 +177,13 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    uint32_t path_mtu_bytes)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->mac, 0, 0);
+    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->port, address->key);
     /* A lost process gets a new endpoint if it is introduced again: failed connections stay so. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
         if (NULL != endpoint) {
             endpoint->address = *address;
+            memcpy(endpoint->published_mac, address->mac, RAWE_MAC_BYTES);
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
             /* Endpoints of a process use each other's routes. */
@@ -222,6 +221,8 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     endpoint_unlink(endpoint);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     rawe_responder_unwatch(module->responder, endpoint->watch);
+    rawe_responder_unwatch(module->responder, endpoint->new_watch);
+    rawe_responder_unwatch(module->responder, endpoint->home);
     rawe_validation_end(module->responder, endpoint->validation);
     OBJ_RELEASE(endpoint->proc);
     OBJ_RELEASE(endpoint);
@@ -308,6 +309,65 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
+void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
+                                  const uint8_t mac[RAWE_MAC_BYTES])
+{
+    struct rawe_responder *responder = endpoint->module->responder;
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
+    uint8_t from[RAWE_MAC_BYTES];
+
+    if (NULL == endpoint->new_watch || 0 != memcmp(endpoint->new_mac, mac, RAWE_MAC_BYTES)) {
+        memcpy(to.mac, mac, RAWE_MAC_BYTES);
+        memcpy(endpoint->new_mac, mac, RAWE_MAC_BYTES);
+        rawe_responder_unwatch(responder, endpoint->new_watch);
+        endpoint->new_watch = rawe_responder_watch(responder, &to);
+    }
+    if (NULL == endpoint->new_watch) {
+        return;
+    }
+    if (!rawe_watch_answered_from(endpoint->new_watch, from) ||
+        0 != memcmp(from, mac, RAWE_MAC_BYTES)) {
+        rawe_responder_ping(responder, endpoint->new_watch);
+        return;
+    }
+    rawe_responder_unwatch(responder, endpoint->watch);
+    rawe_validation_end(responder, endpoint->validation);
+    endpoint->watch = endpoint->new_watch;
+    endpoint->new_watch = NULL;
+    endpoint->validation = NULL;
+    memcpy(endpoint->address.mac, mac, RAWE_MAC_BYTES);
+    rawe_failover_follow(&mca_btl_rawe_state.failover, &endpoint->peer, mac, mca_btl_rawe_now_ns());
+}
+
+/**
+ * The peer is silent where it is thought to be. It still receives at the address that it has published:
+ * does it answer from another one?
+ */
+static void seek(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_responder *responder = endpoint->module->responder;
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
+    const struct rawe_watch *asked = endpoint->watch;
+    uint8_t from[RAWE_MAC_BYTES];
+
+    if (endpoint->module->interface.loopback) {
+        return;
+    }
+    if (0 != memcmp(to.mac, endpoint->published_mac, RAWE_MAC_BYTES)) {
+        memcpy(to.mac, endpoint->published_mac, RAWE_MAC_BYTES);
+        endpoint->home =
+            NULL != endpoint->home ? endpoint->home : rawe_responder_watch(responder, &to);
+        if (NULL != endpoint->home) {
+            rawe_responder_ping(responder, endpoint->home);
+        }
+        asked = endpoint->home;
+    }
+    if (NULL != asked && rawe_watch_answered_from(asked, from) &&
+        0 != memcmp(from, endpoint->address.mac, RAWE_MAC_BYTES)) {
+        mca_btl_rawe_endpoint_follow(endpoint, from);
+    }
+}
+
 /** PING the responder. `explains`: tell the connection when its process last was absent. */
 static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
 {
@@ -368,6 +428,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     watch(endpoint, conn, !is_served(endpoint, conn));
+    seek(endpoint);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!mca_btl_rawe_state.kept.active) { /* the progress thread calls no Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);

@@ -24,12 +24,16 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
-    bool stall_reported;                /**< the user knows that the connection makes no progress */
-    atomic_bool in_use;                 /**< the PML has it: from add_procs to del_procs */
-    bool lost;                          /**< Open MPI knows, or is about to be told */
-    struct rawe_peer peer;              /**< its connections */
-    struct rawe_watch *watch;           /**< of the peer's responder; NULL: none */
-    uint64_t watched_ns;                /**< when the responder was asked last */
+    bool stall_reported;             /**< the user knows that the connection makes no progress */
+    atomic_bool in_use;              /**< the PML has it: from add_procs to del_procs */
+    bool lost;                       /**< Open MPI knows, or is about to be told */
+    struct rawe_peer peer;           /**< its connections */
+    struct rawe_watch *watch;        /**< of the peer's responder; NULL: none */
+    uint64_t watched_ns;             /**< when the responder was asked last */
+    struct rawe_watch *new_watch;    /**< the same, where it seems to be now; NULL: nowhere else */
+    uint8_t new_mac[RAWE_MAC_BYTES]; /**< that address */
+    struct rawe_watch *home;         /**< the same, at the published address; NULL: not asked */
+    uint8_t published_mac[RAWE_MAC_BYTES];
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when one began or ended last; 0: never */
     /** Carries fragments of long messages in order, for all endpoints of the process. */
@@ -47,10 +51,16 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 /** The process refuses access to its memory: tell the user, and end the job. */
 void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *proc,
                                  enum rawe_refusal refusal);
-/** The endpoint for this MAC address or, where that is NULL, this port and key; or NULL. */
+/** The endpoint for the interface with this port and key, whatever its MAC address is; or NULL. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
-                                                    opal_process_name_t name, const uint8_t *mac,
-                                                    uint16_t port, uint32_t key);
+                                                    opal_process_name_t name, uint16_t port,
+                                                    uint32_t key);
+/**
+ * The peer's interface has sent a frame from another MAC address: ask its responder there and, when it
+ * has answered at the next such frame, follow. Lock held.
+ */
+void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
+                                  const uint8_t mac[RAWE_MAC_BYTES]);
 /** Send the peer's responder a PING. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** Find the endpoint, or make one with this path; NULL without memory. */

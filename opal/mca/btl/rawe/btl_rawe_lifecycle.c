@@ -278,7 +278,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
     };
     struct rawe_output output = {.transmit = module->link->kind->transmit, .context = module->link};
 
-    memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
+    rawe_mac_of_number(atomic_load_explicit(&module->mac, memory_order_relaxed), config.mac);
     rawe_engine_init(&module->engine, &config, &callbacks, module, &output, mca_btl_rawe_now_ns());
     if (NULL != module->bulk) {
         use_batches(module);
@@ -394,6 +394,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     if (!interface->loopback) {
         memcpy(module->address.mac, interface->mac, RAWE_MAC_BYTES);
     }
+    atomic_init(&module->mac, rawe_mac_number(module->address.mac));
     module->super.btl_bandwidth =
         0 != module->address.speed_mbps ? module->address.speed_mbps : UNKNOWN_MBPS;
     order_limits(&module->super);

@@ -57,7 +57,7 @@ enum {
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
-    struct rawe_interface interface;
+    struct rawe_interface interface;     /**< its index and MAC: the service thread's */
     struct mca_btl_rawe_address address; /**< ours, as published */
     struct rawe_port *link;              /**< express frames, and bulk as plain frames */
     struct rawe_port *bulk;              /**< NULL: no batches here */
@@ -77,6 +77,7 @@ typedef struct mca_btl_rawe_module {
     opal_list_t endpoints;
     atomic_bool open;          /**< engine, link and responder are there; ends with the lock held */
     atomic_bool carrier;       /**< the interface's, as the service thread knows it */
+    _Atomic uint64_t mac;      /**< the same of its address (rawe_mac_number), which may change */
     unsigned follow_attempts;  /**< the service thread's: to reopen sockets, that failed */
     bool links_in_group;       /**< registered; changed with endpoints_lock held */
     bool closing;              /**< it is not opened any more; changed with endpoints_lock held */

@@ -477,19 +477,17 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     mca_btl_rawe_module_t *module = meant(context, from);
     struct mca_btl_rawe_published published;
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
-    /* By another route it comes from another interface; the engine knows which are allowed. */
-    bool elsewhere = 0 != from->choice;
 
-    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(
-        module, name, elsewhere ? NULL : source_mac, from->port, from->key);
+    mca_btl_base_endpoint_t *endpoint =
+        mca_btl_rawe_endpoint_find(module, name, from->port, from->key);
     /* Outside MPI no function of Open MPI may be called: the peer repeats its CONNECT. */
     if (NULL == endpoint && !mca_btl_rawe_state.kept.active) {
         unsigned count = mca_btl_rawe_proc_find(name, &published);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             const struct mca_btl_rawe_address *address = &published.addresses[i];
             opal_proc_t *proc = NULL;
-            if ((elsewhere || 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) &&
-                address->key == from->key && address->port == from->port) {
+            /* The engine knows from which addresses it may come. */
+            if (address->key == from->key && address->port == from->port) {
                 proc = opal_proc_for_name(name); /* known locally: it is a peer of ours */
             }
             if (NULL != proc) {
@@ -514,22 +512,37 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     return rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
+/** Is it the interface that a frame says it comes from, or another one that it came through? */
+static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe_connect *from)
+{
+    return !is_loopback(address) &&
+           (0 != from->choice || (address->key == from->key && address->port == from->port));
+}
+
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
+                                 const struct rawe_connect *from,
                                  const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     mca_btl_rawe_module_t *module = context;
     const mca_btl_base_endpoint_t *home = conn->owner;
+    opal_process_name_t name = home->proc->proc_name;
     struct mca_btl_rawe_published published;
 
-    /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
-    if (mca_btl_rawe_state.kept.active || module->interface.loopback ||
-        home->module->interface.loopback || home->lost) {
+    if (module->interface.loopback || home->module->interface.loopback || home->lost ||
+        0 != (source_mac[0] & 1)) {
         return;
     }
-    unsigned count = mca_btl_rawe_proc_find(home->proc->proc_name, &published);
+    mca_btl_base_endpoint_t *endpoint =
+        0 != from->choice ? NULL : mca_btl_rawe_endpoint_find(module, name, from->port, from->key);
+    if (NULL != endpoint && !endpoint->lost) {
+        mca_btl_rawe_endpoint_follow(endpoint, source_mac);
+        return;
+    }
+    /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
+    unsigned count = mca_btl_rawe_state.kept.active ? 0 : mca_btl_rawe_proc_find(name, &published);
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &published.addresses[i];
-        if (!is_loopback(address) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
+        if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
             /* If frames of this length do not pass, the path is validated like any other. */
             (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
                                             smaller(address->mtu_bytes, module->address.mtu_bytes));

@@ -20,8 +20,9 @@ struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
 /** rawe_callbacks.accept: a process, maybe one not introduced yet, asks for a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);
-/** rawe_callbacks.unknown_source: a peer sends from an interface that we have no path to. */
+/** rawe_callbacks.unknown_source: a peer sends from an interface, or an address, without a path. */
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
+                                 const struct rawe_connect *from,
                                  const uint8_t source_mac[RAWE_MAC_BYTES]);
 
 #endif

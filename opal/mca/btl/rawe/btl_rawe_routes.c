@@ -6,6 +6,8 @@
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_interface.h"
 
+#include <string.h>
+
 static unsigned interfaces(const struct mca_btl_rawe_state *state)
 {
     unsigned count = 0;
@@ -14,6 +16,25 @@ static unsigned interfaces(const struct mca_btl_rawe_state *state)
         count += !state->modules[i]->interface.loopback;
     }
     return count;
+}
+
+/** Does the interface have another address? Then the responder uses it from now on. */
+static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
+{
+    static const uint8_t none[RAWE_MAC_BYTES];
+    uint64_t mac = rawe_mac_number(interface->mac);
+
+    if (0 == memcmp(interface->mac, none, RAWE_MAC_BYTES) ||
+        mac == atomic_load_explicit(&module->mac, memory_order_relaxed)) {
+        return false;
+    }
+    memcpy(module->interface.mac, interface->mac, RAWE_MAC_BYTES);
+    /* Peers that have not heard of it, or have moved at the same time, know the published one. */
+    rawe_interface_keep_mac(rawe_responder_port(module->responder)->fd, interface->index,
+                            module->address.mac);
+    rawe_responder_set_mac(module->responder, interface->mac);
+    atomic_store_explicit(&module->mac, mac, memory_order_relaxed);
+    return true;
 }
 
 /** rawe_carrier_fn, in the service thread. */
@@ -36,11 +57,15 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         /* With sockets of the interface that it was, nothing passes. */
         bool up = interface->up && mca_btl_rawe_group_follow(module);
         renewed = up == interface->up;
+        bool news = takes_address(module, interface);
         /* A single interface is used as long as there are peers: silence is what ends them. */
         if (interfaces(state) > 1 &&
             up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
-            atomic_store_explicit(&state->carriers_changed, true, memory_order_release);
+            news = true;
+        }
+        if (news) {
+            atomic_store_explicit(&state->interfaces_changed, true, memory_order_release);
             /* If the program is outside MPI, the progress thread follows. */
             rawe_responder_wake(module->responder, 0);
         }
@@ -69,6 +94,7 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
         [RAWE_FAILOVER_CARRIER_LOST] = "has lost its carrier",
         [RAWE_FAILOVER_UNANSWERED] = "does not answer, unlike others",
         [RAWE_FAILOVER_ANSWERS] = "answers again",
+        [RAWE_FAILOVER_FOLLOWED] = "leads to another address of its host now",
     };
     const mca_btl_base_endpoint_t *endpoint = peer->owner;
 
@@ -104,27 +130,47 @@ void mca_btl_rawe_routes_end(void)
     mca_btl_rawe_state.carrier = NULL;
 }
 
-static void heed_carriers(uint64_t now_ns)
+/** What the kernel has said of a module's interface, for each of its peers. */
+static void heed_interface(mca_btl_rawe_module_t *module, uint64_t now_ns)
+{
+    struct rawe_failover *failover = &mca_btl_rawe_state.failover;
+    struct rawe_engine *engine = &module->engine;
+    mca_btl_base_endpoint_t *endpoint;
+    uint8_t mac[RAWE_MAC_BYTES];
+    bool carrier = atomic_load_explicit(&module->carrier, memory_order_relaxed);
+    bool carrier_changed = carrier == engine->no_carrier;
+
+    rawe_mac_of_number(atomic_load_explicit(&module->mac, memory_order_relaxed), mac);
+    bool address_changed = 0 != memcmp(mac, engine->config.mac, RAWE_MAC_BYTES);
+    if (!carrier_changed && !address_changed) {
+        return;
+    }
+    rawe_failover_set_carrier(failover, engine, carrier);
+    rawe_engine_set_mac(engine, mac);
+    opal_mutex_lock(&module->endpoints_lock);
+    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+    {
+        if (address_changed && endpoint->in_use && !endpoint->lost) {
+            rawe_peer_announce(&endpoint->peer, now_ns);
+        }
+        if (carrier_changed) {
+            rawe_failover_heed_carrier(failover, &endpoint->peer, now_ns);
+        }
+    }
+    opal_mutex_unlock(&module->endpoints_lock);
+}
+
+static void heed_interfaces(uint64_t now_ns)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    mca_btl_base_endpoint_t *endpoint;
 
-    if (!atomic_exchange_explicit(&state->carriers_changed, false, memory_order_acquire)) {
+    if (!atomic_exchange_explicit(&state->interfaces_changed, false, memory_order_acquire)) {
         return;
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
-        mca_btl_rawe_module_t *module = state->modules[i];
-        bool carrier = atomic_load_explicit(&module->carrier, memory_order_relaxed);
-        if (carrier != module->engine.no_carrier || !module->open) {
-            continue;
+        if (state->modules[i]->open) {
+            heed_interface(state->modules[i], now_ns);
         }
-        rawe_failover_set_carrier(&state->failover, &module->engine, carrier);
-        opal_mutex_lock(&module->endpoints_lock);
-        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-        {
-            rawe_failover_heed_carrier(&state->failover, &endpoint->peer, now_ns);
-        }
-        opal_mutex_unlock(&module->endpoints_lock);
     }
 }
 
@@ -132,6 +178,6 @@ void mca_btl_rawe_routes_check(bool may_say)
 {
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    heed_carriers(now_ns);
+    heed_interfaces(now_ns);
     rawe_failover_check(&mca_btl_rawe_state.failover, may_say, now_ns);
 }

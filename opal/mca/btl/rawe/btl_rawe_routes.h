@@ -29,7 +29,7 @@ void mca_btl_rawe_routes_check(bool may_say);
 static inline bool mca_btl_rawe_routes_pending(void)
 {
     return rawe_failover_pending(&mca_btl_rawe_state.failover) ||
-           atomic_load_explicit(&mca_btl_rawe_state.carriers_changed, memory_order_relaxed);
+           atomic_load_explicit(&mca_btl_rawe_state.interfaces_changed, memory_order_relaxed);
 }
 
 /** When there is next, with what is known now; UINT64_MAX: not before that changes. */
@@ -37,7 +37,7 @@ static inline uint64_t mca_btl_rawe_routes_due_ns(void)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
-    if (atomic_load_explicit(&state->carriers_changed, memory_order_relaxed)) {
+    if (atomic_load_explicit(&state->interfaces_changed, memory_order_relaxed)) {
         return 0;
     }
     return rawe_failover_due_ns(&state->failover);

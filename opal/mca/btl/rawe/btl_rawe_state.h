@@ -53,8 +53,8 @@ struct mca_btl_rawe_state {
     atomic_bool failures_wait;               /**< there is something to report: btl_rawe_module.h */
     struct rawe_link complete;               /**< fragments that are complete and not reported */
     struct rawe_carrier *carrier;            /**< watches the interfaces; NULL: there is only lo */
-    atomic_bool carriers_changed; /**< some module's `carrier` has, and routes have to follow */
-    opal_mutex_t routes_lock;     /**< guards which endpoints a process has; held while they join */
+    atomic_bool interfaces_changed; /**< some `carrier` or `mac` has, and routes have to follow */
+    opal_mutex_t routes_lock; /**< guards which endpoints a process has; held while they join */
     struct rawe_failover failover;         /**< between the routes to processes */
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
     struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock; the same */

@@ -213,16 +213,33 @@ static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t 
     return rest == NULL ? NULL : rawe_peer_awake(rest->peer, rest->lane);
 }
 
-/** rawe_route_from, of CONNECT or PROBE: the peer may have found a route that we have not. */
+/**
+ * rawe_route_from, of CONNECT or PROBE: the peer may have found a route that we have not, or its
+ * interface has another address now. `from` NULL: the frame does not say who sent it.
+ */
 static struct rawe_route *route_asked(const struct rawe_engine *engine,
-                                      const struct rawe_conn *conn, const uint8_t *source_mac)
+                                      const struct rawe_conn *conn, const struct rawe_connect *from,
+                                      const uint8_t *source_mac)
 {
     struct rawe_route *route = rawe_route_from(conn->preferred, engine, source_mac);
-    if (route == NULL && engine->callbacks.unknown_source != NULL) {
-        engine->callbacks.unknown_source(engine->context, conn, source_mac);
+    if (route == NULL && from != NULL && engine->callbacks.unknown_source != NULL) {
+        engine->callbacks.unknown_source(engine->context, conn, from, source_mac);
         route = rawe_route_from(conn->preferred, engine, source_mac);
     }
     return route;
+}
+
+/** The same of any frame of a connection. */
+static struct rawe_route *route_of(const struct rawe_engine *engine, const struct rawe_conn *conn,
+                                   const struct rawe_header *header, const uint8_t *payload,
+                                   const uint8_t *source_mac)
+{
+    struct rawe_connect from;
+    bool identified =
+        header->type == RAWE_FRAME_PROBE &&
+        rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK &&
+        from.connection_id == conn->handshake.peer_id;
+    return route_asked(engine, conn, identified ? &from : NULL, source_mac);
 }
 
 /** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
@@ -321,8 +338,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         }
     }
     if (!is_predicted(engine, conn, source_mac)) {
-        struct rawe_route *route = reply ? rawe_route_from(conn->preferred, engine, source_mac)
-                                         : route_asked(engine, conn, source_mac);
+        struct rawe_route *route = route_asked(engine, conn, &from, source_mac);
         if (route == NULL) {
             engine->counters.dropped_source++;
             return;
@@ -404,9 +420,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     struct rawe_engine *owner = conn->engine;
-    struct rawe_route *route = header->type == RAWE_FRAME_PROBE
-                                   ? route_asked(engine, conn, source_mac)
-                                   : rawe_route_from(conn->preferred, engine, source_mac);
+    struct rawe_route *route = route_of(engine, conn, header, payload, source_mac);
     if (route == NULL) {
         engine->counters.dropped_source++;
         return;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "conn/rawe_conn_state.h"
 
@@ -26,6 +27,13 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
 
 /** Send batches of the bulk lane, to peers to which they pass. */
 void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
+
+/** Our interface has another address; rawe_peer_announce follows for each peer. */
+static inline void rawe_engine_set_mac(struct rawe_engine *engine,
+                                       const uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(engine->config.mac, mac, RAWE_MAC_BYTES);
+}
 
 /** The frame that is received next arrived at this host then, by config.arrival_clock_ns. */
 static inline void rawe_engine_arriving(struct rawe_engine *engine, uint64_t arrived_ns)

@@ -77,31 +77,54 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     return conn;
 }
 
+/** Tell the peer at once where frames come from, and find out what has arrived. */
+static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
+        rawe_conn_send_connect(conn);
+    } else if (rawe_conn_send_probe(conn)) {
+        rawe_liveness_probe_sent(&conn->liveness, now_ns);
+        conn->engine->counters.probes_sent++;
+    }
+    rawe_conn_make_pending(conn);
+    (void)rawe_liveness_asked(&conn->liveness, now_ns);
+    rawe_conn_arm(conn);
+}
+
+/** May the peer be asked? */
+static bool may_ask(const struct rawe_conn *conn)
+{
+    return conn->handshake.state == RAWE_CONN_CONNECTING || conn->handshake.state == RAWE_CONN_OPEN;
+}
+
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    uint8_t state = conn->handshake.state;
     bool was_dead = conn->via->no_carrier;
     now_ns = rawe_engine_time(engine, now_ns);
     rawe_conn_path_use(conn, route);
     rawe_conn_batch_move(conn);
     engine->counters.migrations++;
     rawe_liveness_migrate(&conn->liveness, engine->deferral->active, now_ns);
-    if (state == RAWE_CONN_CONNECTING) {
-        rawe_conn_send_connect(conn);
-    } else if (state == RAWE_CONN_OPEN) {
+    if (conn->handshake.state == RAWE_CONN_OPEN) {
         /* What was measured of another route says nothing of this one (RFC 9000 section 9.4). */
         rawe_conn_forget_path(conn, was_dead);
-        if (rawe_conn_send_probe(conn)) {
-            rawe_liveness_probe_sent(&conn->liveness, now_ns);
-            engine->counters.probes_sent++;
-        }
-        rawe_conn_make_pending(conn);
-    } else {
-        return;
     }
-    (void)rawe_liveness_asked(&conn->liveness, now_ns);
-    rawe_conn_arm(conn);
+    if (may_ask(conn)) {
+        ask_at_once(conn, now_ns);
+    }
+}
+
+void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns)
+{
+    now_ns = rawe_engine_time(conn->engine, now_ns);
+    rawe_conn_path_use(conn, conn->route);
+    if (may_ask(conn)) {
+        rawe_liveness_migrate(&conn->liveness, conn->engine->deferral->active, now_ns);
+        /* Also a peer that owes nothing is asked until it answers. */
+        (void)rawe_liveness_ask_idle(&conn->liveness, true);
+        ask_at_once(conn, now_ns);
+    }
 }
 
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)

@@ -22,6 +22,12 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 
+/**
+ * An end of the route that the connection uses has another MAC address: frames are addressed so from
+ * now on, and the peer, which may learn of it by them, is asked until it answers.
+ */
+void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns);
+
 /** Send CLOSE, fail what is left, free all. See rawe_conn_drained and rawe_conn_finalized. */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -54,10 +54,12 @@ struct rawe_callbacks {
     /**
      * A CONNECT or PROBE came from an address that no route of the connection leads to. If it is
      * another interface of the process, the callee may add a route (rawe_peer_init,
-     * rawe_peer_join), now or when the peer repeats the frame; it calls nothing else of the engine.
+     * rawe_peer_join); if it is one whose address has changed, and answers there, the route may follow
+     * (rawe_peer_set_mac): now or when the peer repeats the frame. It calls nothing else of the engine.
      * Called while the engine defers, too. May be NULL.
      */
     void (*unknown_source)(void *context, const struct rawe_conn *conn,
+                           const struct rawe_connect *from,
                            const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
      * The peer owes an answer: does it live (rawe_liveness_alive)? With each probe from the third on,

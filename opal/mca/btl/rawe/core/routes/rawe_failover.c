@@ -77,6 +77,14 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
     }
 }
 
+void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer,
+                          const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns)
+{
+    rawe_peer_set_mac(peer, mac, now_ns);
+    peer->report = RAWE_FAILOVER_FOLLOWED;
+    add(failover, peer);
+}
+
 static uint64_t answered_ns(const struct rawe_failover *failover, const struct rawe_peer *peer)
 {
     return failover->callbacks.answered_ns(failover->context, peer);

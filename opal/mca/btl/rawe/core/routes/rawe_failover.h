@@ -29,6 +29,7 @@ enum rawe_failover_report {
     RAWE_FAILOVER_CARRIER_LOST, /**< down: its interface has no carrier */
     RAWE_FAILOVER_UNANSWERED,   /**< down: it does not answer, unlike others */
     RAWE_FAILOVER_ANSWERS,      /**< up again */
+    RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has another address */
 };
 
 /** What it needs of its owner. None may call it, nor close a peer. */
@@ -65,6 +66,10 @@ void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engin
 /** The same for one of them: its route is down, or is asked whether it is up again. */
 void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer *peer,
                                 uint64_t now_ns);
+
+/** The route leads to another address of the peer from now on, where it has answered. */
+void rawe_failover_follow(struct rawe_failover *failover, struct rawe_peer *peer,
+                          const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
 
 /** Look at routes in doubt or down, not too often. `may_say`: report changes as well. */
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns);

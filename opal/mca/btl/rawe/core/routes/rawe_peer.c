@@ -181,6 +181,29 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
     for_all(peer, fit, peer->engine->now_ns);
 }
 
+/** An end of the route has another address. */
+static void readdress(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    if (conn->route == route) {
+        rawe_conn_readdress(conn, now_ns);
+    }
+}
+
+void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns)
+{
+    memcpy(peer->route.mac, mac, RAWE_MAC_BYTES);
+    for_all(peer, readdress, now_ns);
+}
+
+void rawe_peer_announce(struct rawe_peer *peer, uint64_t now_ns)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    for_all(peer, readdress, now_ns);
+    if (conn != NULL && conn->handshake.state == RAWE_CONN_IDLE && !peer->engine->finalizing) {
+        rawe_conn_connect(conn, now_ns);
+    }
+}
+
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs needs,
                                         uint64_t now_ns)
 {

@@ -126,6 +126,15 @@ bool rawe_peer_rest(struct rawe_conn *conn);
 /** The path was found to carry frame payload of that length only. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
+/** The peer's interface has another MAC address. */
+void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES], uint64_t now_ns);
+
+/**
+ * Our interface has another MAC address (rawe_engine_set_mac): the peer, which learns of it by a frame,
+ * is sent one, if need be by a connection opened for that.
+ */
+void rawe_peer_announce(struct rawe_peer *peer, uint64_t now_ns);
+
 /** Peers of a process share routes from now on. Engines may be in use; calls may not overlap. */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
