@@ -9,6 +9,7 @@
  *   scatters  all roots, of every shape, up to beyond what goes by multicast; Allgathers as well
  *   loop      COUNT Bcasts of 64 bytes from one root, then from each by turns
  *   types     Reductions of all types and operations, in place and not, of the user's own as well
+ *   handles   Reductions with operations and types whose handles differ between ranks
  *   sums      COUNT Allreduces, and nothing else
  *   barriers  COUNT Barriers, and nothing else
  *   shares    COUNT Reduce_scatters of both kinds, and nothing else
@@ -518,7 +519,7 @@ int main(int argc, char **argv)
         {"shares", shares, 1000}, {"parts", parts, 1000},   {"barriers", barriers, 1000},
         {"late", late, 1000},     {"wholes", wholes, 1000}, {"truncates", truncates, 1000},
         {"dups", dups, 1000},     {"ten", ten, 0},          {"endless", endless, 100},
-        {"away", away, 0},        {"last", last, 0},
+        {"away", away, 0},        {"last", last, 0},        {"handles", handles, 0},
     };
     const size_t most = sizeof all / sizeof all[0];
     size_t i = 0;

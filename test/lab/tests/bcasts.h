@@ -12,7 +12,8 @@ extern int rank, ranks;
 void fail(const char *what, int at);
 /** Make the communicator's collectives go by multicast. */
 void warm_up(void);
-/** bcasts types */
+/** bcasts types, bcasts handles */
 void types(void);
+void handles(void);
 
 #endif

@@ -133,6 +133,11 @@ def test_every_byte_arrives_where_hosts_have_several_ranks(
     assert counted(result, "multicast_messages_received") == sent * (HOSTS - 1)
 
 
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_ranks_may_name_types_and_operations_by_other_handles(make_lab, build, bcasts, ranks):
+    run(make_lab(hosts=HOSTS), build, bcasts, "handles", btls=WITHIN_HOSTS, ranks=ranks)
+
+
 def test_hosts_of_different_mtu_agree_on_the_shorter_frame(make_lab, build, bcasts):
     lab = make_lab(hosts=HOSTS, mtu=9000)
     lab.set_mtu(1, 1500)

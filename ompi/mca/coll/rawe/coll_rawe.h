@@ -60,12 +60,11 @@ enum mca_coll_rawe_stage {
 /** The hosts of a communicator's members, numbered in the order of their lowest ranks. */
 typedef struct mca_coll_rawe_hosts {
     int count;
-    int *of;       /**< the host of each rank */
-    int *leaders;  /**< the lowest rank of each host: as many, and so numbered, are the group */
-    int *ranks;    /**< those of this host, ascending */
-    int here;      /**< how many they are */
-    int position;  /**< of this process among them; 0: it is the leader */
-    bool in_order; /**< the ranks of each host follow one another */
+    int *of;      /**< the host of each rank */
+    int *leaders; /**< the lowest rank of each host: as many, and so numbered, are the group */
+    int *ranks;   /**< those of this host, ascending */
+    int here;     /**< how many they are */
+    int position; /**< of this process among them; 0: it is the leader */
 } mca_coll_rawe_hosts_t;
 
 /** The collectives that it does, each by mca_coll_rawe_<collective>. */

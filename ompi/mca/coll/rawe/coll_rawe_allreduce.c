@@ -4,8 +4,12 @@
  * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of a host reduce
  * what they contribute, each leader sends a message to rank 0, and this the result to all by one
  * multicast frame. The order is fixed, so the result has the same bits in all ranks and in each
- * run. It is that of ranks where those of each host follow one another: then the operation need not
- * be commutative.
+ * run.
+ *
+ * All ranks have to choose alike, and a rank knows only its own handles: what others call the type of
+ * the same signature, or an operation that they say does not commute, may have another handle there.
+ * So only operations of MPI's own are chosen. These commute, take types of MPI's own alone, and a call
+ * has the same one in all ranks.
  */
 #include "coll_rawe.h"
 
@@ -87,20 +91,27 @@ int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module
                                  : status;
 }
 
-/** What elements take in memory, of a type of MPI's own that begins where it is; else 0. */
-static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype)
+/** Return true of MPI's own operations; ompi/op/op.h, which knows as well, is not installed whole. */
+static bool is_mpis_own(struct ompi_op_t *op)
+{
+    struct ompi_op_t *const all[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,   MPI_LOR,
+                                     MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !found; ++i) {
+        found = op == all[i];
+    }
+    return found;
+}
+
+/** Return what elements take in memory if the call can go by multicast, else 0. */
+static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype,
+                          struct ompi_op_t *op)
 {
     ptrdiff_t lower, extent;
 
     ompi_datatype_get_extent(datatype, &lower, &extent);
-    return ompi_datatype_is_predefined(datatype) && 0 == lower ? (size_t)extent * count : 0;
-}
-
-static bool commutes(struct ompi_op_t *op)
-{
-    int answer = 0;
-
-    return MPI_SUCCESS == PMPI_Op_commutative(op, &answer) && 0 != answer;
+    return is_mpis_own(op) && ompi_datatype_is_predefined(datatype) ? (size_t)extent * count : 0;
 }
 
 /** Have the result in all ranks, if this call goes by multicast: `*done`. */
@@ -108,13 +119,12 @@ static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void 
                          size_t elements, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                          struct ompi_communicator_t *comm, bool *done)
 {
-    const size_t bytes = plain_bytes(elements, datatype);
+    const size_t bytes = plain_bytes(elements, datatype, op);
     const int count = (int)elements; /* as it is little */
 
     int status =
         mca_coll_rawe_choose(module, comm, 0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX, done);
-    if (!*done || module->hosts->count > HOSTS_MAX || bytes > module->payload_bytes ||
-        (!module->hosts->in_order && !commutes(op))) {
+    if (!*done || module->hosts->count > HOSTS_MAX || bytes > module->payload_bytes) {
         *done = false;
         return status;
     }
@@ -148,7 +158,7 @@ static int try_reduce_scatter(mca_coll_rawe_module_t *module, const void *send, 
 
     int status = try_allreduce(module, mine, result, whole, datatype, op, comm, done);
     if (*done && MPI_SUCCESS == status && 0 != count) {
-        const char *part = result + plain_bytes(before, datatype);
+        const char *part = result + plain_bytes(before, datatype, op);
         ompi_datatype_copy_content_same_ddt(datatype, count, receive, (char *)part);
     }
     return status;

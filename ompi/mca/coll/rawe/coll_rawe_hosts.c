@@ -56,21 +56,17 @@ mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members)
 
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self)
 {
-    int changes = 0;
-
     hosts->count = 0;
     hosts->here = 0;
     for (int i = 0; i < members; ++i) {
         if (hosts->of[i] == hosts->count) {
             hosts->leaders[hosts->count++] = i;
         }
-        changes += 0 != i && hosts->of[i] != hosts->of[i - 1];
         if (hosts->of[i] == hosts->of[self]) {
             hosts->position = i == self ? hosts->here : hosts->position;
             hosts->ranks[hosts->here++] = i;
         }
     }
-    hosts->in_order = changes == hosts->count - 1;
 }
 
 int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
