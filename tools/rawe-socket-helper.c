@@ -11,7 +11,8 @@
  *   3. It looks the user, the interface and the EtherType up in the access list.
  *   4. It makes a socket's filter of the request's numbers (never of code that it is given),
  *      locks the filter, and binds the socket.
- *   5. It logs what it has decided, and answers, with the socket or without.
+ *   5. It logs what it has decided, and answers, with the socket or without. It grants nothing that the
+ *      log has not taken, whatever limits and scheduling the caller leaves it.
  *   6. It goes on with 2 until the caller hangs up, or asks for nothing for five seconds, or no socket
  *      is left; after a refusal it ends.
  *
@@ -22,6 +23,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <net/if.h>
 #include <poll.h>
@@ -33,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -56,8 +59,9 @@
 /** It waits that long for each request. */
 #define IDLE_MS 5000
 
-/** The system log's socket. Its queue may be full: the answer does not wait for it. */
+/** The system log's socket. Its queue may be full: a grant waits that long for room, a refusal not. */
 #define LOG_PATH "/dev/log"
+#define LOG_WAIT_MS 5000
 
 /** The EtherType that is allowed where the list names none. */
 #define ETHERTYPE_DEFAULT 0x88B5
@@ -87,7 +91,9 @@ static struct caller caller;
 /* ---- the log ---- */
 
 static struct {
-    int fd; /**< -1: not connected */
+    int fd;      /**< -1: not connected */
+    bool absent; /**< this host has no log */
+    int wait_ms; /**< what the next line may wait for room */
     struct {
         int priority;
         char text[LINE_BYTES];
@@ -102,13 +108,27 @@ static void log_open(void)
     openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
     journal.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (journal.fd >= 0 && connect(journal.fd, (const void *)&address, sizeof address) != 0) {
+        journal.absent = errno == ENOENT || errno == ECONNREFUSED;
         close(journal.fd);
         journal.fd = -1;
     }
 }
 
-/** Log it now if the log takes it without waiting, as syslog(3) would; otherwise defer it. */
-__attribute__((format(printf, 2, 3))) static void report(int priority, const char *format, ...)
+/** Returns true when the log has taken the line. */
+static bool log_takes(const char *line, size_t length)
+{
+    struct pollfd room = {.fd = journal.fd, .events = POLLOUT};
+
+    while (send(journal.fd, line, length, MSG_NOSIGNAL) < 0) {
+        if (errno != EAGAIN || poll(&room, 1, journal.wait_ms) <= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Log it now, as syslog(3) would, or defer it if it is not to wait. Returns true when it is logged. */
+__attribute__((format(printf, 2, 3))) static bool report(int priority, const char *format, ...)
 {
     char text[LINE_BYTES], line[LINE_BYTES + 80], stamp[32] = "";
     const time_t now = time(NULL);
@@ -123,10 +143,12 @@ __attribute__((format(printf, 2, 3))) static void report(int priority, const cha
     }
     const int length = snprintf(line, sizeof line, "<%d>%srawe-socket-helper[%d]: %s",
                                 LOG_AUTHPRIV | priority, stamp, (int)getpid(), text);
-    if (send(journal.fd, line, (size_t)length, MSG_NOSIGNAL) < 0 && journal.deferred_count < 2) {
+    const bool taken = log_takes(line, (size_t)length);
+    if (!taken && journal.wait_ms == 0 && journal.deferred_count < 2) {
         journal.deferred[journal.deferred_count].priority = priority;
         memcpy(journal.deferred[journal.deferred_count++].text, text, sizeof text);
     }
+    return taken || journal.absent;
 }
 
 /** Behind the answer: what was deferred, however long the log takes. */
@@ -312,7 +334,7 @@ static enum rawe_helper_status read_list(FILE *list, const struct rawe_helper_re
     for (unsigned number = 1; fgets(line, sizeof line, list) != NULL; number++) {
         const bool whole = strchr(line, '\n') != NULL || feof(list);
         if (!whole || !read_line(line, request, permission)) {
-            report(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
+            (void)report(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
             return RAWE_HELPER_BAD_LIST;
         }
     }
@@ -384,7 +406,7 @@ static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_r
             ? rawe_fanout_found(fd, &config, request->places, request->place_count, &error) != 0
             : rawe_filter_attach(fd, &config, &error) != 0 ||
                   rawe_filter_bind(fd, &config, &error) != 0) {
-        report(LOG_ERR, "%s: %s", error.step, strerror(error.code));
+        (void)report(LOG_ERR, "%s: %s", error.step, strerror(error.code));
         *code = error.code;
         return RAWE_HELPER_FAILED;
     }
@@ -426,10 +448,11 @@ static const char *const status_names[RAWE_HELPER_STATUS_COUNT] = {
     [RAWE_HELPER_INTERFACE_UNKNOWN] = "refused: no such interface",
     [RAWE_HELPER_NO_CAPABILITY] = "failed: CAP_NET_RAW is missing",
     [RAWE_HELPER_FAILED] = "failed",
+    [RAWE_HELPER_NO_LOG] = "refused: the log takes no line",
 };
 
-/** A malformed request is not quoted. */
-static void log_decision(enum rawe_helper_status status, const struct rawe_helper_request *request)
+/** A malformed request is not quoted. Returns as `report`. */
+static bool log_decision(enum rawe_helper_status status, const struct rawe_helper_request *request)
 {
     static const char *const kinds[] = {
         [RAWE_PORT_EXPRESS] = "link",
@@ -439,15 +462,24 @@ static void log_decision(enum rawe_helper_status status, const struct rawe_helpe
     };
 
     if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
-        report(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
-               (unsigned long)caller.uid, (unsigned long)caller.gid);
-        return;
+        return report(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
+                      (unsigned long)caller.uid, (unsigned long)caller.gid);
     }
-    report(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
-           "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
-           (unsigned long)caller.uid, (unsigned long)caller.gid,
-           request->place_count != 0 ? "group of " : "", kinds[request->what], request->interface,
-           request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
+    return report(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
+                  "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
+                  (unsigned long)caller.uid, (unsigned long)caller.gid,
+                  request->place_count != 0 ? "group of " : "", kinds[request->what],
+                  request->interface,
+                  request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
+}
+
+/** Returns true when the log has a grant's line, or this host has no log. */
+static bool log_grant(const struct rawe_helper_request *request)
+{
+    journal.wait_ms = LOG_WAIT_MS;
+    const bool logged = log_decision(RAWE_HELPER_GRANTED, request);
+    journal.wait_ms = 0;
+    return logged;
 }
 
 /**
@@ -461,6 +493,18 @@ static bool drop_privileges(void)
 
     return geteuid() == caller.uid && getegid() == caller.gid &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
+}
+
+/** The caller's descriptors are not used, and its limit is to leave room for ours. */
+static void begin_with_room(void)
+{
+    struct rlimit limit;
+
+    (void)close_range(STDERR_FILENO + 1, UINT_MAX, 0);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 /** What the caller may have left: blocked and ignored signals, an environment. */
@@ -522,7 +566,12 @@ static int converse(const struct offer *offers, unsigned count)
             break; /* the caller has hung up */
         }
         status = serve(offers[i].fd, offers[i].code, &request, (size_t)got, &code);
-        log_decision(status, &request);
+        if (status == RAWE_HELPER_GRANTED && !log_grant(&request)) {
+            status = RAWE_HELPER_NO_LOG;
+        }
+        if (status != RAWE_HELPER_GRANTED) {
+            (void)log_decision(status, &request);
+        }
         answer(status, code, offers[i].fd);
         log_deferred();
         if (status != RAWE_HELPER_GRANTED) {
@@ -541,6 +590,7 @@ int main(void)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return 1;
     }
+    begin_with_room();
     for (unsigned i = 0; i < RAWE_HELPER_SOCKETS_MAX; i++) {
         /* With protocol 0 a packet socket receives nothing until it is bound. */
         offers[i].fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);

@@ -317,8 +317,8 @@ void syslog(int priority, const char *format, ...)
     }
 }
 
-/** A job must not wait for a log that is busy with all its other ranks. */
-TEST(converse__the_answer_does_not_wait_for_the_log)
+/** What is not granted need not wait for a log that is busy. */
+TEST(converse__a_refusal_does_not_wait_for_the_log)
 {
     const struct rawe_helper_request request = link_request();
     const struct offer none = {.fd = -1, .code = EPERM};

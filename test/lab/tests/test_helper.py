@@ -49,7 +49,9 @@ LINK, RESPONDER, BULK, MIDDLE = range(4)
     ETHERTYPE_REFUSED,
     INTERFACE_UNKNOWN,
     NO_CAPABILITY,
-) = range(11)
+    FAILED,
+    NO_LOG,
+) = range(13)
 LIST = f"# who may use rawe\ngroup {NOBODY}\ninterface lo eth*\n"
 SO_LOCK_FILTER = 44
 
@@ -397,31 +399,69 @@ def test_its_list_cannot_be_replaced_in_a_namespace_of_the_user(place):
     assert status != GRANTED and granted == []
 
 
+# A host with a log of its own. Each argument is a request, "+": the log's queue is filled first; behind
+# "--" stands how the helper is started.
 LOGGED = """
-import socket, subprocess, sys
+import socket, struct, subprocess, sys
+at = sys.argv.index("--")
+requests, helper = sys.argv[1:at], sys.argv[at + 1 :]
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev"], check=True)
 subprocess.run(["mknod", "-m", "666", "/dev/null", "c", "1", "3"], check=True)
 log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 log.bind("/dev/log")
 subprocess.run(["chmod", "666", "/dev/log"], check=True)
-for _ in range(2):
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.send(bytes.fromhex(sys.argv.pop(1)))
-    subprocess.run(sys.argv[-6:], stdin=theirs)
 log.settimeout(60)
-print(log.recv(1000).decode())
-print(log.recv(1000).decode())
+for request in requests:
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    other.setblocking(False)
+    filled = 0
+    try:
+        while request[0] == "+":
+            other.sendto(b"full", "/dev/log")
+            filled += 1
+    except BlockingIOError:
+        pass
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.send(bytes.fromhex(request.strip("+")))
+    process = subprocess.Popen(helper, stdin=theirs)
+    theirs.close()
+    print(struct.unpack("=IIi", ours.recv(12))[1], end=" ")
+    for _ in range(filled):
+        log.recv(1000)
+    process.wait()
+    print(log.recv(1000).decode())
 """
 
 
-def test_grant_and_refusal_are_logged(place):
+def ask_and_read_log(place, *requests, starter=()):
+    """For each request the status of the answer, and the log's line."""
     argv = ["unshare", "--mount", sys.executable, "-c", LOGGED]
-    argv += [request().hex(), request(interface=b"wlan0").hex()]
-    argv += [*USER, place / "rawe-socket-helper"]
+    argv += [*requests, "--", *USER, *starter, place / "rawe-socket-helper"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
-    granted, not_granted = done.stdout.splitlines()
-    assert f"granted (uid {NOBODY}, gid {NOBODY}): link on lo, EtherType 0x88B5" in granted
-    assert "refused: interface not listed" in not_granted and "wlan0" in not_granted
+    return [(int(line.split()[0]), line) for line in done.stdout.splitlines()]
+
+
+def test_grant_and_refusal_are_logged(place):
+    (granted, line), (refused_, other) = ask_and_read_log(
+        place, request().hex(), request(interface=b"wlan0").hex()
+    )
+    assert granted == GRANTED and refused_ == INTERFACE_REFUSED
+    assert f"granted (uid {NOBODY}, gid {NOBODY}): link on lo, EtherType 0x88B5" in line
+    assert "refused: interface not listed" in other and "wlan0" in other
+
+
+def test_nothing_is_granted_that_the_log_does_not_take(place):
+    """Its user could end the helper before the line is there."""
+    ((status, line),) = ask_and_read_log(place, "+" + request().hex())
+    assert status == NO_LOG
+    assert "refused: the log takes no line" in line
+
+
+def test_a_limit_of_descriptors_keeps_no_grant_from_the_log(place):
+    ((status, line),) = ask_and_read_log(
+        place, request().hex(), starter=("prlimit", "--nofile=8:1024")
+    )
+    assert status == GRANTED and "granted" in line
 
 
 # ---- documents ----

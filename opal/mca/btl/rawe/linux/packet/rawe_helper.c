@@ -159,6 +159,8 @@ static const char *status_reason(uint32_t status)
         [RAWE_HELPER_INTERFACE_UNKNOWN] = "rawe-socket-helper finds no interface of this name",
         [RAWE_HELPER_NO_CAPABILITY] =
             "rawe-socket-helper itself got no CAP_NET_RAW (setcap, nosuid, no_new_privs)",
+        [RAWE_HELPER_NO_LOG] =
+            "the system log is full or out of reach, and the helper grants nothing unlogged",
     };
     const char *reason = status < RAWE_HELPER_STATUS_COUNT ? reasons[status] : NULL;
 

@@ -53,6 +53,7 @@ enum rawe_helper_status {
     RAWE_HELPER_INTERFACE_UNKNOWN,
     RAWE_HELPER_NO_CAPABILITY, /**< the helper itself may not open packet sockets */
     RAWE_HELPER_FAILED,        /**< a system call failed: `code` */
+    RAWE_HELPER_NO_LOG,        /**< the system log took no line about the grant */
     RAWE_HELPER_STATUS_COUNT,
 };
 
