@@ -235,3 +235,29 @@ TEST(rawe_inflow_others__none_where_nothing_is_shared)
     rawe_inflow_asked(&inflow, 30000, now_ns);
     assert_int_equal(rawe_inflow_others(&inflow, now_ns).count, 0);
 }
+
+/** Another process may have written anything there. */
+TEST(rawe_inflow_others__what_is_shared_may_be_wrong)
+{
+    static struct {
+        struct rawe_inflow_host host;
+        struct rawe_inflow_share behind[4]; /* no share: never to be read */
+    } shared;
+
+    memset(&shared, 0, sizeof(shared));
+    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
+    rawe_inflow_join(&inflow, &shared.host, 0);
+    rawe_inflow_wait(&inflow, now_ns);
+    const uint64_t patience_ns = rawe_inflow_patience_ns(&inflow);
+    for (unsigned i = 0; i < 4; i++) {
+        shared.behind[i].asked_bytes = 1000;
+        shared.behind[i].progress_ns = now_ns;
+    }
+    shared.host.used = RAWE_INFLOW_SHARES + 4;
+    assert_int_equal(rawe_inflow_others(&inflow, now_ns).count, 0);
+    shared.host.limit.link_mbps = 0;
+    assert_int_equal(rawe_inflow_patience_ns(&inflow), patience_ns);
+    rawe_inflow_arrived(&inflow, 10, now_ns);
+    shared.host.limit.link_mbps = UINT64_MAX;
+    assert_int_equal(rawe_inflow_link_mbps(&inflow), LINK_MBPS);
+}

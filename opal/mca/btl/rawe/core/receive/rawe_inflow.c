@@ -97,7 +97,7 @@ void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns)
 /** The time that bytes take on the link, a tenth of headers included. */
 static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
 {
-    return bytes * 8800 / get(&inflow->limit->link_mbps);
+    return bytes * 8800 / rawe_inflow_link_mbps(inflow);
 }
 
 /**
@@ -156,10 +156,17 @@ void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns)
     }
 }
 
+/** Shares of the host that may be in use. */
+static uint64_t shares_used(const struct rawe_inflow *inflow)
+{
+    const uint64_t used = inflow->share != NULL ? get(&inflow->host->used) : 0;
+    return used < RAWE_INFLOW_SHARES ? used : RAWE_INFLOW_SHARES;
+}
+
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns)
 {
     struct rawe_inflow_others others = {0};
-    const uint64_t used = inflow->share != NULL ? get(&inflow->host->used) : 0;
+    const uint64_t used = shares_used(inflow);
     for (uint64_t i = 0; i < used; i++) {
         const struct rawe_inflow_share *share = &inflow->host->shares[i];
         const uint64_t bytes = get(&share->asked_bytes);
@@ -203,7 +210,7 @@ void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t no
     const uint64_t used_ns = get(&limit->used_ns);
     const uint64_t excess_bytes = get(&limit->excess_bytes);
     const uint64_t limit_bytes = get(&limit->bytes);
-    const uint64_t link_mbps = get(&limit->link_mbps);
+    const uint64_t link_mbps = rawe_inflow_link_mbps(inflow);
     const uint64_t busy_bytes = least_bytes(inflow, link_mbps);
     change(inflow, 0, bytes, now_ns);
     if (used_ns < now_ns) {
@@ -232,7 +239,7 @@ void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
     const uint64_t excess_bytes = get(&limit->excess_bytes) + bytes * LOST_MULTIPLIER;
-    const uint64_t link_mbps = get(&limit->link_mbps);
+    const uint64_t link_mbps = rawe_inflow_link_mbps(inflow);
     if (excess_bytes < LOST_BYTES * LOST_MULTIPLIER) {
         set(&limit->excess_bytes, excess_bytes);
     } else if (inflow->port_bytes != 0) {

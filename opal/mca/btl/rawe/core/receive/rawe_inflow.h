@@ -13,7 +13,8 @@
  *
  * Processes that share memory (struct rawe_inflow_host) share the limit, too. Each writes only its own
  * share in it; the limit is written by all, and an update lost between two of them changes little. One
- * that stops, or dies, holds up no other: what it has asked for counts while some of it comes.
+ * that stops, or dies, holds up no other: what it has asked for counts while some of it comes. What is
+ * read there may be anything: another process may have gone wild.
  */
 #ifndef RAWE_INFLOW_H
 #define RAWE_INFLOW_H
@@ -104,10 +105,11 @@ static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
     return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
 }
 
-/** The rate that the link seems to have. */
+/** The rate that the link seems to have: no more than it reports, and not 0. */
 static inline uint64_t rawe_inflow_link_mbps(const struct rawe_inflow *inflow)
 {
-    return atomic_load_explicit(&inflow->limit->link_mbps, memory_order_relaxed);
+    const uint64_t mbps = atomic_load_explicit(&inflow->limit->link_mbps, memory_order_relaxed);
+    return mbps != 0 && mbps < inflow->link_mbps ? mbps : inflow->link_mbps;
 }
 
 #endif
