@@ -6,10 +6,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -116,6 +120,37 @@ TEST(attach__bound_anew_it_still_refuses_other_ethertypes)
         bad[13] ^= 1;
         check_refused(kinds[i], bad, length_for(kinds[i]));
     }
+}
+
+/** Bound to a tunnel, a socket sees packets without an Ethernet header, which may look like frames. */
+TEST(attach__refuses_what_has_no_ethernet_header)
+{
+    struct ifreq request = {.ifr_name = "tun0", .ifr_flags = IFF_TUN | IFF_NO_PI};
+    uint8_t packet[FRAME_BYTES_MAX], got[FRAME_BYTES_MAX];
+    const int tunnel = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+    if (tunnel < 0) {
+        skip();
+    }
+    assert_int_equal(ioctl(tunnel, TUNSETIFF, &request), 0);
+    fixture_run("ip link set tun0 up");
+    const struct sockaddr_ll all = {.sll_family = AF_PACKET,
+                                    .sll_protocol = htons(ETH_P_ALL),
+                                    .sll_ifindex = (int)if_nametoindex("tun0")};
+    const int filtered = open_for(RAWE_PORT_EXPRESS);
+    const int unfiltered = fixture_socket(all.sll_ifindex, ETH_P_ALL);
+    assert_int_equal(bind(filtered, (const struct sockaddr *)&all, sizeof all), 0);
+    make(packet, RAWE_PORT_EXPRESS);
+    packet[0] = 0x45; /* IPv4, as what goes by tunnels has to be */
+    assert_int_equal(write(tunnel, packet, FRAME_BYTES), FRAME_BYTES);
+    do { /* the kernel greets a new interface with packets of its own */
+        assert_true(recv(unfiltered, got, sizeof got, 0) > 0);
+    } while (memcmp(got, packet, FRAME_BYTES) != 0);
+    assert_int_equal(recv(filtered, got, sizeof got, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(filtered);
+    close(unfiltered);
+    close(tunnel);
 }
 
 /** What is sent to a group of hosts belongs to none of these sockets. */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -30,6 +31,9 @@
 
 /** Does it have a VLAN tag, which the kernel has taken out? */
 #define VLAN_TAG_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT))
+
+/** The kind of interface (ARPHRD_*) that a packet came by. */
+#define INTERFACE_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE))
 
 /** The IPv4 source address of batches: no other packet has it, whatever key and port look like. */
 #define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
@@ -55,7 +59,7 @@ static const struct offsets in_batches = {
  * returns "drop" or goes on behind itself. A load beyond the end of a short frame drops it, too.
  */
 struct program {
-    struct sock_filter statements[60 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
+    struct sock_filter statements[64 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
     unsigned short length;
     uint8_t mac[RAWE_MAC_BYTES]; /**< the interface's; zero: not known, or lo's */
 };
@@ -103,10 +107,10 @@ static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t
     demand_equal(program, value);
 }
 
-/** Of a byte. */
-static void demand_either(struct program *program, uint32_t at, uint32_t one, uint32_t other)
+static void demand_either(struct program *program, uint16_t size, uint32_t at, uint32_t one,
+                          uint32_t other)
 {
-    load(program, BPF_B, at);
+    load(program, size, at);
     compare(program, BPF_JEQ, one, 2, 0);
     demand_equal(program, other);
 }
@@ -152,7 +156,8 @@ static void demand_own(struct program *program)
 
 /**
  * To this host (a group's socket: to a group), not broadcast, not a copy of what was sent. The
- * EtherType is that of the binding, and is checked because the descriptor's holder can bind it again.
+ * EtherType is that of the binding, and is checked because the descriptor's holder can bind it again:
+ * to an interface without an Ethernet header, too, where other traffic might look like a frame.
  */
 static void demand_addressed(struct program *program, const struct rawe_port_config *config)
 {
@@ -162,6 +167,7 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
         demand_own(program);
     }
     demand(program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(config));
+    demand_either(program, BPF_H, INTERFACE_TYPE_OFFSET, ARPHRD_ETHER, ARPHRD_LOOPBACK);
 }
 
 /** Pass the packet, but for one to another group: `id_byte` is where the last byte of its id lies. */
@@ -212,7 +218,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
     const unsigned branch = program->length;
     compare(program, BPF_JEQ, config->ping_key, 0, 0); /* else to the session's part */
     demand(program, BPF_H, AT(RAWE_OFFSET_PORT), config->ping_port);
-    demand_either(program, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
+    demand_either(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE), VERSION_TYPE(RAWE_FRAME_PING),
                   VERSION_TYPE(RAWE_FRAME_PONG));
     demand_addressed(program, config);
     finish(program, UINT32_MAX);
@@ -231,7 +237,7 @@ static void write_for_group(struct program *program, const struct rawe_port_conf
     demand(program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
     load(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE));
     demand_range(program, VERSION_TYPE(RAWE_GROUP_DATA), VERSION_TYPE(RAWE_GROUP_TYPE_END) - 1);
-    demand_either(program, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
+    demand_either(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
     finish_for_groups(program, config, AT(RAWE_GROUP_OFFSET_ID_BYTE));
 }
 
