@@ -318,12 +318,15 @@ static void send_and_end(bool plain)
         end(0)->batch = RAWE_BATCH_INVALID;
     }
     unit_send_message(end(0), &sends[2], 2, batch_data, 3000);
+    uint64_t received = counters(1)->frames_received;
     while (sends[1].done == 0) {
         unit_receive_next(&net);
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* Nothing of the frame was taken in the next life. */
     assert_int_equal(end(1)->recvwin.next, net.config.first_sequence);
+    assert_false(rawe_recvwin_has_gap(&end(1)->recvwin));
+    assert_int_equal(counters(1)->frames_received, received);
     net_queue_clear(&net.queue);
 }
 
