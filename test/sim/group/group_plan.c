@@ -118,7 +118,7 @@ void plan_make(struct plan *plan, uint64_t seed)
     plan->share_from = (uint32_t)sim_random_below(&random, 6);
     plan->stored_max = (uint32_t)sim_random_scaled(&random, 1, 512);
     plan->checksum = sim_random_below(&random, 3) == 0;
-    if (!plan->checksum && sim_random_below(&random, 3) == 0) {
+    if (sim_random_below(&random, 3) == 0) {
         plan->segment_bytes =
             (uint32_t)sim_random_between(&random, plan->payload_bytes / 2, plan->payload_bytes);
         plan->batch_bytes = (uint32_t)sim_random_scaled(&random, 1, UINT16_MAX);

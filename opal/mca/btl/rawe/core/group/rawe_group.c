@@ -444,7 +444,8 @@ static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *fram
     uint8_t *copy = NULL;
     frame->header.flags |= RAWE_FLAG_RESENT;
     if (frame->batch_frames != 0) {
-        copy = malloc(RAWE_GROUP_HEADER_BYTES + (size_t)frame->header.payload_bytes);
+        copy = malloc(RAWE_GROUP_HEADER_BYTES + (size_t)frame->header.payload_bytes +
+                      RAWE_CHECKSUM_BYTES);
         if (copy == NULL) {
             return false;
         }
