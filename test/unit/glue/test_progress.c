@@ -5,6 +5,8 @@
  */
 #include "unit_module.h"
 
+#include <stdio.h>
+
 #include "core/conn/rawe_conn_control.h"
 
 FIXTURE(fake_set_up, fake_tear_down);
@@ -138,6 +140,39 @@ static void note_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *b
     assert_null(blamed); /* 5.0 would take it for the process that has failed, and go on */
     assert_non_null(text);
     errors++;
+}
+
+/** Time passes, in which frames and packets of batches come damaged; and progress is made. */
+static void damage(unsigned frames, unsigned packets, unsigned seconds)
+{
+    module.engine.counters.dropped_checksum += frames;
+    fake.damaged += packets;
+    fake_ompi.now_ns += seconds * 1000 * MS;
+    fake_wait_in_link(1);
+    mca_btl_rawe_module_progress(&module, true);
+}
+
+TEST(progress__tells_of_damaged_frames)
+{
+    snprintf(module.interface.name, sizeof(module.interface.name), "eth7");
+    damage(0, 0, 1);
+    for (unsigned i = 0; i < 10; i++) {
+        damage(3, 2, 5); /* ten in ten seconds */
+    }
+    damage(2, 2, 3);
+    assert_int_equal(fake_ompi.shown, 0);
+    damage(6, 5, 9);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("frames_damaged", "eth7");
+}
+
+TEST(check_damage__at_the_end_too)
+{
+    damage(0, 0, 1);
+    damage(6, 5, 1);
+    assert_int_equal(fake_ompi.shown, 0);
+    mca_btl_rawe_module_check_damage(&module);
+    assert_int_equal(fake_ompi.shown, 1);
 }
 
 TEST(progress__refused_data_ends_the_job_and_blames_no_process)

@@ -96,8 +96,14 @@ static unsigned receive_bulk(struct rawe_port *bulk, unsigned budget,
     return count * PACKET_FRAMES;
 }
 
+static void read_counters(struct rawe_port *bulk, struct rawe_port_counters *counters)
+{
+    counters->damaged = fake.damaged;
+}
+
 static const struct rawe_port_kind link_kind = {.receive = receive_link};
-static const struct rawe_port_kind bulk_kind = {.receive = receive_bulk};
+static const struct rawe_port_kind bulk_kind = {.receive = receive_bulk,
+                                                .read_counters = read_counters};
 static struct rawe_port link_fake = {
     .word = &fake.link_waits, .mask = UINT32_MAX, .kind = &link_kind};
 static struct rawe_port bulk_fake = {

@@ -42,6 +42,7 @@ struct fake {
     bool listens_for_room;    /**< so does room for a batch */
     bool shared;              /**< others use the processor */
     int wake_us;              /**< when the thread was to be woken last; -1: it was not */
+    uint64_t damaged;         /**< packets of bulk */
     unsigned internal_errors; /**< messages that are to be shown */
 };
 extern struct fake fake;

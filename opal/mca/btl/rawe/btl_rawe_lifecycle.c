@@ -473,6 +473,7 @@ static void end_engine(mca_btl_rawe_module_t *module)
 
     if (begun) {
         mca_btl_rawe_metrics_check_ring(module);
+        mca_btl_rawe_module_check_damage(module);
     }
     if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
         mca_btl_rawe_metrics_report(module, "rawe");

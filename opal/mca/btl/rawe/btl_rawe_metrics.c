@@ -24,7 +24,7 @@
 /** All that is counted for a module. */
 struct counted {
     struct rawe_counters engine;
-    struct rawe_port_counters link, bulk;
+    struct rawe_port_counters link, bulk, group_bulk;
     struct rawe_responder_counters responder;
     struct rawe_group_counters groups;
     uint64_t frames_most, buffers_most, group_repairs, group_drops;
@@ -96,7 +96,7 @@ static const struct metric metrics[] = {
     {"multicast_stalls", "times a message to a group waited for acknowledgements",
      COUNT(groups.window_stalls)},
     {"multicast_dropped",
-     "frames of groups that were dropped: malformed, of another group, "
+     "frames of groups that were dropped: damaged, malformed, of another group, "
      "doubled, or without room",
      COUNT(group_drops)},
 };
@@ -115,6 +115,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     counted.engine = module->engine.counters;
     rawe_port_read_counters(module->link, &counted.link);
     rawe_port_read_counters(module->bulk, &counted.bulk);
+    rawe_port_read_counters(module->group_bulk, &counted.group_bulk);
     rawe_responder_read_counters(module->responder, &counted.responder);
     counted.groups = mca_btl_rawe_multicast_counters(module);
     const struct rawe_group_counters *groups = &counted.groups;
@@ -124,7 +125,7 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     counted.group_drops = groups->duplicates + groups->no_buffer + groups->dropped_decode +
                           groups->dropped_key + groups->dropped_group + groups->dropped_member +
                           groups->dropped_checksum + groups->dropped_outside +
-                          groups->dropped_fragment;
+                          groups->dropped_fragment + counted.group_bulk.damaged;
     for (unsigned i = 0; i < METRICS; ++i) {
         memcpy(&values[i], (const char *)&counted + metrics[i].offset, sizeof(values[i]));
     }

@@ -90,6 +90,8 @@ typedef struct mca_btl_rawe_module {
     atomic_uint failures;      /**< processes that could not be reached */
     atomic_bool reached_any;   /**< some process can be reached */
     bool refusal_reported;     /**< the user knows that data was refused */
+    uint64_t damage_poll_ns;   /**< when damaged frames are counted next */
+    uint64_t damaged_before;   /**< their number when that was done last */
 } mca_btl_rawe_module_t;
 
 /** Open its sockets, if they are not. MPI's threads only. False: see the failures below. */

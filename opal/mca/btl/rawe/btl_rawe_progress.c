@@ -10,6 +10,10 @@
 /** Packets of bulk, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
+/** More damaged frames than this within this time are worth a word. */
+#define DAMAGED_MOST 10u
+#define DAMAGED_WITHIN_NS (10ull * 1000 * 1000 * 1000)
+
 /** Timers that are this late expire although there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
@@ -116,6 +120,21 @@ static void data_refused(mca_btl_rawe_module_t *module)
     mca_btl_rawe_end_job(&module->super, "rawe: data is missing");
 }
 
+void mca_btl_rawe_module_check_damage(mca_btl_rawe_module_t *module)
+{
+    struct rawe_port_counters bulk, group_bulk;
+
+    rawe_port_read_counters(module->bulk, &bulk);
+    rawe_port_read_counters(module->group_bulk, &group_bulk);
+    uint64_t damaged = module->engine.counters.dropped_checksum + bulk.damaged + group_bulk.damaged;
+    if (damaged - module->damaged_before > DAMAGED_MOST) {
+        const char *name = module->interface.name;
+        MCA_BTL_RAWE_HELP_IF_ASKED(frames_damaged, name, damaged, name, name);
+    }
+    module->damaged_before = damaged;
+    module->damage_poll_ns = module->engine.now_ns + DAMAGED_WITHIN_NS;
+}
+
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max)
 {
     struct rawe_engine *engine = &module->engine;
@@ -156,6 +175,9 @@ static unsigned progress(mca_btl_rawe_module_t *module)
     service(module);
     if (OPAL_UNLIKELY(data_is_missing(module))) {
         data_refused(module);
+    }
+    if (OPAL_UNLIKELY(engine->now_ns >= module->damage_poll_ns)) {
+        mca_btl_rawe_module_check_damage(module);
     }
     return received;
 }

@@ -25,6 +25,12 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
  */
 bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max);
 
+/**
+ * Tell the user if more than 10 frames have been damaged since the last call, which progress makes
+ * every 10 seconds. MPI's threads only. Lock held.
+ */
+void mca_btl_rawe_module_check_damage(mca_btl_rawe_module_t *module);
+
 /** One round. Inside another's callback it defers messages. Lock held. Returns frames received. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
