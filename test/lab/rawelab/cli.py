@@ -21,7 +21,8 @@ Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ..
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
 way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire treats each
 frame individually, as a cable, to which NICs never are whole; its faults are KEY=VALUE with commas:
-delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20, frames)
+delay=1ms reorder=20%:1ms duplicate=5% loss=1% burst=0.1%:50ms (or :20, frames) corrupt=1%
+truncate=1% pad=1% lengthen=1% repeat-changed=1%
 blackout=5s (or 50ms/1s, repeated) rate=1gbit buffer=64k mtu=1400 seed=7, or none to end them.
 `lab counters` shows what it did. A rate is enforced by tbf on every NIC and switch port: bucket
 0.1 ms of the rate but at least two full frames, queue --buffer bytes at a switch port, 1000 full

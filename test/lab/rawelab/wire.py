@@ -6,7 +6,10 @@ Faults are written as a list of KEY=VALUE with commas or blanks between them, or
   delay=1ms             of every frame           loss=1%          each frame independently
   reorder=20%:1ms       held back for up to 1 ms burst=0.1%:50ms  bursts of loss, or 0.1%:20 frames
   duplicate=5%          arrive twice             blackout=5s      nothing passes; or 50ms/1s: again
-  corrupt=1%            bits are flipped                          and again, every second
+  corrupt=1%            a byte is changed                         and again, every second
+  truncate=1%           cut short                pad=1%           zeros are appended
+  repeat-changed=1%     arrive twice, then with  lengthen=1%      other bytes are appended
+                        a changed byte
   rate=1gbit            line rate, with          mtu=1400         longer frames vanish
   buffer=64k            of buffer, drop-tail     seed=7           of the random numbers
 """
@@ -88,6 +91,10 @@ FAULTS = {
     ),
     "duplicate": (["duplicate"], _share, "a percentage as 5%"),
     "corrupt": (["corrupt"], _share, "a percentage as 1%"),
+    "truncate": (["truncate"], _share, "a percentage as 1%"),
+    "pad": (["pad"], _share, "a percentage as 1%"),
+    "lengthen": (["lengthen"], _share, "a percentage as 1%"),
+    "repeat-changed": (["repeat_changed"], _share, "a percentage as 1%"),
     "reorder": (["reorder", "reorder_ns"], _reorder, "PERCENTAGE or PERCENTAGE:TIME, as 20%:1ms"),
     "delay": (["delay_ns"], _time, "a time of at most an hour, as 100us, 1ms or 2s"),
     "rate": (["rate_bits"], _rate, "a rate as 100mbit or 1gbit, or 0"),

@@ -40,7 +40,7 @@ while expected is None or count < expected:
     if wire in readable:
         frame = wire.recv(70000)
         count += 1
-        if frame[12:14] == b"\\x88\\xb5":
+        if frame[12:14] == b"\\x88\\xb5" and len(frame) >= 26:
             number, sent = struct.unpack_from(">IQ", frame, 14)
             good = frame[26:] == bytes(i & 255 for i in range(len(frame) - 26))
             seen.append((number, time.monotonic_ns() - sent, len(frame), good))
@@ -175,13 +175,42 @@ def test_one_seed_makes_the_same_losses_again_and_another_does_not(wired):
     assert numbers(transfer(lab, 500)) != first
 
 
-def test_corruption_flips_one_to_eight_bits_of_its_share(wired):
+def test_corruption_changes_a_byte_of_its_share(wired):
     lab = wired("corrupt=20%")
     frames = transfer(lab, 2000, size=1000)
-    # Flips in addresses and EtherType keep a frame from being received as ours.
+    # A change in addresses or EtherType keeps a frame from being received as ours.
     assert len(frames) < 2000
     bad = sum(not good for _, _, _, good in frames)
     assert 250 < bad <= lab.wire_total("corrupted") < 550
+
+
+def test_frames_are_cut_short(wired):
+    lab = wired("truncate=20%")
+    frames = transfer(lab, 2000, size=1000)
+    shorter = sum(length < 1014 for _, _, length, _ in frames)
+    assert 250 < shorter <= lab.wire_total("corrupted") < 550
+    assert all(length <= 1014 for _, _, length, _ in frames)
+
+
+@pytest.mark.parametrize("fault", ["pad", "lengthen"])
+def test_frames_get_longer_up_to_the_longest(wired, fault):
+    lab = wired()
+    transfer(lab, 1, size=1040)
+    lab.set_wire(f"{fault}=20%")
+    frames = transfer(lab, 2000, size=1000)
+    longer = [length for _, _, length, _ in frames if length > 1014]
+    assert 250 < len(longer) == lab.wire_total("corrupted") < 550
+    assert max(longer) <= 1054
+    assert lab.wire_total("refused") == 0
+
+
+def test_frames_arrive_again_with_a_changed_byte(wired):
+    lab = wired("repeat-changed=20%")
+    frames = transfer(lab, 2000, size=1000)
+    whole = [number for number, _, length, good in frames if good and length == 1014]
+    assert set(range(2000)) <= set(whole)
+    bad = sum(not good for _, _, _, good in frames)
+    assert 200 < bad <= lab.wire_total("duplicated") == lab.wire_total("corrupted") < 550
 
 
 def test_a_blackout_ends_no_sooner_than_told(wired):

@@ -34,7 +34,11 @@ struct wire_frame {
     X(burst_frames)      /* of this many frames, or */                         \
     X(burst_ns)          /* of this time */                                    \
     X(duplicate)         /* share that arrives twice */                        \
-    X(corrupt)           /* share in which one to eight bits are flipped */    \
+    X(corrupt)           /* share in which a byte is changed */                \
+    X(truncate)          /* share that is cut short */                         \
+    X(pad)               /* share to which zeros are appended */               \
+    X(lengthen)          /* share to which other bytes are appended */         \
+    X(repeat_changed)    /* share that arrives twice, then a byte changed */   \
     X(reorder)           /* share held back, */                                \
     X(reorder_ns)        /* for this time at most */                           \
     X(delay_ns)          /* of every frame */                                  \
@@ -63,7 +67,7 @@ extern const struct wire_settings wire_settings_none;
     X(buffer_full)   /* lost because the rate's buffer was full */ \
     X(duplicated)    /* sent on twice */                           \
     X(reordered)     /* held back */                               \
-    X(corrupted)     /* with flipped bits */                       \
+    X(corrupted)     /* changed, cut short or made longer */       \
     X(delivered)     /* that came out, duplicates included */      \
     X(refused)       /* that the kernel or the wire itself had no room for: not meant to happen */
 
@@ -77,6 +81,7 @@ struct wire_direction {
     struct wire_settings settings;
     struct wire_counters counters;
     uint64_t random;        /* state of the generator */
+    size_t longest_bytes;   /* of the frames that came: no host takes a longer one */
     uint64_t blackout_from; /* ns: when the (first) blackout began */
     uint64_t burst_until;   /* ns: end of the present burst */
     uint32_t burst_left;    /* frames that the present burst still takes */
@@ -96,7 +101,7 @@ void wire_direction_seed(struct wire_direction *direction, uint64_t seed, uint64
 void wire_direction_change(struct wire_direction *direction, const struct wire_settings *settings,
                            bool blackout_begins, uint64_t now_ns);
 
-/** Sends a frame through. Its bytes are the same again when this returns. */
+/** Sends a frame through. Its bytes stay as they are. */
 void wire_direction_pass(struct wire_direction *direction, struct wire_frame *frame,
                          uint64_t now_ns, wire_deliver_fn *deliver, void *context);
 

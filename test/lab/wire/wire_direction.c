@@ -9,7 +9,8 @@
 
 /* Of a port whose rate is limited, unless it says more. */
 #define BUFFER_BYTES (128u << 10)
-#define FLIPS_MAX 8u
+#define GROWTH_BYTES_MAX 64u
+#define HEADERS_BYTES 120u /* of all frames and batches at least */
 #define LINE_OVERHEAD 24u  /* bytes of line time beside the frame: preamble, checksum, gap */
 #define LINE_BYTES_MIN 60u /* shorter frames are padded */
 
@@ -121,41 +122,54 @@ static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64
     return true;
 }
 
-struct flips {
-    unsigned count;
-    size_t bits[FLIPS_MAX];
-};
+enum damage { NONE, CHANGE, CUT, ZEROS, BYTES };
 
-static void flip(const struct wire_frame *frame, const struct flips *flips)
-{
-    for (unsigned i = 0; i < flips->count; i++) {
-        frame->bytes[flips->bits[i] / 8] ^= (uint8_t)(1u << (flips->bits[i] % 8));
-    }
-}
-
-static struct flips draw_flips(struct wire_direction *direction, size_t len_bytes)
-{
-    struct flips flips = {.count = 1 + (unsigned)(random_next(&direction->random) % FLIPS_MAX)};
-
-    for (unsigned i = 0; i < flips.count; i++) {
-        bool again = true;
-
-        while (again) { /* the same bit twice would be no fault */
-            flips.bits[i] = random_next(&direction->random) % (len_bytes * 8);
-            again = false;
-            for (unsigned j = 0; j < i; j++) {
-                again = again || flips.bits[j] == flips.bits[i];
-            }
-        }
-    }
-    return flips;
-}
-
-static void pass_copy(struct wire_direction *direction, struct wire_frame *frame, uint64_t now_ns,
-                      wire_deliver_fn *deliver, void *context)
+static enum damage draw_damage(struct wire_direction *direction)
 {
     const struct wire_settings *settings = &direction->settings;
-    struct flips flips = {.count = 0};
+
+    return happens(direction, settings->corrupt)    ? CHANGE
+           : happens(direction, settings->truncate) ? CUT
+           : happens(direction, settings->pad)      ? ZEROS
+           : happens(direction, settings->lengthen) ? BYTES
+                                                    : NONE;
+}
+
+/* What is damaged leaves as a copy: others may get the same frame. No checksum is made new. */
+static void damage(struct wire_direction *direction, struct wire_frame *frame, enum damage kind)
+{
+    static uint8_t copy[WIRE_FRAME_BYTES_MAX + GROWTH_BYTES_MAX];
+    const size_t len_bytes = frame->len_bytes;
+    const uint64_t random = random_next(&direction->random);
+    size_t most_bytes = direction->longest_bytes - len_bytes;
+
+    most_bytes = most_bytes < GROWTH_BYTES_MAX ? most_bytes : GROWTH_BYTES_MAX;
+    if (kind == NONE || (kind > CUT && most_bytes == 0)) {
+        return;
+    }
+    memcpy(copy, frame->bytes, len_bytes);
+    frame->bytes = copy;
+    direction->counters.corrupted++;
+    if (kind == CHANGE) { /* half of the time in the headers */
+        const size_t range =
+            random % 2 == 0 && len_bytes > HEADERS_BYTES ? HEADERS_BYTES : len_bytes;
+        copy[(random >> 16) % range] ^= (uint8_t)(1 + (random >> 1) % 255);
+    } else if (kind == CUT) {
+        frame->len_bytes -= 1 + random % (len_bytes - WIRE_ETH_HEADER_BYTES);
+    } else {
+        const size_t more_bytes = 1 + random % most_bytes;
+        for (size_t i = 0; i < more_bytes; i++) {
+            copy[len_bytes + i] = kind == ZEROS ? 0 : (uint8_t)random_next(&direction->random);
+        }
+        frame->len_bytes += more_bytes;
+    }
+}
+
+static void pass_copy(struct wire_direction *direction, const struct wire_frame *frame,
+                      enum damage kind, uint64_t now_ns, wire_deliver_fn *deliver, void *context)
+{
+    const struct wire_settings *settings = &direction->settings;
+    struct wire_frame copy = *frame;
     uint64_t release_ns = now_ns;
 
     if (settings->rate_bits != 0 && !pass_line(direction, frame->len_bytes, now_ns, &release_ns)) {
@@ -167,14 +181,8 @@ static void pass_copy(struct wire_direction *direction, struct wire_frame *frame
         direction->counters.reordered++;
         release_ns += 1 + random_next(&direction->random) % (uint64_t)settings->reorder_ns;
     }
-    if (happens(direction, settings->corrupt)) {
-        direction->counters.corrupted++;
-        flips = draw_flips(direction, frame->len_bytes);
-    }
-    /* Others may get the same frame: a second flip of the same bits undoes the first. */
-    flip(frame, &flips);
-    deliver(context, frame, release_ns);
-    flip(frame, &flips);
+    damage(direction, &copy, kind);
+    deliver(context, &copy, release_ns);
 }
 
 void wire_direction_pass(struct wire_direction *direction, struct wire_frame *frame,
@@ -182,6 +190,9 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
 {
     direction->counters.frames++;
     direction->counters.bytes += frame->len_bytes;
+    if (direction->longest_bytes < frame->len_bytes) {
+        direction->longest_bytes = frame->len_bytes;
+    }
     if (in_blackout(direction, now_ns)) {
         direction->counters.blackout_lost++;
     } else if (is_too_long(direction, frame)) {
@@ -192,11 +203,16 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
         direction->counters.lost++;
     } else {
         bool twice = happens(direction, direction->settings.duplicate);
+        bool echo = happens(direction, direction->settings.repeat_changed);
 
-        pass_copy(direction, frame, now_ns, deliver, context);
+        pass_copy(direction, frame, draw_damage(direction), now_ns, deliver, context);
         if (twice) {
             direction->counters.duplicated++;
-            pass_copy(direction, frame, now_ns, deliver, context);
+            pass_copy(direction, frame, draw_damage(direction), now_ns, deliver, context);
+        }
+        if (echo) {
+            direction->counters.duplicated++;
+            pass_copy(direction, frame, CHANGE, now_ns, deliver, context);
         }
     }
 }
