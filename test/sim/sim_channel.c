@@ -299,6 +299,7 @@ static void lost(void *context, struct rawe_conn *conn)
 const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .accept = accept_peer,
                                                      .unknown_source = sim_route_unknown_source,
+                                                     .lossy = sim_route_lossy,
                                                      .silent = sim_route_silent,
                                                      .stalled = sim_route_stalled,
                                                      .failed = failed,

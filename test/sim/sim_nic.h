@@ -132,7 +132,8 @@ void sim_route_close(struct sim_nic *nic);
 /** Forget the processes that the node has known; all routes are closed. */
 void sim_route_forget(struct sim_node *node);
 
-/** rawe_callbacks.silent and .stalled */
+/** rawe_callbacks.lossy, .silent and .stalled */
+void sim_route_lossy(void *context, const struct rawe_conn *conn);
 void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 /** A PING or PONG has come to the responder of an interface. */

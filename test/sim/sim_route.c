@@ -250,6 +250,13 @@ void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
 }
 
+void sim_route_lossy(void *context, const struct rawe_conn *conn)
+{
+    struct sim_nic *nic = context;
+
+    rawe_failover_lossy(&nic->node->failover, conn, nic->engine.now_ns);
+}
+
 void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
                       const struct sim_packet *packet)
 {

@@ -361,3 +361,129 @@ TEST(rawe_failover_forget__takes_one_of_many)
     rawe_failover_forget(&failover, rails_peer(0, 1));
     assert_false(rawe_failover_pending(&failover));
 }
+
+/* ---- routes that lose frames ---- */
+
+static void note_lossy(const struct rawe_conn *conn)
+{
+    rawe_failover_lossy(&failover, conn, rails.now_ns);
+}
+
+/** A message by each rail every 2 ms, where there is room. */
+static void exchange(uint64_t duration_ns)
+{
+    rails.host[0].on_lossy = note_lossy;
+    for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            (void)unit_copy_message(rails_conn(0, rail, EXPRESS), (uint8_t)rail, 100);
+        }
+        rawe_failover_check(&failover, true, rails.now_ns);
+        unit_run(&rails.net, 2 * UNIT_MS, 200 * UNIT_US);
+        unit_forget_messages(&rails.host[1].inbox);
+    }
+}
+
+TEST(rawe_failover_lossy__leaves_the_route_and_returns_when_it_is_good)
+{
+    rails.lost_each[1] = 3;
+    exchange(1000 * UNIT_MS);
+    assert_true(down(1));
+    assert_int_not_equal(used(1), 1);
+    assert_false(down(0) || down(2));
+    assert_int_equal(said, 1);
+    assert_int_equal(said_rail, 1);
+    assert_int_equal(said_last, RAWE_FAILOVER_LOSSY);
+    rails.lost_each[1] = 0;
+    exchange(4000 * UNIT_MS);
+    assert_false(down(1));
+    assert_int_equal(used(1), 1);
+    assert_int_equal(said, 2);
+    assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
+    assert_false(rawe_failover_pending(&failover));
+}
+
+/** It is congestion, or the network is so: nothing is gained by another route. */
+TEST(rawe_failover_lossy__stays_where_others_lose_as_much)
+{
+    rails.lost_each[0] = rails.lost_each[1] = rails.lost_each[2] = 4;
+    exchange(3000 * UNIT_MS);
+    assert_int_equal(said, 0);
+    assert_false(down(0) || down(1) || down(2));
+}
+
+TEST(rawe_failover_lossy__few_losses_are_no_reason)
+{
+    rails.lost_each[1] = 25;
+    exchange(3000 * UNIT_MS);
+    assert_int_equal(said, 0);
+    assert_false(down(1));
+}
+
+/** What loses frames is better than nothing. */
+TEST(rawe_failover_lossy__is_used_again_when_the_others_fail)
+{
+    rails.lost_each[1] = 3;
+    exchange(1000 * UNIT_MS);
+    assert_true(down(1));
+    carrier(0, false);
+    assert_true(down(1));
+    carrier(2, false);
+    assert_false(down(1));
+    assert_int_equal(used(0), 1);
+    assert_int_equal(used(1), 1);
+    assert_int_equal(used(2), 1);
+    exchange(1000 * UNIT_MS); /* and there is nothing to compare it with */
+    assert_false(down(1));
+}
+
+TEST(rawe_failover_lossy__asks_nothing_where_there_is_no_other_route)
+{
+    part(1);
+    rails.lost_each[1] = 3;
+    exchange(1000 * UNIT_MS);
+    assert_false(rawe_failover_pending(&failover));
+    assert_false(down(1));
+    join(1);
+}
+
+/** What another route had in flight is not the fault of the one that finds it out. */
+TEST(rawe_failover_lossy__blames_the_route_that_carried_it)
+{
+    unit_send_copies(rails_conn(0, 1, EXPRESS), 4, 1000);
+    rails_cut(1);
+    rails.now_ns += UNIT_US;
+    carrier(1, false);
+    unit_run(&rails.net, 100 * UNIT_MS, UNIT_MS);
+    assert_int_not_equal(used(1), 1);
+    assert_true(rawe_conn_idle(rails_conn(0, 1, EXPRESS)));
+    assert_true(rails_conn(0, 1, EXPRESS)->engine->counters.losses_probed != 0);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_int_equal(rails_peer(0, rail)->route.lost, 0);
+    }
+}
+
+/** It carries little, as each lost frame is waited for: PINGs tell the rest. */
+TEST(rawe_failover_lossy__asks_where_few_frames_go)
+{
+    note_lossy(rails_conn(0, 1, EXPRESS));
+    for (unsigned i = 0; i < 200 && !down(1); i++) {
+        answers[1] = i / 4 % 3 != 0;
+        pass(10 * UNIT_MS);
+    }
+    assert_true(down(1));
+    assert_int_equal(said_last, RAWE_FAILOVER_LOSSY);
+    assert_false(down(0) || down(2));
+}
+
+/** It is late by all routes. */
+TEST(rawe_failover_lossy__blames_no_route_for_a_busy_host)
+{
+    note_lossy(rails_conn(0, 1, EXPRESS));
+    memset(answers, 0, sizeof(answers));
+    pass(UNIT_S);
+    assert_false(down(1));
+    memset(answers, 1, sizeof(answers));
+    pass(UNIT_S);
+    assert_int_equal(said, 0);
+    assert_false(rawe_failover_pending(&failover));
+}

@@ -37,6 +37,8 @@ struct rails_host {
     bool late;    /**< it knows the route by rail 0 only, until another is asked for */
     bool refuses; /**< ... and not then either */
     bool follows; /**< an interface of the peer's that has another address */
+    /** rawe_callbacks.lossy; may be NULL. */
+    void (*on_lossy)(const struct rawe_conn *conn);
     /** Called by `silent`; may be NULL. */
     void (*on_silent)(struct rails_host *host, struct rawe_conn *conn);
 };
@@ -50,6 +52,8 @@ struct rails {
     uint32_t mtu_payload_bytes[RAILS]; /**< what a rail carries; 0: as much as any link */
     bool cut[RAILS];                   /**< what is sent there is lost */
     bool batches_cut[RAILS];           /**< the same, of batches only */
+    unsigned lost_each[RAILS];         /**< one of so many frames is lost there; 0: none */
+    uint32_t random;                   /**< which one */
     unsigned carried[RAILS];           /**< frames handed over, by rail */
     /** Looks at each frame before it is handed over; may be NULL. */
     void (*on_frame)(struct net_frame *frame, unsigned rail);

@@ -142,6 +142,20 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
     assert total(report, "peers_lost") == 0
 
 
+def test_a_nic_that_loses_frames_is_left_while_it_does(make_lab, build, pulled):
+    lab = make_lab(hosts=2, nics=2, topology="switch")
+    job = PulledJob(lab, build, pulled)
+    await_both(lab, job)
+    for host in (0, 1):
+        lab.set_loss(30, host, 1)
+    wait_until(lambda: shares(lab, job)[1] < 0.05, "end of what is sent by the NIC that loses")
+    for host in (0, 1):
+        lab.set_loss(0, host, 1)
+    await_both(lab, job)
+    report = job.end_well()
+    assert total(report, "peers_lost") == 0
+
+
 @pytest.mark.parametrize("how", [thorough("pair"), "behind"])
 def test_the_loss_of_all_nics_is_told_once(make_lab, build, pulled, how):
     pull, _ = PULLS[how]

@@ -435,6 +435,11 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     }
 }
 
+void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn)
+{
+    rawe_failover_lossy(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
+}
+
 /** Limit frames to what a path was found to carry, and tell the user. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {

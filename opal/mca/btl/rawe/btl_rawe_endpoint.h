@@ -92,7 +92,8 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
                           size_t len_bytes);
 /** Deliver deferred messages, and free them. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
-/** rawe_callbacks.silent, .stalled and .failed. */
+/** rawe_callbacks.lossy, .silent, .stalled and .failed. */
+void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);

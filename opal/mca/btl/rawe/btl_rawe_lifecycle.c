@@ -271,6 +271,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .deliver = mca_btl_rawe_deliver,
         .accept = mca_btl_rawe_accept,
         .unknown_source = mca_btl_rawe_unknown_source,
+        .lossy = mca_btl_rawe_lossy,
         .silent = mca_btl_rawe_silent,
         .stalled = mca_btl_rawe_stalled,
         .failed = mca_btl_rawe_failed,

@@ -93,6 +93,7 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
     static const char *const texts[] = {
         [RAWE_FAILOVER_CARRIER_LOST] = "has lost its carrier",
         [RAWE_FAILOVER_UNANSWERED] = "does not answer, unlike others",
+        [RAWE_FAILOVER_LOSSY] = "loses many more frames than others",
         [RAWE_FAILOVER_ANSWERS] = "answers again",
         [RAWE_FAILOVER_FOLLOWED] = "leads to another address of its host now",
     };

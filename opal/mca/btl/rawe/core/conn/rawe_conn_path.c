@@ -45,6 +45,9 @@ void rawe_conn_path_open(struct rawe_conn *conn, struct rawe_route *preferred)
 void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
 {
     const struct rawe_engine_config *config = &route->engine->config;
+    if (conn->route != route) {
+        conn->route_since_ns = conn->engine->now_ns;
+    }
     conn->route = route;
     conn->via = route->engine;
     predict(conn);

@@ -349,6 +349,11 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     }
     bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
     uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
+    /* What another route had in flight is not this one's fault. */
+    if (sent_ns >= conn->route_since_ns && rawe_route_note_lost(conn->route) &&
+        conn->engine->callbacks.lossy != NULL) {
+        conn->engine->callbacks.lossy(conn->engine->context, conn);
+    }
     enum rawe_cc_loss loss =
         rawe_cc_lost(&conn->cc, sent_ns, again, &conn->rtt, conn->engine->now_ns);
     if (loss != RAWE_CC_KNOWN) {
@@ -453,6 +458,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
     engine->counters.frames_acknowledged += ack.arrived;
+    conn->route->arrived += ack.arrived;
     if (ack.arrived != 0) {
         rawe_liveness_heard(&conn->liveness);
     }

@@ -73,6 +73,8 @@ struct rawe_callbacks {
      * Called with each further probe. May be NULL.
      */
     void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
+    /** The route in use has lost some frames more: rawe_failover_lossy. May be NULL. */
+    void (*lossy)(void *context, const struct rawe_conn *conn);
     /** Silent or stalled for peer_timeout: it has failed. Its sends fail after this call. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
@@ -294,6 +296,7 @@ struct rawe_conn {
     struct rawe_route *preferred;
     struct rawe_route *route; /**< the one used */
     struct rawe_route *back;  /**< the one that the peer uses: answers go there */
+    uint64_t route_since_ns;  /**< `route` is used since then */
 
     /* rawe_conn_control.c: its turn in a round, and what the peer lets it send */
     struct rawe_link pending;  /**< in one of the engine's lists of pending ones, or none */

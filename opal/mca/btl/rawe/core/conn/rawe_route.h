@@ -27,7 +27,8 @@ struct rawe_route {
     uint8_t interface;          /**< where it ends, in the peer's list, from 1; 0: not known */
     uint16_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
     bool down;           /**< it is not used as long as another one is not down */
-    uint64_t asked_ns;   /**< when a connection that prefers it last probed the process; 0: never */
+    uint32_t arrived, lost; /**< of the frames that it carried, wrapping: rawe_quality.h */
+    uint64_t asked_ns; /**< when a connection that prefers it last probed the process; 0: never */
     struct rawe_order *order; /**< of messages to the process: that of one route of the ring */
     struct rawe_order own_order;
 };
@@ -74,6 +75,15 @@ bool rawe_route_finalizing(const struct rawe_route *preferred);
 static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t now_ns)
 {
     preferred->asked_ns = now_ns;
+}
+
+/** So many losses are worth a look at the route. */
+#define RAWE_ROUTE_LOSSES 2u
+
+/** A frame that it carried was lost. True: look at it. */
+static inline bool rawe_route_note_lost(struct rawe_route *route)
+{
+    return ++route->lost % RAWE_ROUTE_LOSSES == 0;
 }
 
 /** When any connection to the process last probed it; 0: never. */

@@ -41,6 +41,26 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
     peer->is_suspected = false;
 }
 
+/** Is its quality being measured? Losses begin that, and it ends when there have been none. */
+static bool is_measured(const struct rawe_peer *peer)
+{
+    return peer->quality.since_ns != 0;
+}
+
+/** Have all routes to the process measured, if one of them seems to lose frames. */
+static void measure(struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
+{
+    struct rawe_peer *each = peer;
+    if (is_measured(peer)) {
+        return;
+    }
+    do {
+        rawe_quality_begin(&each->quality, each->route.arrived, each->route.lost, now_ns);
+        add(failover, each);
+        each = rawe_peer_next(each);
+    } while (each != peer);
+}
+
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
                           uint64_t now_ns)
 {
@@ -51,11 +71,33 @@ void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn
     }
 }
 
+void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn *conn,
+                         uint64_t now_ns)
+{
+    struct rawe_peer *peer = rawe_peer_used(conn);
+    if (!is_alone(peer)) {
+        measure(failover, peer, now_ns);
+    }
+}
+
+/** A route is down. If it was the last, those that only lose frames are better than none. */
+static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, uint64_t now_ns)
+{
+    peer->report = (uint8_t)report;
+    peer->quality = (struct rawe_quality){0};
+    rawe_peer_set_down(peer, now_ns);
+    for (struct rawe_peer *other = rawe_peer_next(peer);
+         other != peer && rawe_route_best(&peer->route) == NULL; other = rawe_peer_next(other)) {
+        if (!other->engine->no_carrier && rawe_health_return(&other->health, now_ns)) {
+            rawe_peer_set_up(other, now_ns);
+        }
+    }
+}
+
 static void lose(struct rawe_peer *peer, uint64_t now_ns)
 {
-    peer->report = RAWE_FAILOVER_CARRIER_LOST;
     rawe_health_lose(&peer->health, now_ns);
-    rawe_peer_set_down(peer, now_ns);
+    set_down(peer, RAWE_FAILOVER_CARRIER_LOST, now_ns);
 }
 
 void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engine *engine,
@@ -132,8 +174,76 @@ static bool is_silent(struct rawe_peer *peer)
     return false;
 }
 
+/** What the best of the other routes loses that are up; UINT32_MAX: none is. */
+static uint32_t others_permille(struct rawe_peer *peer)
+{
+    uint32_t least = UINT32_MAX;
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        if (other->health.state == RAWE_HEALTH_UP && !other->engine->no_carrier) {
+            uint32_t permille =
+                rawe_quality_permille(&other->quality, other->route.arrived, other->route.lost);
+            least = permille < least ? permille : least;
+        }
+    }
+    return least;
+}
+
+/** It loses frames: what comes of a PING by it says little. */
+static void leave(struct rawe_peer *peer, uint64_t now_ns)
+{
+    rawe_health_leave(&peer->health, now_ns);
+    set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
+}
+
+/** An answer has come by another route: how long is that of this one waited for, or for none at all? */
+#define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
+#define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
+
+/** Too few frames go by a route: ask by all. A host that is busy answers by none. */
+static void compare_answers(const struct rawe_failover *failover, struct rawe_peer *peer,
+                            uint64_t now_ns)
+{
+    struct rawe_quality *quality = &peer->quality;
+    uint64_t passed_ns = now_ns - quality->asked_ns;
+    if (quality->asked_ns != 0 && passed_ns >= ANSWER_NS) {
+        bool answered = answered_ns(failover, peer) >= quality->asked_ns;
+        if (answered || others_answered_ns(failover, peer) >= quality->asked_ns) {
+            rawe_quality_note_ping(quality, answered);
+        } else if (passed_ns >= NO_ANSWER_NS) {
+            quality->asked_ns = 0;
+        }
+    }
+    if (quality->asked_ns == 0) {
+        quality->asked_ns = now_ns;
+        ask(failover, peer, true);
+    }
+}
+
+/** Leave a route that loses more than others. */
+static void check_quality(const struct rawe_failover *failover, struct rawe_peer *peer,
+                          uint64_t now_ns)
+{
+    struct rawe_quality *quality = &peer->quality;
+    if (rawe_quality_wants_ping(quality, peer->route.arrived, peer->route.lost)) {
+        compare_answers(failover, peer, now_ns);
+    }
+    if (!rawe_quality_measure(quality, peer->route.arrived, peer->route.lost, now_ns)) {
+        return;
+    }
+    uint32_t others = others_permille(peer);
+    if (others == UINT32_MAX || quality->permille == 0) {
+        *quality = (struct rawe_quality){0}; /* until frames are lost again */
+    } else if (rawe_quality_judge(quality, others)) {
+        leave(peer, now_ns);
+    }
+}
+
 static void check(const struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
 {
+    if (peer->health.state == RAWE_HEALTH_UP && is_measured(peer)) {
+        check_quality(failover, peer, now_ns);
+    }
     /* Into a full port PINGs are lost like all else, but what is resent arrives in the end. */
     bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
     switch (rawe_health_check(&peer->health, heard ? now_ns : answered_ns(failover, peer),
@@ -144,8 +254,11 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
         ask(failover, peer, peer->health.state == RAWE_HEALTH_SUSPECT);
         break;
     case RAWE_HEALTH_FAILED:
-        peer->report = RAWE_FAILOVER_UNANSWERED;
-        rawe_peer_set_down(peer, now_ns);
+        if (rawe_quality_is_poor(&peer->quality, peer->route.arrived, peer->route.lost)) {
+            leave(peer, now_ns);
+        } else {
+            set_down(peer, RAWE_FAILOVER_UNANSWERED, now_ns);
+        }
         break;
     case RAWE_HEALTH_RECOVERED:
         peer->report = RAWE_FAILOVER_ANSWERS;
@@ -165,9 +278,17 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
 /** Nothing to do? A route without carrier is not asked, nor used beside another one. */
 static bool is_steady(struct rawe_peer *peer)
 {
-    return peer->health.state == RAWE_HEALTH_UP ||
+    return (peer->health.state == RAWE_HEALTH_UP && !is_measured(peer)) ||
            (peer->health.state == RAWE_HEALTH_DOWN && peer->engine->no_carrier &&
             rawe_route_best(&peer->route) != NULL);
+}
+
+/** When there is something to look at next. */
+static uint64_t when_due_ns(const struct rawe_peer *peer, uint64_t now_ns)
+{
+    return peer->health.state == RAWE_HEALTH_UP && is_measured(peer)
+               ? now_ns + RAWE_FAILOVER_INTERVAL_NS
+               : rawe_health_due_ns(&peer->health);
 }
 
 void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns)
@@ -182,7 +303,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         next = peer->next_suspected;
         if (!peer->engine->no_carrier) {
             check(failover, peer, now_ns);
-            uint64_t at_ns = rawe_health_due_ns(&peer->health);
+            uint64_t at_ns = when_due_ns(peer, now_ns);
             due_ns = at_ns < due_ns ? at_ns : due_ns;
         } else if (peer->health.state != RAWE_HEALTH_DOWN) {
             /* It was not there yet, or had no other route, when the carrier was lost. */

@@ -3,12 +3,14 @@
  *
  * Failing over: which routes of a process are in doubt or down, and when they are asked about. Of a
  * route that is down the connections go to another (rawe_peer_set_down), and return when it answers
- * again (rawe_peer_set_up). Three things set it off:
+ * again (rawe_peer_set_up). Four things set it off:
  *
  *   its interface has lost its carrier       it is down at once, and not asked while that lasts
  *   a connection that uses it is silent      it is asked, and the others: down if only they answer
  *                                            while that connection is silent
  *   its interface has its carrier again      it is asked at once, and used when it answers
+ *   it loses frames                          it is compared with the others: down if it loses much
+ *                                            more, unless none is left
  *
  * Nothing is asked of a process with one route: there is no other to go to.
  */
@@ -28,6 +30,7 @@ enum rawe_failover_report {
     RAWE_FAILOVER_NO_REPORT,
     RAWE_FAILOVER_CARRIER_LOST, /**< down: its interface has no carrier */
     RAWE_FAILOVER_UNANSWERED,   /**< down: it does not answer, unlike others */
+    RAWE_FAILOVER_LOSSY,        /**< down: it loses many more frames than others */
     RAWE_FAILOVER_ANSWERS,      /**< up again */
     RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has another address */
 };
@@ -58,6 +61,10 @@ void rawe_failover_init(struct rawe_failover *failover,
 /** A connection is silent (rawe_callbacks.silent): perhaps the route that it uses is to blame. */
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
                           uint64_t now_ns);
+
+/** Frames were lost (rawe_callbacks.lossy): perhaps the route is worse than others. */
+void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn *conn,
+                         uint64_t now_ns);
 
 /** An interface's carrier has changed; rawe_failover_heed_carrier follows for each peer. */
 void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engine *engine,

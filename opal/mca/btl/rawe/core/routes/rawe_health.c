@@ -13,6 +13,9 @@
 #define RELAPSE_NS (10000 * MS)
 #define DOUBLINGS_MAX 3u
 
+/** The same of a route that loses frames: some of the answers come all the time. */
+#define LOSSY_ANSWERS_WANTED 24u
+
 /** Interval of questions: a part of the time since the state began, within these bounds. */
 #define SUSPECT_LEAST_NS (10 * MS)
 #define SUSPECT_MOST_NS (250 * MS)
@@ -40,6 +43,30 @@ void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
     enter(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
+/** It fails: how often has it soon after it had recovered? */
+static uint8_t relapses(const struct rawe_health *health, uint64_t now_ns)
+{
+    bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
+    return !soon ? 0 : (uint8_t)(health->relapses + (health->relapses < DOUBLINGS_MAX));
+}
+
+void rawe_health_leave(struct rawe_health *health, uint64_t now_ns)
+{
+    uint8_t count = relapses(health, now_ns);
+    enter(health, RAWE_HEALTH_DOWN, now_ns);
+    health->relapses = count;
+    health->lossy = true;
+}
+
+bool rawe_health_return(struct rawe_health *health, uint64_t now_ns)
+{
+    bool lossy = health->state == RAWE_HEALTH_DOWN && health->lossy;
+    if (lossy) {
+        enter(health, RAWE_HEALTH_UP, now_ns);
+    }
+    return lossy;
+}
+
 uint64_t rawe_health_due_ns(const struct rawe_health *health)
 {
     bool down = health->state == RAWE_HEALTH_DOWN;
@@ -65,10 +92,9 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
         return RAWE_HEALTH_NOTHING;
     }
     if (now_ns - health->since_ns >= PATIENCE_NS && other_pong_ns >= health->since_ns) {
-        bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
+        uint8_t count = relapses(health, now_ns);
         enter(health, RAWE_HEALTH_DOWN, now_ns);
-        health->relapses =
-            !soon ? 0 : (uint8_t)(health->relapses + (health->relapses < DOUBLINGS_MAX));
+        health->relapses = count;
         return RAWE_HEALTH_FAILED;
     }
     if (now_ns < rawe_health_due_ns(health)) {
@@ -86,7 +112,8 @@ static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t 
     }
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
     health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
-    if (health->answers >= ANSWERS_WANTED << health->relapses) {
+    unsigned wanted = health->lossy ? LOSSY_ANSWERS_WANTED : ANSWERS_WANTED;
+    if (health->answers >= wanted << health->relapses) {
         enter(health, RAWE_HEALTH_UP, now_ns);
         health->recovered_ns = now_ns;
         return RAWE_HEALTH_RECOVERED;

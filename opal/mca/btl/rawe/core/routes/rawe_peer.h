@@ -27,6 +27,7 @@
 #include "conn/rawe_conn_finalize.h"
 #include "conn/rawe_conn_state.h"
 #include "routes/rawe_health.h"
+#include "routes/rawe_quality.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
@@ -59,6 +60,7 @@ struct rawe_peer {
     bool is_suspected;         /**< in its list */
     uint8_t report;            /**< enum rawe_failover_report: not reported yet */
     struct rawe_health health; /**< of the route */
+    struct rawe_quality quality;
     struct rawe_peer *next_suspected;
 };
 
