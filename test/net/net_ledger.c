@@ -259,6 +259,27 @@ static void check_order(const struct net_route *route, const struct net_message 
     *route->next_in_order = message->number + 1;
 }
 
+/** Is this one sent before the other to the same process, and still to arrive? */
+static bool is_overtaken(const struct net_message *message, const struct net_message *by)
+{
+    return is_due(message) && message->turn != 0 && message->turn < by->turn &&
+           same_process(message->from, by->from) && same_process(message->to, by->to);
+}
+
+/** Whatever the interfaces, lanes and losses, and whether the program was there. */
+static void check_overtaken(const struct net_ledger *ledger, const struct net_message *by)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = ledger->first_unsettled; i < ledger->count; i++) {
+        count += is_overtaken(ledger->messages[i], by);
+    }
+    if (count >= by->overtaken_most) {
+        net_fail("no message overtakes many", "n%u gets message %u from n%u before %u earlier ones",
+                 by->to.index, by->number, by->from.index, count);
+    }
+}
+
 struct net_message *net_ledger_deliver(struct net_ledger *ledger, const struct net_route *route,
                                        uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
@@ -275,6 +296,7 @@ struct net_message *net_ledger_deliver(struct net_ledger *ledger, const struct n
     check_due(route, message, tag, data, len_bytes);
     if (!ledger->lying) {
         check_order(route, message);
+        check_overtaken(ledger, message);
     }
     ledger->undelivered -= is_due(message);
     message->delivered = true;

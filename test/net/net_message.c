@@ -186,6 +186,16 @@ static void put_done(struct rawe_operation *operation, enum rawe_status status)
     end(message, status, false);
 }
 
+/** It has just been taken. A copied one has got the newest number. */
+static void note_turn(struct net_message *message)
+{
+    const struct rawe_order *order = message->peer->route.order;
+    uint64_t number = message->out.send.number;
+
+    message->turn = number != 0 ? number : order->next - 1;
+    message->overtaken_most = order->most;
+}
+
 bool net_message_copy(struct net_message *message, struct rawe_peer *peer)
 {
     const struct rawe_send *send = &message->out.send;
@@ -201,6 +211,8 @@ bool net_message_copy(struct net_message *message, struct rawe_peer *peer)
         message->peer = NULL;
         return false;
     }
+    message->out.send.number = 0;
+    note_turn(message);
     end(message, status, false);
     return true;
 }
@@ -210,7 +222,10 @@ enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_
     message->peer = peer;
     message->out.complete = message_complete;
     message->out.release = message_release;
-    return rawe_peer_send(peer, &message->out);
+    message->out.send.number = 0;
+    enum rawe_peer_result result = rawe_peer_send(peer, &message->out);
+    note_turn(message);
+    return result;
 }
 
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result)

@@ -143,7 +143,14 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
         net_fail("timers are armed", "n%u to n%u: frames in flight and no timer for them",
                  node->index, channel->peer);
     }
-    bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
+    const struct rawe_order *order = conn->ordered.order;
+    bool ordered = order->waits && conn->queue.first != NULL &&
+                   !rawe_order_allows(order, conn->queue.first->number);
+    if (order->waits && rawe_list_empty(&order->members)) {
+        net_fail("timers are armed", "n%u to n%u: waits for connections that there are not",
+                 node->index, channel->peer);
+    }
+    bool waits = (conn->queue.first != NULL && !ordered) || conn->sendwin.to_transmit != 0;
     if (conn->handshake.state == RAWE_CONN_OPEN && waits && !rawe_list_has(&conn->pending) &&
         !sim->plan.lying && !rawe_timer_armed(&conn->timer)) {
         net_fail("timers are armed", "n%u to n%u: something to send, and nothing to wait for",
@@ -213,26 +220,25 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 
 /**
  * A slab of each size is had whatever the limit, and the last one may go beyond it; each connection
- * may get one buffer beyond the limit, for the message that all others wait for; and what is kept for
- * the program's return may exceed its limit by one message in a buffer.
+ * may get one buffer beyond the limit, for the message that all others wait for; and what is kept may
+ * exceed its limit by one message, and those that one connection had in reassembly.
  */
 static void check_memory(const struct sim_nic *nic)
 {
     const struct sim_node *node = nic->node;
     const struct rawe_engine *engine = &nic->engine;
     const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
-    size_t deferred_most = node->deferral.limit_bytes + buffers->buffer_bytes +
-                           engine->config.payload_max_bytes + 100;
-    size_t buffers_most = buffers->limit + node->channels_most;
+    size_t deferred_most = node->sim->plan.deferred_most_bytes + engine->config.payload_max_bytes +
+                           100 + (RAWE_REASSEMBLY_MESSAGES + 1) * (buffers->buffer_bytes + 100);
+    size_t buffers_most =
+        buffers->limit + node->channels_most + deferred_most / buffers->buffer_bytes;
 
-    if (node->thread_mode) {
-        buffers_most += deferred_most / buffers->buffer_bytes;
-    }
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
         buffers->allocated > buffers_most || engine->deferral->bytes > deferred_most) {
         net_fail("memory is bounded",
                  "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
-                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral->bytes);
+                 node->index, engine->frames.allocated, buffers->allocated,
+                 engine->deferral->bytes);
     }
 }
 

@@ -140,6 +140,7 @@ void sim_nic_start(struct sim_nic *nic)
         .clock_ns = clock_of,
         .clock_context = node,
         .first_sequence = plan->first_sequence,
+        .overtaken_most = plan->overtaken_most,
     };
 
     choose_identity(nic);

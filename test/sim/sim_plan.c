@@ -328,6 +328,15 @@ static void plan_congestion(struct sim_plan *plan, uint64_t seed)
     plan->yields = sim_random_below(&random, 2) == 0;
 }
 
+/** The same: the bound is low, as no run has thousands of messages between two nodes. */
+static void plan_order(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 44);
+    uint64_t most = sim_random_scaled(&random, 1, 256);
+
+    plan->overtaken_most = sim_random_below(&random, 2) == 0 ? 0 : (uint32_t)most;
+}
+
 /** The same: a job is suspended as a whole, for much longer than peers wait for each other. */
 static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 {
@@ -453,6 +462,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_rest(plan, options->seed);
     plan_congestion(plan, options->seed);
     plan_suspension(plan, options->seed);
+    plan_order(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);
     plan_memory(plan, options->seed);

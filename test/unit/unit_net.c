@@ -368,6 +368,9 @@ void unit_receive(struct unit_net *net, const struct net_frame *frame)
 {
     struct rawe_engine *engine = net->engine_at(net, frame->to);
     if (engine != NULL) {
+        if (rawe_engine_has_deferred(engine) && !engine->deferral->active) {
+            rawe_engine_deliver_deferred(engine); /* as the component does */
+        }
         (void)net_receive(engine, frame->bytes, (uint32_t)frame->len_bytes, net->now_ns);
     }
 }

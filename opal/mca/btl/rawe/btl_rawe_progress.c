@@ -17,6 +17,14 @@
 /** Timers that are this late expire although there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
+/** Messages that a callback deferred when it made progress came before the next one. */
+static void deliver_earlier(struct rawe_engine *engine)
+{
+    if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral->active) {
+        rawe_engine_deliver_deferred(engine);
+    }
+}
+
 static void note_arrival(void *context, uint64_t arrived_ns)
 {
     rawe_engine_arriving(context, arrived_ns);
@@ -27,6 +35,7 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_engine *engine = context;
 
+    deliver_earlier(engine);
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
 }
 
@@ -41,6 +50,7 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
 {
     struct rawe_engine *engine = context;
 
+    deliver_earlier(engine);
     rawe_engine_receive_batch(engine, source_mac, head, head_bytes, data, data_bytes,
                               engine->now_ns);
 }

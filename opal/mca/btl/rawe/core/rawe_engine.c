@@ -88,19 +88,12 @@ static void admit_all(struct rawe_engine *engine)
 static void deliver_kept(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = engine->deferral;
-    struct rawe_deferred *entry;
     if (deferral->losses_wait) {
         report_losses(engine);
     }
     rawe_engine_complete_deferred(engine);
-    while ((entry = rawe_deferral_take(deferral)) != NULL) {
-        const uint8_t *content = entry->whole != NULL ? entry->whole->content : entry->payload;
-        if (entry->fragmented) {
-            rawe_conn_deliver(entry->conn, entry->tag, content, entry->len_bytes);
-        } else {
-            rawe_conn_deliver_messages(entry->conn, content, content + entry->len_bytes);
-        }
-        rawe_deferral_drop(deferral, entry);
+    while (deferral->first != NULL) {
+        rawe_conn_deliver_first(deferral);
     }
 }
 
@@ -113,15 +106,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
             admit_all(engine);
         }
     } while (rawe_deferral_has(deferral));
-    deferral->pending = deferral->fragments_wait; /* still no memory */
-}
-
-/** What was deferred came before the next frame; nothing passes it (rawe_deferral_holds). */
-static inline void deliver_earlier(struct rawe_engine *engine)
-{
-    if (__builtin_expect(engine->deferral->pending, 0) && !engine->deferral->active) {
-        rawe_engine_deliver_deferred(engine);
-    }
+    rawe_deferral_note_told(deferral); /* there may still be no memory */
 }
 
 /** Reassembly buffers in existence at most, over all connections. */
@@ -411,12 +396,12 @@ static inline void receive(struct rawe_conn *conn, const struct rawe_header *hea
 
 /**
  * A frame for a connection that has not come from where its own go to: by another route between the
- * same two processes, and perhaps through this engine's link for a connection of another's. That
- * one defers as long as this one does, whose caller knows of no other.
+ * same two processes, and perhaps through this engine's link for a connection of another's. Apart from
+ * the usual way, which is short.
  */
-static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source_mac,
-                               const struct rawe_header *header, const uint8_t *payload,
-                               const struct rawe_batch *batch, uint64_t now_ns)
+__attribute__((noinline)) static void dispatch_elsewhere(
+    struct rawe_engine *engine, const uint8_t *source_mac, const struct rawe_header *header,
+    const uint8_t *payload, const struct rawe_batch *batch, uint64_t now_ns)
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     struct rawe_engine *owner = conn->engine;
@@ -456,7 +441,6 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
                          uint64_t now_ns)
 {
     struct rawe_header header;
-    deliver_earlier(engine);
     const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
     const uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
     now_ns = rawe_engine_time(engine, now_ns);
@@ -474,7 +458,6 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
         receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
     } else {
         dispatch(engine, source_mac, &header, bytes + RAWE_HEADER_BYTES, NULL, now_ns);
-        deliver_earlier(engine);
     }
 }
 
@@ -503,7 +486,6 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 {
     struct rawe_batch batch;
     struct rawe_header *header = &batch.header;
-    deliver_earlier(engine);
     now_ns = rawe_engine_time(engine, now_ns);
     if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
         return;
@@ -511,7 +493,6 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     if (header->type == RAWE_FRAME_BULK) {
         batch.fragment.data = data;
         dispatch(engine, source_mac, header, data, &batch, now_ns);
-        deliver_earlier(engine);
     } else if (header->type == RAWE_FRAME_PROBE) {
         dispatch(engine, source_mac, header, data, NULL, now_ns);
     } else {

@@ -93,7 +93,7 @@ void rawe_engine_defer_end(struct rawe_engine *engine);
 
 /**
  * Tell the owner what was kept, of all engines that share the deferral: messages in the order in which
- * they were taken. Receiving does so first, as nothing new may pass them.
+ * they were taken. What is received before that is kept, too, as nothing may pass them.
  */
 void rawe_engine_deliver_deferred(struct rawe_engine *engine);
 

@@ -217,6 +217,7 @@ static bool enter_pattern(struct rawe_conn *conn, uint32_t data_bytes)
         return false;
     }
     rawe_conn_batch_describe(conn, frame, &fragment);
+    frame->number = 0;
     frame->external[0] =
         (struct rawe_bytes){(void *)(uintptr_t)rawe_conn_batch_pattern(), data_bytes};
     frame->external_count = 1;
@@ -478,7 +479,8 @@ static void bundle_done(struct rawe_send *send, enum rawe_status status)
 static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send *send,
                            size_t used_bytes)
 {
-    if (send == NULL || !rawe_conn_may_overtake(conn, send->number) || send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
+    if (send == NULL || !rawe_order_allows(conn->ordered.order, send->number) ||
+        send->kind != RAWE_FRAGMENT_MESSAGE || send->fragmented ||
         send->total_bytes > RAWE_CONN_BUNDLED_BYTES_MAX) {
         return 0;
     }

@@ -412,35 +412,40 @@ static uint64_t oldest_message(const struct rawe_conn *conn)
 
 static struct rawe_conn *conn_ordered(struct rawe_link *link)
 {
-    return RAWE_OWNER(link, struct rawe_conn, ordered);
+    return RAWE_OWNER(link, struct rawe_conn, ordered.link);
 }
 
 /** Find out how far messages may go. True: further than before. */
 static bool raise_limit(struct rawe_order *order)
 {
+    struct rawe_link *all = &order->members;
     uint64_t oldest = order->next;
-    for (struct rawe_link *link = order->conns.next; link != &order->conns; link = link->next) {
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
         uint64_t number = oldest_message(conn_ordered(link));
         oldest = number < oldest ? number : oldest;
     }
     return rawe_order_raise(order, oldest);
 }
 
-bool rawe_conn_limit_reached(const struct rawe_conn *conn)
+bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number)
 {
-    struct rawe_order *order = conn->preferred->order;
-    order->waits = order->waits || !raise_limit(order);
-    return order->waits;
+    struct rawe_order *order = conn->ordered.order;
+    if (!order->waits) {
+        (void)raise_limit(order);
+        order->waits = !rawe_order_allows(order, number);
+    }
+    return !rawe_order_allows(order, number);
 }
 
 void rawe_conn_go_on_all(const struct rawe_conn *conn)
 {
-    struct rawe_order *order = conn->preferred->order;
+    struct rawe_order *order = conn->ordered.order;
+    struct rawe_link *all = &order->members;
     if (!raise_limit(order)) {
         return;
     }
     order->waits = false;
-    for (struct rawe_link *link = order->conns.next; link != &order->conns; link = link->next) {
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
         struct rawe_conn *other = conn_ordered(link);
         if (other->queue.first != NULL) {
             rawe_conn_make_pending(other);

@@ -200,14 +200,19 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
 
 /* ---- order over the connections to a process: send/rawe_order.h ---- */
 
-/** A message may not be sent by the limit as it is: is that so? Then acknowledgements raise it. */
-bool rawe_conn_limit_reached(const struct rawe_conn *conn);
+/** The slow path of the next function. */
+bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
+/** Must a message wait for others to the process to be acknowledged? They wake the connection. */
+static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
+{
+    return !rawe_order_allows(conn->ordered.order, number) && rawe_conn_limit_reached(conn, number);
+}
 /** The slow path of the next function. */
 void rawe_conn_go_on_all(const struct rawe_conn *conn);
 /** Messages have been acknowledged, or given up: others of the process may be sent now. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {
-    if (__builtin_expect(conn->preferred->order->waits, 0)) {
+    if (__builtin_expect(conn->ordered.order->waits, 0)) {
         rawe_conn_go_on_all(conn);
     }
 }

@@ -15,7 +15,7 @@
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 
-void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
+static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
     engine->counters.messages_received++;
@@ -38,6 +38,39 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
     }
 }
 
+/** MESSAGE fragments, one after the other. */
+static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
+{
+    while (payload != end) {
+        struct rawe_fragment fragment;
+        if (rawe_fragment_decode(&fragment, &payload, end) != RAWE_DECODE_OK ||
+            fragment.kind != RAWE_FRAGMENT_MESSAGE) {
+            conn->engine->counters.dropped_length++;
+            return;
+        }
+        deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
+    }
+}
+
+/** Deliver a fragmented message, or a bundle of others. */
+static void deliver_whole(struct rawe_conn *conn, bool single, uint8_t tag, const uint8_t *content,
+                          size_t len_bytes)
+{
+    if (single) {
+        deliver(conn, tag, content, len_bytes);
+    } else {
+        deliver_messages(conn, content, content + len_bytes);
+    }
+}
+
+void rawe_conn_deliver_first(struct rawe_deferral *deferral)
+{
+    struct rawe_deferred *entry = rawe_deferral_take(deferral);
+    const uint8_t *content = entry->whole != NULL ? entry->whole->content : entry->payload;
+    deliver_whole(entry->conn, entry->fragmented, entry->tag, content, entry->len_bytes);
+    rawe_deferral_drop(deferral, entry);
+}
+
 /** Keep those whose turn it is: when full they stay, or without limit (`all`). */
 static void keep_fragmented(struct rawe_conn *conn, bool all)
 {
@@ -49,35 +82,23 @@ static void keep_fragmented(struct rawe_conn *conn, bool all)
 /**
  * In order: Open MPI 4.1's datatype engine goes astray when fragments of a non-contiguous message
  * are unpacked in another order than they were packed. What a callback defers came later than those
- * behind the first.
+ * behind the first, and may be of other connections, which a callback may close.
  */
 static void deliver_fragmented(struct rawe_conn *conn)
 {
+    struct rawe_deferral *deferral = conn->engine->deferral;
     struct rawe_partial *whole = rawe_reassembly_take(&conn->reassembly);
     if (whole == NULL) {
         return;
     }
     keep_fragmented(conn, true);
-    if (whole->kind == RAWE_FRAGMENT_BUNDLE) {
-        rawe_conn_deliver_messages(conn, whole->content, whole->content + whole->total_bytes);
-    } else {
-        rawe_conn_deliver(conn, whole->tag, whole->content, whole->total_bytes);
-    }
+    deliver_whole(conn, whole->kind == RAWE_FRAGMENT_PART, whole->tag, whole->content,
+                  whole->total_bytes);
     rawe_buffer_give(&conn->engine->reassembly_buffers, whole);
-}
-
-/** MESSAGE fragments, one after the other. */
-void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
-{
-    while (payload != end) {
-        struct rawe_fragment fragment;
-        if (rawe_fragment_decode(&fragment, &payload, end) != RAWE_DECODE_OK ||
-            fragment.kind != RAWE_FRAGMENT_MESSAGE) {
-            conn->engine->counters.dropped_length++;
-            return;
-        }
-        rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
+    while (deferral->first != NULL && deferral->first->conn == conn) {
+        rawe_conn_deliver_first(deferral);
     }
+    rawe_deferral_note_told(deferral);
 }
 
 /** Validation data has to be what was sent. */
@@ -205,9 +226,9 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
-        rawe_conn_deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
+        deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
         if (arrival->messages != arrival->end) {
-            rawe_conn_deliver_messages(conn, arrival->messages, arrival->end);
+            deliver_messages(conn, arrival->messages, arrival->end);
         }
     } else if (rawe_fragment_is_record(fragment->kind)) {
         perform(conn, arrival, now_ns);

@@ -8,10 +8,8 @@
 
 #include "rawe_conn_state.h"
 
-/** Deliver a message. */
-void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
-/** Deliver the MESSAGE fragments of a frame or a bundle, one after the other. */
-void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end);
+/** Take the oldest entry out of a deferral, and deliver what is in it. There must be one. */
+void rawe_conn_deliver_first(struct rawe_deferral *deferral);
 /** There is memory again: keep what has stayed, and tell the peer, if something of it was refused. */
 void rawe_conn_admit(struct rawe_conn *conn);
 /** Any frame but CONNECT for this connection, header decoded, payload in the frame. */

@@ -62,11 +62,9 @@ static inline void add(struct rawe_txframe *frame, const struct rawe_fragment *f
     frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
 }
 
-static inline void add_message(struct rawe_txframe *frame, uint64_t number, uint8_t tag,
-                               const void *first, size_t first_bytes, const void *second,
-                               size_t second_bytes)
+static inline void add_message(struct rawe_txframe *frame, uint8_t tag, const void *first,
+                               size_t first_bytes, const void *second, size_t second_bytes)
 {
-    frame->number = frame->number != 0 ? frame->number : number;
     const struct rawe_fragment fragment = {
         .kind = RAWE_FRAGMENT_MESSAGE,
         .tag = tag,
@@ -82,8 +80,8 @@ static void add_send(struct rawe_txframe *frame, struct rawe_send *send)
     size_t first_bytes = pieces[0].len_bytes;
     bool two = send->piece_count == 2;
     if (send->kind == RAWE_FRAGMENT_MESSAGE) {
-        add_message(frame, send->number, send->tag, pieces[0].base, first_bytes,
-                    two ? pieces[1].base : NULL, two ? pieces[1].len_bytes : 0);
+        add_message(frame, send->tag, pieces[0].base, first_bytes, two ? pieces[1].base : NULL,
+                    two ? pieces[1].len_bytes : 0);
         return;
     }
     const struct rawe_fragment fragment = {
@@ -169,7 +167,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
     if (send == NULL || !rawe_conn_may_hold_back(conn) ||
-        !rawe_conn_may_overtake(conn, send->number)) {
+        !rawe_order_allows(conn->ordered.order, send->number)) {
         return false;
     }
     if (rawe_fragment_is_record(send->kind)) {
@@ -192,6 +190,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
         rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
     }
+    frame->number = send->number;
     do {
         conn->engine->counters.messages_coalesced += frame->payload_bytes != 0;
         (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
@@ -246,8 +245,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     struct rawe_engine *engine = conn->engine;
     bool batch = conn->batch == RAWE_BATCH_VALID;
     if (conn->queue.first == NULL || rawe_sendwin_free_numbers(&conn->sendwin) == 0 ||
-        (!rawe_conn_may_overtake(conn, conn->queue.first->number) &&
-         rawe_conn_limit_reached(conn))) {
+        rawe_conn_must_wait(conn, conn->queue.first->number)) {
         return NULL;
     }
     uint32_t room = batch ? rawe_conn_batch_room_bytes(conn) : 0;
@@ -581,38 +579,32 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
     return false;
 }
 
-/** Must the next message wait for others to the process? */
+/** Must the next message wait for others to the process to be acknowledged? */
 static inline bool must_wait(const struct rawe_conn *conn)
 {
-    return !rawe_conn_may_overtake(conn, conn->preferred->order->next) &&
-           rawe_conn_limit_reached(conn);
+    return rawe_conn_must_wait(conn, conn->ordered.order->next);
 }
 
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes)
 {
     struct rawe_engine *engine = conn->engine;
-    uint64_t now_ns = TIME_UNREAD;
     size_t data_bytes = first_bytes + second_bytes;
-    struct rawe_order *order = conn->preferred->order;
-    assert(data_bytes <= engine->config.copy_max_bytes &&
-           data_bytes <= rawe_conn_frame_message_bytes(conn));
     if (must_wait(conn)) {
         return RAWE_STATUS_BUSY;
     }
     if (conn->sendwin.held != NULL && fits(conn, conn->sendwin.held, false, data_bytes)) {
-        add_message(conn->sendwin.held, order->next++, tag, first, first_bytes, second,
-                    second_bytes);
+        add_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
+        conn->ordered.order->next++;
         count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
         engine->counters.messages_coalesced++;
         return RAWE_STATUS_DONE;
     }
     if (conn->handshake.state != RAWE_CONN_OPEN) {
-        return reconnect(conn, time_of(conn, now_ns));
+        return reconnect(conn, time_of(conn, TIME_UNREAD));
     }
     if (conn->sendwin.held != NULL) {
-        now_ns = time_of(conn, now_ns);
-        send_coalesced(conn, now_ns);
+        send_coalesced(conn, time_of(conn, TIME_UNREAD));
         if (must_wait(conn)) {
             return RAWE_STATUS_BUSY; /* a callback has sent others */
         }
@@ -629,8 +621,11 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
-    add_message(frame, order->next++, tag, first, first_bytes, second, second_bytes);
-    if (!launch(conn, frame, hold, now_ns)) {
+    assert(data_bytes <= engine->config.copy_max_bytes &&
+           data_bytes <= rawe_conn_frame_message_bytes(conn));
+    frame->number = conn->ordered.order->next++;
+    add_message(frame, tag, first, first_bytes, second, second_bytes);
+    if (!launch(conn, frame, hold, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
     }
     count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
@@ -663,6 +658,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
+    frame->number = 0;
     add_send(frame, send);
     if (!hold && frame->send != NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
@@ -693,7 +689,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
     if (conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
         send_coalesced(conn, now_ns); /* it was there before */
     }
-    send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->preferred->order->next++ : 0;
+    send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->ordered.order->next++ : 0;
     rawe_sendqueue_push(&conn->queue, send);
     count_send(&engine->counters, send->kind, send->total_bytes);
     assert(rawe_fragment_is_record(send->kind) ||

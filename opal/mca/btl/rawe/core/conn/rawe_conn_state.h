@@ -122,6 +122,7 @@ struct rawe_engine_config {
     uint64_t (*arrival_clock_ns)(void *context);
     void *clock_context;     /**< of both */
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
+    uint32_t overtaken_most; /**< 0: RAWE_ORDER_MOST, or less for tests */
 };
 
 /** How batches of the bulk lane are sent and received: what the link says of it. */
@@ -152,9 +153,9 @@ struct rawe_engine {
     struct rawe_inflow inflow;              /**< what they may have asked for */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
-    bool finalizing; /**< see rawe_engine_finalizing */
-    bool no_carrier; /**< its interface has none: see rawe_failover.h */
-    struct rawe_conn_table *table; /**< the process's, or our own */
+    bool finalizing;                        /**< see rawe_engine_finalizing */
+    bool no_carrier;                        /**< its interface has none: see rawe_failover.h */
+    struct rawe_conn_table *table;          /**< the process's, or our own */
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */
     struct rawe_credit credit;
@@ -276,7 +277,7 @@ struct rawe_conn {
     uint8_t lane; /**< enum rawe_lane */
 
     /* rawe_conn.c */
-    struct rawe_link ordered; /**< among the process's: struct rawe_order */
+    struct rawe_order_member ordered; /**< among those to the process */
 
     /* rawe_conn.c: has it been idle? */
     struct rawe_link awake; /**< in the engine's list */
@@ -363,12 +364,6 @@ struct rawe_rest {
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 {
     return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
-}
-
-/** May a message be sent, as far as the process's others are concerned? rawe_conn_limit_reached. */
-static inline bool rawe_conn_may_overtake(const struct rawe_conn *conn, uint64_t number)
-{
-    return __builtin_expect(number < conn->preferred->order->limit, 1);
 }
 
 /** May a message complete before it is sent? Only where it leaves without the owner. */

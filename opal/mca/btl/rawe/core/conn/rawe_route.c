@@ -7,7 +7,7 @@ void rawe_route_init(struct rawe_route *route)
 {
     route->finalizing = 0;
     route->asked_ns = 0;
-    rawe_order_init(&route->own_order);
+    rawe_order_init(&route->own_order, RAWE_ORDER_MOST);
     route->order = &route->own_order;
     __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
 }

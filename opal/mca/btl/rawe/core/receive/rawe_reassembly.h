@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
@@ -111,23 +112,23 @@ struct rawe_deferred {
     struct rawe_deferred *next;
     struct rawe_conn *conn;
     size_t len_bytes;
-    size_t allocated_bytes;     /**< memory it takes, its buffer included */
-    struct rawe_partial *whole; /**< what fills a buffer; NULL: all is in `payload` */
+    size_t allocated_bytes;        /**< memory it takes, its buffer included */
+    struct rawe_partial *whole;    /**< what fills a buffer; NULL: all is in `payload` */
     struct rawe_buffer_pool *pool; /**< that the buffer belongs to */
-    uint8_t tag;                /**< of a fragmented message */
-    bool fragmented;            /**< one message; otherwise MESSAGE fragments */
+    uint8_t tag;                   /**< of a fragmented message */
+    bool fragmented;               /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
 };
 
 struct rawe_deferral {
-    bool active;         /**< the owner cannot be called now */
-    bool pending;        /**< there is something to be delivered, completed or reported */
-    bool fragments_wait; /**< fragmented messages stayed where they were for lack of memory */
-    bool losses_wait;    /**< connections have lost data meanwhile: see rawe_callbacks.lost */
-    bool refused;        /**< frames were not taken as it is full: see rawe_conn_admit */
-    bool discards;       /**< the owner never comes back: nothing is kept */
-    size_t bytes;        /**< allocated for `first` and what follows it */
-    size_t limit_bytes;  /**< see rawe_deferral_full */
+    _Alignas(2) bool active; /**< the owner cannot be called now */
+    bool pending;            /**< there is something to be delivered, completed or reported */
+    bool fragments_wait;     /**< fragmented messages stayed where they were for lack of memory */
+    bool losses_wait;        /**< connections have lost data meanwhile: see rawe_callbacks.lost */
+    bool refused;            /**< frames were not taken as it is full: see rawe_conn_admit */
+    bool discards;           /**< the owner never comes back: nothing is kept */
+    size_t bytes;            /**< allocated for `first` and what follows it */
+    size_t limit_bytes;      /**< see rawe_deferral_full */
     struct rawe_deferred *first, **tail;
     struct rawe_sends completed[2]; /**< DONE, FAILED */
 };
@@ -138,7 +139,10 @@ void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes);
 /** Must what comes now be kept? The owner cannot be called, or earlier messages wait for it. */
 static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 {
-    return deferral->active || deferral->pending;
+    uint16_t both; /* one comparison, for each message */
+    _Static_assert(offsetof(struct rawe_deferral, pending) == 1, "the two flags are neighbours");
+    memcpy(&both, deferral, sizeof(both));
+    return both != 0;
 }
 
 /**
@@ -155,6 +159,12 @@ static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
 {
     return deferral->first != NULL || deferral->losses_wait ||
            deferral->completed[0].first != NULL || deferral->completed[1].first != NULL;
+}
+
+/** The owner was told of some. */
+static inline void rawe_deferral_note_told(struct rawe_deferral *deferral)
+{
+    deferral->pending = deferral->fragments_wait || rawe_deferral_has(deferral);
 }
 
 /** Keep the payload of a MESSAGE frame. False without memory. */

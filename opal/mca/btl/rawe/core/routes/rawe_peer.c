@@ -39,6 +39,9 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
     };
     memcpy(peer->route.mac, config->mac, RAWE_MAC_BYTES);
     rawe_route_init(&peer->route);
+    if (engine->config.overtaken_most != 0) {
+        rawe_order_init(&peer->route.own_order, engine->config.overtaken_most);
+    }
 }
 
 static struct rawe_peer *peer_of(struct rawe_route *route)

@@ -22,39 +22,68 @@
 /** No message overtakes as many others to the same process. */
 #define RAWE_ORDER_MOST 8192u
 
-/** The limit rises by as much at least: computing it and waking connections costs time. */
-#define RAWE_ORDER_STEP (RAWE_ORDER_MOST / 8u)
+/** The limit rises by a part of that at least: computing it and waking connections costs time. */
+#define RAWE_ORDER_STEPS 8u
 
 /** Of the messages to a process. Numbers begin with 1; 0: no message. */
 struct rawe_order {
-    uint64_t next;          /**< number of the next message */
-    uint64_t limit;         /**< messages before this one may be sent */
-    bool waits;             /**< the limit was reached: acknowledgements have to raise it */
-    struct rawe_link conns; /**< connections to the process that are awake */
+    uint64_t next;            /**< number of the next message */
+    uint64_t limit;           /**< messages before this one may be sent */
+    uint32_t most;            /**< RAWE_ORDER_MOST; less in tests */
+    bool waits;               /**< a message waits: acknowledgements have to raise the limit */
+    struct rawe_link members; /**< connections to the process that are awake */
 };
 
-static inline void rawe_order_init(struct rawe_order *order)
+/** Of each connection. */
+struct rawe_order_member {
+    struct rawe_link link;
+    struct rawe_order *order;
+};
+
+static inline void rawe_order_init(struct rawe_order *order, uint32_t most)
 {
-    *order = (struct rawe_order){.next = 1, .limit = 1 + RAWE_ORDER_MOST};
-    rawe_list_init(&order->conns);
+    *order = (struct rawe_order){.next = 1, .limit = 1 + (uint64_t)most, .most = most};
+    rawe_list_init(&order->members);
+}
+
+static inline void rawe_order_enter(struct rawe_order *order, struct rawe_order_member *member)
+{
+    member->order = order;
+    rawe_list_append(&order->members, &member->link);
+}
+
+static inline void rawe_order_leave(struct rawe_order_member *member)
+{
+    rawe_list_remove(&member->link);
 }
 
 /** One object goes on with what two have had, of which one may be new. Numbers are not less then. */
 static inline void rawe_order_merge(struct rawe_order *to, struct rawe_order *from)
 {
+    struct rawe_link *all = &from->members;
+    for (struct rawe_link *link = all->next; link != all; link = link->next) {
+        RAWE_OWNER(link, struct rawe_order_member, link)->order = to;
+    }
     to->next = to->next > from->next ? to->next : from->next;
     to->limit = to->limit > from->limit ? to->limit : from->limit;
     to->waits = to->waits || from->waits;
-    rawe_list_append_all(&to->conns, &from->conns);
+    rawe_list_append_all(&to->members, all);
 }
 
-/** `oldest`: the first message that is not acknowledged. False: the limit has not risen by enough. */
+/** May this message be sent, as far as others are concerned? */
+static inline bool rawe_order_allows(const struct rawe_order *order, uint64_t number)
+{
+    return __builtin_expect(number < order->limit, 1);
+}
+
+/** `oldest`: the first message that is not acknowledged. True: the limit has risen by enough. */
 static inline bool rawe_order_raise(struct rawe_order *order, uint64_t oldest)
 {
-    if (oldest + RAWE_ORDER_MOST < order->limit + RAWE_ORDER_STEP) {
+    uint64_t limit = oldest + order->most;
+    if (limit < order->limit + order->most / RAWE_ORDER_STEPS + 1) {
         return false;
     }
-    order->limit = oldest + RAWE_ORDER_MOST;
+    order->limit = limit;
     return true;
 }
 

@@ -58,15 +58,15 @@ struct rawe_txframe {
     struct rawe_txframe_times first; /**< of segments that were sent once */
     struct rawe_txframe_times again; /**< of those that were sent more often: the newest sending */
     uint32_t sequence;               /**< of the first segment */
+    uint32_t buffer_bytes;           /**< used in `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes;          /**< fragments, here and in `external` */
+    uint32_t external_count;
     uint32_t ahead_ns;      /**< batches: from their newest time until our link was free for them */
-    uint32_t buffer_bytes;  /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes; /**< fragments, here and in `external` */
     uint16_t segment_bytes; /**< 0: it is no batch */
     uint8_t segments;       /**< numbers it takes in the window */
     uint8_t sendings;       /**< how often something of it was sent, saturating */
     uint8_t flags;          /**< RAWE_FLAG_* for the header */
     uint8_t large;          /**< which pool it belongs to */
-    uint32_t external_count;
     struct rawe_bytes external[2];
     uint8_t
         checksum[RAWE_CHECKSUM_BYTES]; /**< behind `external`; without: at the end of `buffer` */
@@ -128,7 +128,7 @@ static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64
 /** Refill a list; false at the limit or without memory. Each size gets at least one slab. */
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
-/** A frame whose buffer holds `payload_bytes` behind the headers, or NULL. */
+/** A frame whose buffer holds `payload_bytes` behind the headers, or NULL. Its number is to be set. */
 static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *pool,
                                                      size_t payload_bytes)
 {
@@ -140,12 +140,11 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     pool->free[large] = frame->next;
     pool->taken++;
     frame->send = NULL;
-    frame->number = 0;
-    frame->payload_bytes = 0;
+    frame->payload_bytes = 0; /* in the order in which they lie there: fewer stores */
     frame->external_count = 0;
-    frame->segments = 1;
-    frame->segment_bytes = 0;
     frame->ahead_ns = 0;
+    frame->segment_bytes = 0;
+    frame->segments = 1;
     frame->sendings = 0;
     frame->flags = 0;
     return frame;
