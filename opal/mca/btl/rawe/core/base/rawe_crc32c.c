@@ -59,10 +59,19 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
         wide = __builtin_ia32_crc32di(wide, word);
     }
     crc = (uint32_t)wide;
-    for (; len_bytes != 0; bytes++, len_bytes--) {
-        crc = __builtin_ia32_crc32qi(crc, *bytes);
+    if ((len_bytes & 4) != 0) {
+        uint32_t word;
+        memcpy(&word, bytes, sizeof(word));
+        crc = __builtin_ia32_crc32si(crc, word);
+        bytes += sizeof(word);
     }
-    return crc;
+    if ((len_bytes & 2) != 0) {
+        uint16_t word;
+        memcpy(&word, bytes, sizeof(word));
+        crc = __builtin_ia32_crc32hi(crc, word);
+        bytes += sizeof(word);
+    }
+    return (len_bytes & 1) != 0 ? __builtin_ia32_crc32qi(crc, *bytes) : crc;
 }
 
 /*
@@ -77,7 +86,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 #define FOLD_BYTES (LANES * LANE_BYTES)
 
 /** Shorter data takes no longer without. */
-#define FOLD_FROM_BYTES 128u
+#define FOLD_FROM_BYTES 192u
 
 typedef long long lane __attribute__((vector_size(16)));
 
