@@ -244,8 +244,7 @@ static void deliver_from(mca_btl_base_endpoint_t *endpoint)
     mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
     mca_btl_rawe_lock();
     mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
-    struct mca_btl_rawe_message *deferred = mca_btl_rawe_state.deferred;
-    mca_btl_rawe_state.deferred = NULL;
+    struct mca_btl_rawe_message *deferred = mca_btl_rawe_take_deferred();
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
@@ -259,8 +258,45 @@ TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
     deliver_from(endpoint_on(0));
     assert_true(lock_free);
     introduce_on(1); /* by another interface */
+    assert_null(mca_btl_rawe_take_deferred()); /* progress finds none that are left */
     deliver_from(endpoint_on(0));
     assert_false(lock_free);
+    opal_set_using_threads(false);
+}
+
+static void deliver_on(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_conn conn = {.owner = endpoint};
+
+    mca_btl_rawe_lock();
+    mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
+    mca_btl_rawe_unlock();
+}
+
+/** Nothing passes deferred messages, nor those that a thread is about to deliver. */
+TEST(mca_btl_rawe_deliver__behind_those_that_are_deferred)
+{
+    opal_set_using_threads(true);
+    received = 0;
+    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    deliver_on(endpoint_on(0));
+    mca_btl_base_endpoint_t *introduced = introduce_on(1);
+    deliver_on(introduced);
+    assert_int_equal(received, 0);
+    struct mca_btl_rawe_message *two = mca_btl_rawe_take_deferred();
+    deliver_on(introduced);
+    assert_null(mca_btl_rawe_take_deferred()); /* the two are not delivered yet */
+    assert_int_equal(received, 0);
+    mca_btl_rawe_deliver_deferred(two);
+    assert_int_equal(received, 2);
+    deliver_on(introduced);
+    assert_int_equal(received, 2);
+    mca_btl_rawe_deliver_deferred(mca_btl_rawe_take_deferred());
+    assert_int_equal(received, 4);
+    assert_null(mca_btl_rawe_take_deferred());
+    deliver_on(introduced);
+    assert_int_equal(received, 5);
+    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
     opal_set_using_threads(false);
 }
 

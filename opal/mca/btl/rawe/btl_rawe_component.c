@@ -358,9 +358,8 @@ static int component_progress(void)
         state->lost = NULL;
     }
     struct mca_btl_rawe_message *deferred = NULL;
-    if (OPAL_UNLIKELY(NULL != state->deferred && !state->progressing)) {
-        deferred = state->deferred;
-        state->deferred = NULL;
+    if (OPAL_UNLIKELY(state->defers && !state->progressing)) {
+        deferred = mca_btl_rawe_take_deferred();
     }
     bool failures = poll_clock && !state->progressing && mca_btl_rawe_failures_wait();
     bool wanted = poll_clock && !state->progressing &&

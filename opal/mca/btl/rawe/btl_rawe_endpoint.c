@@ -237,13 +237,17 @@ struct mca_btl_rawe_message {
     uint8_t data[];
 };
 
-/** Returns false if the message is to be delivered at once. */
+/**
+ * Returns false if the message is to be delivered at once. What comes behind deferred ones is deferred,
+ * too, whosever it is: as long as the list is not empty, and a thread delivers what was in it.
+ */
 static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
                   size_t len_bytes)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
-    if (!opal_using_threads() || NULL != mca_btl_rawe_endpoint_in_order(endpoint->proc)) {
+    if (!state->defers &&
+        (!opal_using_threads() || NULL != mca_btl_rawe_endpoint_in_order(endpoint->proc))) {
         return false;
     }
     if (state->finalizing) {
@@ -260,11 +264,28 @@ static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t 
     memcpy(message->data, data, len_bytes);
     *(NULL == state->deferred ? &state->deferred : state->deferred_tail) = message;
     state->deferred_tail = &message->next;
+    state->defers = true;
     return true;
+}
+
+struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    struct mca_btl_rawe_message *messages = state->deferred;
+
+    if (atomic_load_explicit(&state->delivers_deferred, memory_order_acquire)) {
+        return NULL;
+    }
+    state->deferred = NULL;
+    state->defers = NULL != messages;
+    atomic_store_explicit(&state->delivers_deferred, state->defers, memory_order_relaxed);
+    return messages;
 }
 
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
 {
+    bool any = NULL != messages;
+
     while (NULL != messages) {
         struct mca_btl_rawe_message *message = messages;
         mca_btl_base_segment_t segment = {
@@ -275,6 +296,9 @@ void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages)
         (void)mca_btl_rawe_compat_deliver(&message->endpoint->module->super, message->endpoint,
                                           message->tag, &segment);
         free(message);
+    }
+    if (any) {
+        atomic_store_explicit(&mca_btl_rawe_state.delivers_deferred, false, memory_order_release);
     }
 }
 
@@ -288,7 +312,8 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
         .seg_len = len_bytes,
     };
 
-    if (OPAL_UNLIKELY(!endpoint->in_use) && defer(endpoint, tag, data, len_bytes)) {
+    if (OPAL_UNLIKELY(!endpoint->in_use || mca_btl_rawe_state.defers) &&
+        defer(endpoint, tag, data, len_bytes)) {
         return;
     }
     if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment))) {

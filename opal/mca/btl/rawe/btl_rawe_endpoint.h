@@ -90,7 +90,9 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** Deliver deferred messages, and free them. Lock not held. */
+/** The deferred messages, to be delivered; NULL: there are none, or a thread is at it. Lock held. */
+struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void);
+/** Deliver what was taken, and free it: no other is delivered meanwhile. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.lossy, .silent, .stalled and .failed. */
 void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);

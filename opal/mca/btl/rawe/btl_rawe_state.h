@@ -59,7 +59,9 @@ struct mca_btl_rawe_state {
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
     struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock; the same */
     struct mca_btl_rawe_message **deferred_tail;
-    bool finalizing;                       /**< the modules close, one after the other */
+    atomic_bool delivers_deferred; /**< a thread has taken some, and delivers without the lock */
+    bool defers;     /**< there are some, or there were: all that comes follows them */
+    bool finalizing; /**< the modules close, one after the other */
     struct mca_btl_rawe_module *finalized; /**< closed, to be freed with the last one */
     atomic_bool async_active;              /**< see btl_rawe_async.h */
     bool progressing;                      /**< inside mca_btl_rawe_module_progress */
