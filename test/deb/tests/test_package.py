@@ -161,6 +161,29 @@ def test_the_helper_is_for_its_group_which_is_empty(system):
     assert system.chroot.must(["getent", "group", "rawe"]).strip().endswith(":")
 
 
+def test_a_capability_that_was_removed_stays_removed(system):
+    """By an upgrade, of which dpkg unpacks a new file, and by configuring the package again."""
+    must, scripts = system.chroot.must, "/var/lib/dpkg/info/openmpi-rawe"
+
+    def upgrade():
+        must([f"{scripts}.preinst", "upgrade", "0"])
+        must(["sh", "-c", f"cp {HELPER} {HELPER}.new && mv {HELPER}.new {HELPER}"])
+        must([f"{scripts}.postinst", "configure", "0"])
+
+    upgrade()
+    assert must(["getcap", HELPER]).split()[1:] == ["cap_net_raw=ep"]
+    must([f"{scripts}.postinst", "configure", "0"])
+    assert must(["getcap", HELPER]).split()[1:] == ["cap_net_raw=ep"]
+    must(["setcap", "-r", HELPER])
+    must([f"{scripts}.postinst", "configure", "0"])
+    assert must(["getcap", HELPER]) == ""
+    upgrade()
+    assert must(["getcap", HELPER]) == ""
+    must([f"{scripts}.preinst", "install", "0"])
+    must([f"{scripts}.postinst", "configure", "0"])
+    assert must(["getcap", HELPER]).split()[1:] == ["cap_net_raw=ep"]
+
+
 # ---- users without any privilege ----
 
 CONF = "/etc/rawe/helper.conf"
