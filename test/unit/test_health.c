@@ -173,24 +173,24 @@ TEST(rawe_health_check__one_that_fails_again_soon_answers_for_longer)
 }
 
 /** Some answers come, with the frames: it takes many in a row, and more each time. */
-TEST(rawe_health_leave__asks_for_longer_than_of_a_dead_route)
+TEST(rawe_health_avoid__asks_for_longer_than_of_a_dead_route)
 {
-    rawe_health_leave(&health, now_ns);
+    rawe_health_avoid(&health, now_ns);
     run(1000 * MS, true, true);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
     run(1000 * MS, true, true);
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
     unsigned asked_first = asked;
     assert_int_equal(asked_first, 24);
-    rawe_health_leave(&health, now_ns);
+    rawe_health_avoid(&health, now_ns);
     run(20000 * MS, true, true);
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
     assert_int_equal(asked, asked_first + 48);
 }
 
-TEST(rawe_health_leave__an_answer_that_is_missing_has_it_begin_again)
+TEST(rawe_health_avoid__an_answer_that_is_missing_has_it_begin_again)
 {
-    rawe_health_leave(&health, now_ns);
+    rawe_health_avoid(&health, now_ns);
     run(900 * MS, true, true);
     run(100 * MS, false, true);
     run(1000 * MS, true, true);
@@ -200,13 +200,13 @@ TEST(rawe_health_leave__an_answer_that_is_missing_has_it_begin_again)
 }
 
 /** Where nothing else is left, frames that are lost now and then are better than none. */
-TEST(rawe_health_return__not_of_a_dead_route)
+TEST(rawe_health_revive__not_of_a_dead_route)
 {
-    assert_false(rawe_health_return(&health, now_ns));
-    rawe_health_leave(&health, now_ns);
-    assert_true(rawe_health_return(&health, now_ns));
+    assert_false(rawe_health_revive(&health, now_ns));
+    rawe_health_avoid(&health, now_ns);
+    assert_true(rawe_health_revive(&health, now_ns));
     assert_int_equal(health.state, RAWE_HEALTH_UP);
     rawe_health_lose(&health, now_ns);
-    assert_false(rawe_health_return(&health, now_ns));
+    assert_false(rawe_health_revive(&health, now_ns));
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
 }

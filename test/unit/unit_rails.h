@@ -52,7 +52,7 @@ struct rails {
     uint32_t mtu_payload_bytes[RAILS]; /**< what a rail carries; 0: as much as any link */
     bool cut[RAILS];                   /**< what is sent there is lost */
     bool batches_cut[RAILS];           /**< the same, of batches only */
-    unsigned lost_each[RAILS];         /**< one of so many frames is lost there; 0: none */
+    unsigned lost_each[RAILS];         /**< one of that many frames is lost there; 0: none */
     uint32_t random;                   /**< which one */
     unsigned carried[RAILS];           /**< frames handed over, by rail */
     /** Looks at each frame before it is handed over; may be NULL. */

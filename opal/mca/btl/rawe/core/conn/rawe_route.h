@@ -77,7 +77,7 @@ static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t 
     preferred->asked_ns = now_ns;
 }
 
-/** So many losses are worth a look at the route. */
+/** That many losses are worth a look at the route. */
 #define RAWE_ROUTE_LOSSES 2u
 
 /** A frame that it carried was lost. True: look at it. */

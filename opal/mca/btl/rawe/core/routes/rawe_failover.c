@@ -88,7 +88,7 @@ static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, u
     rawe_peer_set_down(peer, now_ns);
     for (struct rawe_peer *other = rawe_peer_next(peer);
          other != peer && rawe_route_best(&peer->route) == NULL; other = rawe_peer_next(other)) {
-        if (!other->engine->no_carrier && rawe_health_return(&other->health, now_ns)) {
+        if (!other->engine->no_carrier && rawe_health_revive(&other->health, now_ns)) {
             rawe_peer_set_up(other, now_ns);
         }
     }
@@ -190,9 +190,9 @@ static uint32_t others_permille(struct rawe_peer *peer)
 }
 
 /** It loses frames: what comes of a PING by it says little. */
-static void leave(struct rawe_peer *peer, uint64_t now_ns)
+static void avoid(struct rawe_peer *peer, uint64_t now_ns)
 {
-    rawe_health_leave(&peer->health, now_ns);
+    rawe_health_avoid(&peer->health, now_ns);
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
 }
 
@@ -235,7 +235,7 @@ static void check_quality(const struct rawe_failover *failover, struct rawe_peer
     if (others == UINT32_MAX || quality->permille == 0) {
         *quality = (struct rawe_quality){0}; /* until frames are lost again */
     } else if (rawe_quality_judge(quality, others)) {
-        leave(peer, now_ns);
+        avoid(peer, now_ns);
     }
 }
 
@@ -255,7 +255,7 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
         break;
     case RAWE_HEALTH_FAILED:
         if (rawe_quality_is_poor(&peer->quality, peer->route.arrived, peer->route.lost)) {
-            leave(peer, now_ns);
+            avoid(peer, now_ns);
         } else {
             set_down(peer, RAWE_FAILOVER_UNANSWERED, now_ns);
         }

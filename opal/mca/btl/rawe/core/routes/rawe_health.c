@@ -50,7 +50,7 @@ static uint8_t relapses(const struct rawe_health *health, uint64_t now_ns)
     return !soon ? 0 : (uint8_t)(health->relapses + (health->relapses < DOUBLINGS_MAX));
 }
 
-void rawe_health_leave(struct rawe_health *health, uint64_t now_ns)
+void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns)
 {
     uint8_t count = relapses(health, now_ns);
     enter(health, RAWE_HEALTH_DOWN, now_ns);
@@ -58,7 +58,7 @@ void rawe_health_leave(struct rawe_health *health, uint64_t now_ns)
     health->lossy = true;
 }
 
-bool rawe_health_return(struct rawe_health *health, uint64_t now_ns)
+bool rawe_health_revive(struct rawe_health *health, uint64_t now_ns)
 {
     bool lossy = health->state == RAWE_HEALTH_DOWN && health->lossy;
     if (lossy) {

@@ -51,10 +51,10 @@ void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
 /** The route loses much more than another: it is DOWN, until it has answered for longer. */
-void rawe_health_leave(struct rawe_health *health, uint64_t now_ns);
+void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns);
 
 /** It is all that is left: it is UP again, if it loses frames only. False: it is down, or up. */
-bool rawe_health_return(struct rawe_health *health, uint64_t now_ns);
+bool rawe_health_revive(struct rawe_health *health, uint64_t now_ns);
 
 /** From when on rawe_health_check has a question to ask; UINT64_MAX: never, it is UP. */
 uint64_t rawe_health_due_ns(const struct rawe_health *health);

@@ -8,7 +8,7 @@
 /** How many times as much as another. */
 #define POOR_TIMES 4u
 
-/** It is left when that is so in so many measurements in a row. */
+/** It is left when that is so in that many measurements in a row. */
 #define POOR_MEASUREMENTS 2u
 
 void rawe_quality_begin(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,
