@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The soak, short: hours of it are test/soak's."""
 
+import shutil
 import subprocess
 
 import pytest
-from conftest import HERE, RAWE, assert_success, show
+from conftest import HERE, RAWE, assert_success, show, wait_until
+from jobs import EndlessJob
+
+from rawelab.starts import StartWatcher
 
 
 @pytest.mark.thorough
@@ -42,3 +46,30 @@ def test_a_soak_survives_random_pulls(build):
     assert result.returncode == 0, said
     assert "rawe-verify: OK" in said, said
     assert "pulled 6 times" in said, said
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb here")
+def test_a_late_start_shows_where_all_ranks_stand(make_lab, build, endless, tmp_path):
+    lab = make_lab(hosts=2)
+    job = EndlessJob(lab, build, endless, ranks=2)
+    said = []
+    with StartWatcher(lab, endless, tmp_path / "started", 0, lambda text, **_: said.append(text)):
+        wait_until(lambda: len(said) == 3, "backtrace of each rank")
+    job.process.terminate()
+    job.end()
+    for pid in job.pids.values():
+        assert any(f"process {pid}" in text and "opal_progress" in text for text in said), said
+
+
+def test_a_start_in_time_shows_nothing(tmp_path):
+    (tmp_path / "started").touch()
+    with StartWatcher(None, "none", tmp_path / "started", 0, None) as watcher:
+        watcher._thread.join()
+    assert not watcher.late
+
+
+@pytest.mark.thorough
+def test_a_soak_says_when_it_has_started(make_lab, build, verify, tmp_path):
+    arguments = ["-np", 2, *RAWE, verify, "--soak", 1, "--started", tmp_path / "started"]
+    assert_success(make_lab(hosts=2).mpirun(arguments, timeout=120, build=build))
+    assert (tmp_path / "started").exists()

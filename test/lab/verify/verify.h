@@ -54,7 +54,8 @@ struct verify_run {
     double soak_seconds; /**< --soak; 0: the groups */
     double soak_interval;
     unsigned soak_threads;
-    const char *soak_until; /**< and until there is such a file; or NULL */
+    const char *soak_until;   /**< and until there is such a file; or NULL */
+    const char *soak_started; /**< made by rank 0 when all ranks have met; or NULL */
 
     int rank;
     int size;

@@ -156,6 +156,8 @@ static const struct option_row rows[] = {
      .to = &verify.soak_threads, 1, 64},
     {"until", "FILE", "a soak's end waits for this file, where rank 0 is", option_text,
      .to = &verify.soak_until},
+    {"started", "FILE", "a soak makes this file, where rank 0 is, once all ranks have met",
+     option_text, .to = &verify.soak_started},
     {"plant", "N", "falsify each process's Nth check, to prove that it works", option_u64,
      .to = &verify.plant, 0, UINT64_MAX},
     {"plant-kind", "K",

@@ -134,6 +134,17 @@ static bool is_over(const struct soak *soak, double elapsed)
            (verify.soak_until == NULL || access(verify.soak_until, F_OK) == 0);
 }
 
+static void say_started(const struct soak *soak)
+{
+    FILE *made = verify.soak_started != NULL && verify.rank == 0 && soak->number == 0
+                     ? fopen(verify.soak_started, "w")
+                     : NULL;
+
+    if (made != NULL) {
+        fclose(made);
+    }
+}
+
 /* Rounds until the time is up. */
 static void *run(void *context)
 {
@@ -142,6 +153,7 @@ static void *run(void *context)
     double next = verify.soak_interval, start;
 
     MPI_Barrier(soak->comm);
+    say_started(soak);
     start = MPI_Wtime();
     for (;;) {
         double elapsed = MPI_Wtime() - start;
