@@ -131,14 +131,13 @@ static void tear_down(void)
     rawe_service_stop(service);
 }
 
-/** Let `count` frames of a type come from an address. */
-static void arrive_from(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
+/** Append `count` frames of a type that come from an address, with the lock held. */
+static void append(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
 {
     const struct rawe_header header = {
         .type = type, .port = OWN_PORT, .key = OWN_KEY, .payload_bytes = RAWE_PING_BYTES};
     const struct rawe_ping ping = {.key = PEER_KEY, .port = PEER_PORT, .token = token};
 
-    pthread_mutex_lock(&memory.lock);
     for (unsigned i = 0; i < count; i++) {
         uint8_t *frame = memory.frames[(memory.first + memory.waiting++) % FRAMES];
         memcpy(frame, own_mac, RAWE_MAC_BYTES);
@@ -146,8 +145,14 @@ static void arrive_from(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigne
         rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
         rawe_ping_encode(frame + RAWE_PAYLOAD_OFFSET, &ping);
     }
-    pthread_mutex_unlock(&memory.lock);
     assert_int_equal(eventfd_write(memory.port.fd, 1), 0);
+}
+
+static void arrive_from(const uint8_t mac[RAWE_MAC_BYTES], uint8_t type, unsigned count)
+{
+    pthread_mutex_lock(&memory.lock);
+    append(mac, type, count);
+    pthread_mutex_unlock(&memory.lock);
 }
 
 static void arrive(uint8_t type, unsigned count)
@@ -241,6 +246,34 @@ TEST(rawe_watch_answered_from__the_newest_answer)
     assert_true(rawe_watch_answered_from(watch, from));
     assert_memory_equal(from, peer_mac, RAWE_MAC_BYTES);
     rawe_responder_unwatch(responder, watch);
+}
+
+static uint64_t answered_before; /**< PINGs, when the duty heard of a PROBE; atomic */
+
+/** rawe_responder_duty.service */
+static int note_answered(void *context, bool asked)
+{
+    if (asked) {
+        __atomic_store_n(&answered_before, counters().pings_answered, __ATOMIC_SEQ_CST);
+    }
+    return -1;
+}
+
+/** They wait for their answers elsewhere. */
+TEST_WITH(unit_no_fixture, rawe_responder__a_flood_of_pings_delays_no_probe)
+{
+    const struct rawe_responder_duty duty = {.service = note_answered};
+
+    __atomic_store_n(&answered_before, 0, __ATOMIC_SEQ_CST);
+    start(&duty);
+    pthread_mutex_lock(&memory.lock);
+    append(peer_mac, RAWE_FRAME_PING, FRAMES - 1);
+    append(peer_mac, RAWE_FRAME_PROBE, 1);
+    pthread_mutex_unlock(&memory.lock);
+    await_handled(FRAMES);
+    assert_in_range(__atomic_load_n(&answered_before, __ATOMIC_SEQ_CST), 1, FRAMES - 2);
+    assert_int_equal(memory.sent, FRAMES - 1);
+    tear_down();
 }
 
 static const struct rawe_responder *seen; /**< by its duty, the first time */

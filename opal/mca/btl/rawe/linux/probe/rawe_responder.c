@@ -22,10 +22,17 @@
  * Rate limits, two token buckets of the same rate (frames a second) and depth: for PINGs, each of
  * which is answered (at the limit about 4 % of a processor), and for what is only read: PROBEs and
  * PONGs. What is read never takes an answer's place: a full port of a switch delays PROBEs by the
- * thousand, and PINGs lost behind them would look like a dead route.
+ * thousand, and PINGs lost behind them would look like a dead route. Nor do PINGs that wait for their
+ * answer stand in front of PROBEs: they leave the ring.
  */
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
+
+/** PINGs that wait for their answers, a power of two; a flood's further ones are dropped. */
+#define PINGS_WAITING 4096u
+
+/** Frames that are received at a time. */
+#define DRAIN_FRAMES 2000u
 
 /** Beyond the first limit it sleeps that long; beyond the second it polls that often. */
 #define PAUSE_MS 5
@@ -52,6 +59,13 @@ struct rawe_watch {
     struct rawe_ping_address to;
 };
 
+/** A PING that is to be answered. */
+struct waiting_ping {
+    struct rawe_ping ping;
+    uint16_t payload_bytes;
+    uint8_t sender[RAWE_MAC_BYTES];
+};
+
 struct rawe_responder {
     struct rawe_port *wire;
     pthread_mutex_t lock;             /**< watches that come and go, and searches */
@@ -61,7 +75,9 @@ struct rawe_responder {
     struct rawe_validation *searches; /**< the thread takes their steps */
     pthread_cond_t search_over;
     struct rawe_service_source source;
-    bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
+    bool asked; /**< the thread's: a PROBE has come since its duty was last called */
+    struct waiting_ping pings[PINGS_WAITING]; /**< the thread's: in a ring, in order of arrival */
+    uint32_t pings_first, pings_waiting;
     uint64_t answers;     /**< the thread's: tokens for PINGs */
     uint64_t reads;       /**< the thread's: tokens for other frames */
     uint64_t refilled_ns; /**< the thread's: time up to which both have been filled */
@@ -248,26 +264,47 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
     send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
-/** Turn the PING's head around where it lies, in the ring, and send it back as long as it was. */
-static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
-                        const struct rawe_header *ping_header, const struct rawe_ping *ping)
+/** Send a PING back to its sender, as long as it was. */
+static void answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
 {
     const struct rawe_responder_duty *duty = &responder->duty;
     const struct rawe_header header = {
         .type = RAWE_FRAME_PONG,
         .flags = duty->serviced != NULL && duty->serviced(duty->context) ? RAWE_FLAG_SERVICED : 0,
-        .port = ping->port,
-        .key = ping->key,
-        .payload_bytes = ping_header->payload_bytes,
+        .port = ping->ping.port,
+        .key = ping->ping.key,
+        .payload_bytes = ping->payload_bytes,
     };
-    uint8_t sender[RAWE_MAC_BYTES];
+    uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
 
-    memcpy(sender, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
-    write_headers(responder, frame, sender, &header);
-    count(transmit(responder, frame, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES,
-                   header.payload_bytes - RAWE_PING_BYTES)
+    write_headers(responder, head, ping->sender, &header);
+    rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping->ping);
+    count(transmit(responder, head, sizeof head, header.payload_bytes - RAWE_PING_BYTES)
               ? &responder->counters.pings_answered
               : &responder->counters.pings_unanswered);
+}
+
+/** Answer the PINGs that wait, as many as the limit allows. */
+static void answer_pings(struct rawe_responder *responder)
+{
+    for (; responder->answers > 0 && responder->pings_waiting > 0; responder->answers--) {
+        answer_ping(responder, &responder->pings[responder->pings_first++ % PINGS_WAITING]);
+        responder->pings_waiting--;
+    }
+}
+
+static void take_ping(struct rawe_responder *responder, const uint8_t *frame,
+                      const struct rawe_header *header, const struct rawe_ping *ping)
+{
+    if (responder->pings_waiting == PINGS_WAITING) {
+        count(&responder->counters.pings_unanswered);
+        return;
+    }
+    const uint32_t last = responder->pings_first + responder->pings_waiting++;
+    struct waiting_ping *taken = &responder->pings[last % PINGS_WAITING];
+    *taken = (struct waiting_ping){.ping = *ping, .payload_bytes = header->payload_bytes};
+    memcpy(taken->sender, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
+    answer_pings(responder);
 }
 
 /** rawe_port_receiver.frame */
@@ -295,8 +332,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         return;
     }
     if (header.type == RAWE_FRAME_PING) {
-        responder->answers -= responder->answers > 0;
-        answer_ping(responder, frame, &header, &ping);
+        take_ping(responder, frame, &header, &ping);
         return;
     }
     responder->reads -= responder->reads > 0;
@@ -471,7 +507,7 @@ static uint64_t filled(uint64_t tokens, uint64_t gained)
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
-/** Handle the frames that wait. Returns false when there are more PINGs than may be answered. */
+/** Handle the frames that came. Returns false when there are more PINGs than may be answered. */
 static bool drain(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
@@ -482,16 +518,16 @@ static bool drain(struct rawe_responder *responder)
     responder->refilled_ns += gained * ns_per_frame;
     responder->answers = filled(responder->answers, gained);
     responder->reads = filled(responder->reads, gained);
-    /* All of a call may be PINGs. No more calls than a full ring takes: others want the thread. */
-    while (responder->answers > 0 && received < responder->wire->receive_frames) {
-        const unsigned budget = (unsigned)responder->answers;
-        const unsigned got = rawe_port_receive(responder->wire, budget, &receiver, responder);
+    answer_pings(responder);
+    /* No more than a full ring has: others want the thread. */
+    while (received < responder->wire->receive_frames) {
+        const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;
-        if (got < budget) {
-            return true;
+        if (got < DRAIN_FRAMES) {
+            break;
         }
     }
-    return responder->answers > 0;
+    return responder->pings_waiting == 0;
 }
 
 /** rawe_service_source.serve */

@@ -33,7 +33,7 @@ struct rawe_path_target {
 
 struct rawe_responder_counters {
     uint64_t pings_answered;
-    uint64_t pings_unanswered; /**< the kernel had no room for the answer */
+    uint64_t pings_unanswered; /**< there was no room for the answer, or among those that wait */
     uint64_t probes_seen;      /**< PROBE frames, which belong to the engine, too */
     uint64_t pongs_matched;
     uint64_t pongs_unknown;  /**< answers to no PING under way: late, or forged */
