@@ -39,7 +39,7 @@ struct net_message {
     const struct rawe_engine *receiver; /**< NULL: `to` has died */
     bool *whole_excused;                /**< of what it is a part of; or NULL */
     uint64_t turn;           /**< of those to the process, by send/rawe_order.h; 0: not sent yet */
-    uint32_t overtaken_most; /**< so many may be overtaken, and this one */
+    uint32_t overtaken_most; /**< that many may not be overtaken */
     uint8_t lane;
     bool put;
     bool submitted, delivered;

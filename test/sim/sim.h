@@ -249,7 +249,7 @@ struct sim_node {
 
     struct rawe_handle_table handles;
     struct rawe_conn_table table;
-    struct rawe_deferral deferral; /**< of all its engines */
+    struct rawe_deferral deferral;         /**< of all its engines */
     struct sim_peer *peers;                /**< everybody it has known in this life */
     uint32_t routes_opened;                /**< to them, ever */
     struct rawe_failover failover;         /**< between those to the same process */

@@ -121,7 +121,7 @@ struct sim_plan {
     uint32_t batch_bytes_max;
     uint32_t first_sequence;
     uint32_t overtaken_most; /**< messages that one may overtake; 0: as the engine has it */
-    uint64_t streak_ns; /**< so close to each other messages make a streak; 0: none do */
+    uint64_t streak_ns;      /**< so close to each other messages make a streak; 0: none do */
     uint64_t inflow_bytes;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
     uint64_t idle_ns; /**< peers that owe nothing are asked this often; 0: they are not */

@@ -42,7 +42,7 @@ static void set_up(void)
     engine.deferral = &engine.own_deferral;
     conn.engine = &engine;
     rawe_route_init(&route);
-    rawe_order_enter(route.order, &conn.ordered);
+    rawe_order_add(route.order, &conn.ordered);
     rawe_sendqueue_init(&conn.queue, 7);
     message_count = done_count = 0;
 }

@@ -257,7 +257,7 @@ TEST(mca_btl_rawe_deliver__holds_no_lock_for_one_that_is_not_introduced)
     opal_set_using_threads(true);
     deliver_from(endpoint_on(0));
     assert_true(lock_free);
-    introduce_on(1); /* by another interface */
+    introduce_on(1);                           /* by another interface */
     assert_null(mca_btl_rawe_take_deferred()); /* progress finds none that are left */
     deliver_from(endpoint_on(0));
     assert_false(lock_free);

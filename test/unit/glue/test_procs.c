@@ -491,9 +491,9 @@ TEST(mca_btl_rawe_accept__no_search_outside_of_mpi)
     module.open = true;
     call(&through);
     assert_int_equal(searched_for, 1);
-    mca_btl_rawe_state.kept.active = true;
+    mca_btl_rawe_state.deferral.active = true;
     call(&through);
-    mca_btl_rawe_state.kept.active = false;
+    mca_btl_rawe_state.deferral.active = false;
     assert_int_equal(searched_for, 1);
 }
 
@@ -592,9 +592,9 @@ TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost)
 
 TEST(mca_btl_rawe_unknown_source__no_search_outside_of_mpi)
 {
-    mca_btl_rawe_state.kept.active = true;
+    mca_btl_rawe_state.deferral.active = true;
     come_from(second_mac);
-    mca_btl_rawe_state.kept.active = false;
+    mca_btl_rawe_state.deferral.active = false;
     assert_int_equal(searched_for, 0);
     assert_int_equal(opened, 0);
 }

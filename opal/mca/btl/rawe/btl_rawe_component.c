@@ -39,7 +39,7 @@
 #define IDLE_CALLS_PER_CLOCK_READ 16u
 
 /** Memory for messages that wait for MPI's return, of all modules; further ones wait in the rings. */
-#define KEPT_BYTES_MAX (8u << 20)
+#define DEFERRED_BYTES_MAX (8u << 20)
 
 static int component_register(void);
 static int component_open(void);
@@ -99,7 +99,7 @@ static int component_open(void)
         .connections.generation = mca_btl_rawe_state.connections.generation,
     };
     rawe_list_init(&mca_btl_rawe_state.complete);
-    rawe_deferral_init(&mca_btl_rawe_state.kept, KEPT_BYTES_MAX);
+    rawe_deferral_init(&mca_btl_rawe_state.deferral, DEFERRED_BYTES_MAX);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component.super;
     bool registrations = mca_btl_rawe_free_list_init(&mca_btl_rawe_state.registrations,

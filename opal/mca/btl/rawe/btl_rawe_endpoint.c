@@ -455,7 +455,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     watch(endpoint, conn, !is_served(endpoint, conn));
     seek(endpoint);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
-    if (!mca_btl_rawe_state.kept.active) { /* the progress thread calls no Open MPI */
+    if (!mca_btl_rawe_state.deferral.active) { /* the progress thread calls no Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);
     }
 }

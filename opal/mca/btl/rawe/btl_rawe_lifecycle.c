@@ -264,7 +264,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .arrival_clock_ns = arrival_clock_ns,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
-        .deferral = &mca_btl_rawe_state.kept,
+        .deferral = &mca_btl_rawe_state.deferral,
     };
     static const struct rawe_callbacks callbacks = {
         .long_reply = rawe_balance_reply,

@@ -481,7 +481,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     mca_btl_base_endpoint_t *endpoint =
         mca_btl_rawe_endpoint_find(module, name, from->port, from->key);
     /* Outside MPI no function of Open MPI may be called: the peer repeats its CONNECT. */
-    if (NULL == endpoint && !mca_btl_rawe_state.kept.active) {
+    if (NULL == endpoint && !mca_btl_rawe_state.deferral.active) {
         unsigned count = mca_btl_rawe_proc_find(name, &published);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             const struct mca_btl_rawe_address *address = &published.addresses[i];
@@ -539,7 +539,8 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
         return;
     }
     /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
-    unsigned count = mca_btl_rawe_state.kept.active ? 0 : mca_btl_rawe_proc_find(name, &published);
+    unsigned count =
+        mca_btl_rawe_state.deferral.active ? 0 : mca_btl_rawe_proc_find(name, &published);
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &published.addresses[i];
         if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {

@@ -44,7 +44,7 @@ struct mca_btl_rawe_state {
     opal_free_list_t registrations;          /**< what Open MPI has of it */
     opal_free_list_t operations;             /**< fragments without data: PUT, GET, atomic */
     struct rawe_conn_table connections;      /**< of all modules */
-    struct rawe_deferral kept;               /**< of all modules: what waits for MPI's return */
+    struct rawe_deferral deferral;           /**< of all modules: what waits for MPI's return */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< which links are to be opened again: group.c */

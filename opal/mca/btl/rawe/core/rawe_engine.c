@@ -85,7 +85,7 @@ static void admit_all(struct rawe_engine *engine)
 }
 
 /** Tell the owner what is kept, oldest first. */
-static void deliver_kept(struct rawe_engine *engine)
+static void deliver_all(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = engine->deferral;
     if (deferral->losses_wait) {
@@ -101,12 +101,12 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = engine->deferral;
     do {
-        deliver_kept(engine);
+        deliver_all(engine);
         if (deferral->fragments_wait || deferral->refused) {
             admit_all(engine);
         }
     } while (rawe_deferral_has(deferral));
-    rawe_deferral_note_told(deferral); /* there may still be no memory */
+    rawe_deferral_note_reported(deferral); /* there may still be no memory */
 }
 
 /** Reassembly buffers in existence at most, over all connections. */

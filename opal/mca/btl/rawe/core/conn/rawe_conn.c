@@ -50,7 +50,7 @@ static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, str
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
-    rawe_order_enter(preferred->order, &conn->ordered);
+    rawe_order_add(preferred->order, &conn->ordered);
     rawe_conn_reset(conn);
     return conn;
 }
@@ -64,7 +64,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     uint32_t local_id = conn != NULL ? rawe_conn_table_add(engine->table, conn) : 0;
     if (local_id == 0) {
         if (conn != NULL) {
-            rawe_order_leave(&conn->ordered);
+            rawe_order_remove(&conn->ordered);
         }
         free(conn);
         return NULL;
@@ -143,7 +143,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->pending);
     rawe_list_remove(&conn->awake);
-    rawe_order_leave(&conn->ordered);
+    rawe_order_remove(&conn->ordered);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->predicted == NULL;
@@ -243,7 +243,7 @@ bool rawe_conn_rest(struct rawe_conn *conn)
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->awake);
-    rawe_order_leave(&conn->ordered);
+    rawe_order_remove(&conn->ordered);
     rawe_sliced_free(&conn->sliced); /* the frame has come otherwise, or is sent again */
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);

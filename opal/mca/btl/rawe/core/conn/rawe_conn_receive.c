@@ -98,7 +98,7 @@ static void deliver_fragmented(struct rawe_conn *conn)
     while (deferral->first != NULL && deferral->first->conn == conn) {
         rawe_conn_deliver_first(deferral);
     }
-    rawe_deferral_note_told(deferral);
+    rawe_deferral_note_reported(deferral);
 }
 
 /** Validation data has to be what was sent. */

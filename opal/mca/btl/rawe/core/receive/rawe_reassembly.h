@@ -162,7 +162,7 @@ static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
 }
 
 /** The owner was told of some. */
-static inline void rawe_deferral_note_told(struct rawe_deferral *deferral)
+static inline void rawe_deferral_note_reported(struct rawe_deferral *deferral)
 {
     deferral->pending = deferral->fragments_wait || rawe_deferral_has(deferral);
 }

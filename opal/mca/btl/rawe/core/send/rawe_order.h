@@ -8,7 +8,7 @@
  * only when all that are RAWE_ORDER_MOST or more before it have been acknowledged. Numbers stay here;
  * the receiver delivers what it has acknowledged in the order of arrival (receive/rawe_reassembly.h).
  *
- * The limit is computed anew when it has been reached, and then with acknowledgements. The hot path
+ * The limit is computed again when it has been reached, and then with acknowledgements. The hot path
  * compares and counts.
  */
 #ifndef RAWE_ORDER_H
@@ -46,13 +46,13 @@ static inline void rawe_order_init(struct rawe_order *order, uint32_t most)
     rawe_list_init(&order->members);
 }
 
-static inline void rawe_order_enter(struct rawe_order *order, struct rawe_order_member *member)
+static inline void rawe_order_add(struct rawe_order *order, struct rawe_order_member *member)
 {
     member->order = order;
     rawe_list_append(&order->members, &member->link);
 }
 
-static inline void rawe_order_leave(struct rawe_order_member *member)
+static inline void rawe_order_remove(struct rawe_order_member *member)
 {
     rawe_list_remove(&member->link);
 }
