@@ -76,6 +76,7 @@ void sim_channel_rest(struct sim_node *node)
             channel->rested = *conn;
             channel->rested.timer.link = (struct rawe_link){NULL};
             channel->rested.cc.window = conn->cc.first;
+            channel->rested.recvwin.taken = NULL; /* which ends with the connection */
             channel->rested.liveness.probes = NULL;
             channel->rested.liveness.probes_remembered = 0;
             if (!rawe_peer_rest(conn)) {
