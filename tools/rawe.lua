@@ -10,9 +10,7 @@
 local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 
 local HEADER_BYTES = 24
-local GROUP_HEADER_BYTES = 32
-local NACK_BYTES_MAX = 128
-local NO_ROOT = 0xFFFF
+local GROUP_HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
@@ -28,25 +26,25 @@ local types = {
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
     [SLICE] = "SLICE",
 }
--- Frames to or from members of a group.
-local GROUP_DATA, GROUP_HEARTBEAT, GROUP_NACK, GROUP_ACK = 10, 11, 12, 13
-local group_types = {
-    [GROUP_DATA] = "group DATA", [GROUP_HEARTBEAT] = "group HEARTBEAT",
-    [GROUP_NACK] = "group NACK", [GROUP_ACK] = "group ACK",
-}
-local MESSAGE, PART, PUT, VALIDATION, BUNDLE, GET, ATOMIC, REPLY = 1, 2, 3, 4, 5, 6, 7, 8
+-- Frames to the members of a group, and the messages that they send by connections.
+local GROUP_DATA = 10
+local group_types = { [GROUP_DATA] = "group DATA" }
+local controls = { [1] = "ACK", [2] = "NACK", [3] = "STATUS", [4] = "REPAIR", [5] = "WAIT" }
+local CONTROL_HEADER_BYTES = 16
+local MESSAGE, PART, PUT, VALIDATION, BUNDLE, GET, ATOMIC, REPLY, CONTROL = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local kinds = {
     [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation",
     [BUNDLE] = "bundle", [GET] = "get", [ATOMIC] = "atomic", [REPLY] = "reply",
+    [CONTROL] = "control",
 }
 local fragment_bytes = {
     [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 16, [BUNDLE] = 16,
-    [GET] = 24, [ATOMIC] = 24, [REPLY] = 24,
+    [GET] = 24, [ATOMIC] = 24, [REPLY] = 24, [CONTROL] = 24,
 }
-local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true }
+local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true, [CONTROL] = true }
 local lanes = { [0] = "express", [1] = "bulk" }
-local CHECKSUM_FLAG, PROBE_ANSWER_FLAG, GROUP_SHARED_FLAG = 0x08, 0x02, 0x20
-local GROUP_ASK_FLAG = 0x01
+local PROBE_ANSWER_FLAG, GROUP_SHARED_FLAG = 0x02, 0x20
+local GROUP_BATCH_FLAGS = 0x03
 
 local all_types = {}
 for _, names in ipairs({ types, group_types }) do
@@ -62,7 +60,6 @@ f.flags = ProtoField.uint8("rawe.flags", "Flags", base.HEX)
 f.ack_now = ProtoField.bool("rawe.ack_now", "Acknowledge at once", 8, nil, 0x01)
 f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil, 0x02)
 f.reply = ProtoField.bool("rawe.reply", "Reply", 8, nil, 0x04)
-f.has_checksum = ProtoField.bool("rawe.has_checksum", "Has a checksum", 8, nil, 0x08)
 f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
 f.duplicate = ProtoField.bool("rawe.duplicate", "A duplicate came", 8, nil, 0x20)
 f.serviced = ProtoField.bool("rawe.serviced", "Process makes progress", 8, nil, 0x40)
@@ -109,17 +106,15 @@ f.batch_seq = ProtoField.uint32("rawe.batch.seq", "Sequence number of the first 
 f.batch_frames = ProtoField.uint8("rawe.batch.frames", "Frames of the batch", base.DEC)
 f.batch_here = ProtoField.uint32("rawe.batch.here", "Frames in this packet", base.DEC)
 f.group_ask = ProtoField.bool("rawe.group.ask", "Acknowledge by the tree", 8, nil, 0x01)
-f.group_subtree = ProtoField.bool("rawe.group.subtree", "For all below, too", 8, nil, 0x02)
-f.group_excluded = ProtoField.bool("rawe.group.excluded", "Receiver is given up", 8, nil, 0x04)
+f.group_last = ProtoField.bool("rawe.group.last", "Last message of the group", 8, nil, 0x02)
 f.group_shared = ProtoField.bool("rawe.group.shared", "Several messages", 8, nil, 0x20)
 f.group_member = ProtoField.uint16("rawe.group.member", "Sending member", base.DEC)
-f.group_key = ProtoField.uint32("rawe.group.key", "Key of the group", base.HEX)
 f.group_id = ProtoField.uint64("rawe.group.id", "Group id", base.HEX)
-f.group_root = ProtoField.uint16("rawe.group.root", "Root acknowledged", base.DEC)
 f.group_of = ProtoField.uint32("rawe.group.of", "Length of the message", base.DEC)
 f.group_message = ProtoField.uint16("rawe.group.message", "Length of a message", base.DEC)
-f.group_asks = ProtoField.uint16("rawe.group.asks", "Member that is to acknowledge", base.DEC)
-f.group_missing = ProtoField.bytes("rawe.group.missing", "Bitmap of missing frames")
+f.control = ProtoField.uint8("rawe.control", "Control message", base.DEC, controls)
+f.control_root = ProtoField.uint16("rawe.control.root", "Root", base.DEC)
+f.control_seq = ProtoField.uint32("rawe.control.seq", "Sequence number", base.DEC)
 
 local malformed = ProtoExpert.new(
     "rawe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
@@ -167,6 +162,11 @@ local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
         item:add(f.handle, tvb(4, 4))
         item:add(f.handle_key, tvb(8, 8))
         item:add(f.put_at, tvb(16, 8))
+    end
+    if kind == CONTROL and data_bytes >= CONTROL_HEADER_BYTES then
+        item:add(f.control, tvb(header_bytes, 1))
+        item:add(f.control_root, tvb(header_bytes + 2, 2))
+        item:add(f.control_seq, tvb(header_bytes + 4, 4))
     end
     if data_bytes > 0 then
         item:add(f.data, tvb(header_bytes, data_bytes))
@@ -238,35 +238,18 @@ local function add_payload(tvb, tree, kind)
     return ""
 end
 
-local function group_lengths_fit(kind, len, of, shared)
-    if shared then
-        return len == of
-    elseif kind == GROUP_DATA then
-        return len <= of and (len ~= 0) == (of ~= 0)
-    elseif kind == GROUP_HEARTBEAT then
-        return len % 2 == 0
-    elseif kind == GROUP_NACK then
-        return len ~= 0 and len <= NACK_BYTES_MAX
-    end
-    return len == 0
-end
-
 local function add_group_header(tvb, tree)
     tree:add(f.version, tvb(0, 1))
     tree:add(f.type, tvb(0, 1))
     local flags = tree:add(f.flags, tvb(1, 1))
-    for _, flag in ipairs({ f.group_ask, f.group_subtree, f.group_excluded, f.has_checksum,
-                            f.resent, f.group_shared }) do
+    for _, flag in ipairs({ f.group_ask, f.group_last, f.group_shared }) do
         flags:add(flag, tvb(1, 1))
     end
     tree:add(f.group_member, tvb(2, 2))
-    tree:add(f.group_key, tvb(4, 4))
-    tree:add(f.group_id, tvb(8, 8))
-    tree:add(f.seq, tvb(16, 4))
+    tree:add(f.group_id, tvb(4, 8))
+    tree:add(f.seq, tvb(12, 4))
+    tree:add(f.group_of, tvb(16, 4))
     tree:add(f.len, tvb(20, 2))
-    tree:add(f.group_root, tvb(22, 2))
-    tree:add(f.ack, tvb(24, 4))
-    tree:add(f.group_of, tvb(28, 4))
 end
 
 -- Messages that share a frame. Returns whether they fill it.
@@ -283,46 +266,28 @@ local function add_shared(tvb, tree)
     return at == tvb:len()
 end
 
-local function add_group_payload(tvb, tree, kind)
-    if kind == GROUP_DATA then
-        tree:add(f.data, tvb())
-    elseif kind == GROUP_HEARTBEAT then
-        for at = 0, tvb:len() - 2, 2 do
-            tree:add(f.group_asks, tvb(at, 2))
-        end
-    else
-        tree:add(f.group_missing, tvb())
-    end
-end
-
--- A frame of a group whose first byte is right. Returns its length, without checksum, and a line.
+-- A frame of a group whose first byte is right. Returns its length, and a line.
 local function dissect_group(tvb, tree, kind)
     local words = group_types[kind]
-    if tvb:len() < GROUP_HEADER_BYTES then
+    if tvb:len() < GROUP_HEADER_BYTES + CHECKSUM_BYTES then
         tree:add_proto_expert_info(malformed, "Shorter than a header")
         return 0, words .. " malformed"
     end
     add_group_header(tvb, tree)
-    words = words .. string.format(" member %d", tvb(2, 2):uint())
-    if kind == GROUP_DATA or kind == GROUP_HEARTBEAT then
-        words = words .. string.format(" seq=%d", tvb(16, 4):uint())
-    end
-    local root = tvb(22, 2):uint()
-    if root ~= NO_ROOT then
-        words = words .. string.format(" root %d ack=%d", root, tvb(24, 4):uint())
-    end
-    local len = tvb(20, 2):uint()
-    local shared = kind == GROUP_DATA and bit.band(tvb(1, 1):uint(), GROUP_SHARED_FLAG) ~= 0
-    if len > tvb:len() - GROUP_HEADER_BYTES
-        or not group_lengths_fit(kind, len, tvb(28, 4):uint(), shared)
+    words = words .. string.format(" member %d seq=%d", tvb(2, 2):uint(), tvb(12, 4):uint())
+    local of, len = tvb(16, 4):uint(), tvb(20, 2):uint()
+    local shared = bit.band(tvb(1, 1):uint(), GROUP_SHARED_FLAG) ~= 0
+    local fits = shared and len == of or not shared and len <= of and (len ~= 0) == (of ~= 0)
+    if len > tvb:len() - GROUP_HEADER_BYTES - CHECKSUM_BYTES or not fits
         or shared and not add_shared(tvb(GROUP_HEADER_BYTES, len):tvb(), tree) then
         tree:add_proto_expert_info(malformed, "Lengths that do not add up")
         return 0, words .. " malformed"
     end
     if len > 0 and not shared then
-        add_group_payload(tvb(GROUP_HEADER_BYTES, len):tvb(), tree, kind)
+        tree:add(f.data, tvb(GROUP_HEADER_BYTES, len))
     end
-    return GROUP_HEADER_BYTES + len, words
+    tree:add(f.checksum, tvb(GROUP_HEADER_BYTES + len, CHECKSUM_BYTES))
+    return GROUP_HEADER_BYTES + len + CHECKSUM_BYTES, words
 end
 
 -- A frame of a connection whose first byte is right. Returns as dissect_group.
@@ -360,10 +325,7 @@ local function dissect_frame(tvb, tree)
     end
     local dissect = group_types[kind] and dissect_group or dissect_connection
     local used, words = dissect(tvb, tree, kind)
-    local sealed = kind ~= PING and kind ~= PONG
-    if group_types[kind] then
-        sealed = bit.band(tvb(1, 1):uint(), CHECKSUM_FLAG) ~= 0
-    end
+    local sealed = kind ~= PING and kind ~= PONG and not group_types[kind]
     if used > 0 and sealed and tvb:len() >= used + CHECKSUM_BYTES then
         tree:add(f.checksum, tvb(used, CHECKSUM_BYTES))
         used = used + CHECKSUM_BYTES
@@ -443,17 +405,15 @@ local function add_group_batch(tvb, tree)
     local words = string.format("%s member %d", group_types[GROUP_DATA], tvb(0, 2):uint())
     tree:add(f.group_member, tvb(0, 2))
     tree:add(f.batch_at, tvb(4, 4))
-    tree:add(f.ack, tvb(8, 4))
     tree:add(f.batch_segment, tvb(14, 2))
     tree:add(f.group_ask, tvb(25, 1))
-    tree:add(f.group_root, tvb(26, 2))
-    tree:add(f.group_key, tvb(28, 4))
+    tree:add(f.group_last, tvb(25, 1))
     tree:add(f.group_id, tvb(32, 8))
     tree:add(f.batch_seq, tvb(40, 4))
     tree:add(f.group_of, tvb(44, 4))
     tree:add(f.batch_frames, tvb(48, 1))
     local before, here = at / segment, math.ceil(data_bytes / segment)
-    if tvb(25, 1):uint() > GROUP_ASK_FLAG then
+    if tvb(25, 1):uint() > GROUP_BATCH_FLAGS then
         tree:add_proto_expert_info(malformed, "Unknown flags")
         return words .. " malformed"
     end

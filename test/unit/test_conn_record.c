@@ -677,3 +677,99 @@ TEST(get__memory_gone_when_the_target_finalizes)
         assert_refused(access);
     }
 }
+
+/** Control messages that node 1 was given: their channel, and their length. */
+static struct {
+    unsigned count;
+    uint64_t channel;
+    size_t bytes;
+    bool deferring, finalizing;
+} controlled;
+
+/** rawe_callbacks.control */
+static void note_control(void *context, struct rawe_conn *conn, uint64_t channel,
+                         const uint8_t *data, size_t len_bytes)
+{
+    uint8_t expected[RAWE_PEER_CONTROL_BYTES];
+    assert_ptr_equal(context, &net.node[1]);
+    unit_fill(expected, sizeof(expected), 7);
+    assert_memory_equal(data, expected, len_bytes);
+    controlled.count++;
+    controlled.channel = channel;
+    controlled.bytes += len_bytes;
+    controlled.deferring = conn->engine->deferral->active;
+    controlled.finalizing = conn->engine->finalizing;
+}
+
+static void control(size_t len_bytes)
+{
+    uint8_t data[RAWE_PEER_CONTROL_BYTES];
+    unit_fill(data, sizeof(data), 7);
+    assert_true(rawe_peer_send_control(&peer, 0x1122334455667788, data, len_bytes));
+}
+
+static void control_begin(void)
+{
+    memset(&controlled, 0, sizeof(controlled));
+    engine(1)->callbacks.control = note_control;
+}
+
+TEST(control__is_given_to_the_owner_at_once)
+{
+    for (unsigned state = 0; state < 3; state++) {
+        record_tear_down();
+        record_set_up();
+        control_begin();
+        if (state == 1) {
+            rawe_engine_defer_begin(engine(1));
+        } else if (state == 2) {
+            rawe_engine_finalizing(engine(1));
+        }
+        const uint64_t messages = counters(1)->messages_received;
+        control(8);
+        control(RAWE_PEER_CONTROL_BYTES);
+        unit_peer_finish();
+        assert_int_equal(controlled.count, 2);
+        assert_int_equal(controlled.bytes, 8 + RAWE_PEER_CONTROL_BYTES);
+        assert_true(controlled.channel == 0x1122334455667788);
+        assert_int_equal(controlled.deferring, state != 0);
+        assert_int_equal(controlled.finalizing, state == 2);
+        assert_int_equal(counters(1)->messages_received, messages); /* not the upper layer's */
+        assert_int_equal(engine(1)->deferral->bytes, 0);
+        if (state == 1) {
+            rawe_engine_defer_end(engine(1));
+        }
+    }
+}
+
+/** Those that find no room wait; a lost one is sent again; each comes once. */
+TEST(control__survives_loss)
+{
+    control_begin();
+    net.filter = drop_all;
+    for (unsigned i = 0; i < 100; i++) {
+        control(100);
+    }
+    unit_run(&net, UNIT_MS, UNIT_US);
+    assert_int_equal(controlled.count, 0);
+    net.filter = NULL;
+    unit_peer_finish();
+    assert_int_equal(controlled.count, 100);
+    assert_int_equal(controlled.bytes, 100 * 100);
+}
+
+TEST(control__without_memory_or_callback)
+{
+    uint8_t data[8] = {0};
+    control_begin();
+    engine(1)->callbacks.control = NULL;
+    control(8);
+    unit_peer_finish();
+    unit_peer_connect();
+    rawe_engine_finalizing(
+        engine(0)); /* its owner's memory may go; control messages do not need it */
+    control(8);
+    unit_peer_finish();
+    assert_int_equal(controlled.count, 0);
+    assert_false(rawe_peer_send_control(&peer, 1, data, engine(0)->config.copy_max_bytes + 1));
+}

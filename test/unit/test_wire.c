@@ -46,15 +46,11 @@ static const struct rawe_batch put_sample = {
 
 /** Five frames of a group. */
 static const struct rawe_group_header group_sample = {
-    .type = RAWE_GROUP_DATA,
     .flags = RAWE_GROUP_FLAG_ASK,
     .sender = 0x1234,
-    .key = 0x89ABCDEF,
     .id = 0x1122334455667788,
     .sequence = 0xFFFFFFFE,
     .payload_bytes = SAMPLE_BYTES,
-    .acked_root = 0x0405,
-    .acknowledgement = 0x80000001,
     .total_bytes = 0x00ABCDEF,
     .segment_bytes = SAMPLE_SEGMENT_BYTES,
 };
@@ -109,37 +105,38 @@ static const struct structure {
     size_t payload_bytes; /**< that the sample has behind it */
     /* Of headers, in which version and type stand there, and flags behind them. */
     unsigned version_at, first_type, end_type, flags;
+    size_t behind_bytes; /**< that every one has behind its payload, and among payload_bytes */
 } structures[] = {
     {encode_header, decode_header,
      &(const struct rawe_header){UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203},
      "\x02\x11\x12\x34\x89\xAB\xCD\xEF\xFF\xF0\x00\x01"
      "\xFF\xFF\xFF\xFE\x80\x00\x00\x01\x02\x03\x04\x05",
-     RAWE_HEADER_BYTES, 0x0203, 0, RAWE_FRAME_DATA, RAWE_FRAME_TYPE_END, 0x77},
+     RAWE_HEADER_BYTES, 0x0203, 0, RAWE_FRAME_DATA, RAWE_FRAME_TYPE_END, 0x77, 0},
     {encode_group_header, decode_group_header,
-     &(const struct rawe_group_header){RAWE_GROUP_DATA, RAWE_FLAG_RESENT, 0x1234, 0x89ABCDEF,
-                                       0x1122334455667788, 0xFFFFFFFE, 0x0203, 0x0405, 0x80000001,
-                                       0x00000203, 0},
-     "\x0A\x10\x12\x34\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
-     "\xFF\xFF\xFF\xFE\x02\x03\x04\x05\x80\x00\x00\x01\x00\x00\x02\x03",
-     RAWE_GROUP_HEADER_BYTES, 0x0203, 0, RAWE_GROUP_DATA, RAWE_GROUP_ACK + 1, 0x3B},
+     &(const struct rawe_group_header){RAWE_GROUP_FLAG_ASK, 0x1234, 0x0203, 0x1122334455667788,
+                                       0xFFFFFFFE, 0x00000203, 0},
+     "\x0A\x01\x12\x34\x11\x22\x33\x44\x55\x66\x77\x88"
+     "\xFF\xFF\xFF\xFE\x00\x00\x02\x03\x02\x03\x00\x00",
+     RAWE_GROUP_HEADER_BYTES, 0x0203 + RAWE_CHECKSUM_BYTES, 0, RAWE_GROUP_DATA, RAWE_GROUP_DATA + 1,
+     RAWE_GROUP_FLAGS_KNOWN, RAWE_CHECKSUM_BYTES},
     {encode_batch, decode_batch, &batch_sample,
      "\x00\x01\x12\x34\x00\x00\x00\x00\x80\x00\x00\x01\xF0\x10\x03\xE8\x00\x00\x00\x00"
      "\xFE\x28\x52\x57\x02\x11\x02\x5A\x89\xAB\xCD\xEF\xFF\xF0\x04\x05\xFF\xFF\xFF\xFE"
      "\x01\x02\x03\x04\x00\xAB\xCD\xEF\x00\x00\x00\x00\x00\x00\x00\x11\x22\x33\x05\x00",
      RAWE_BATCH_HEADER_BYTES, SAMPLE_BYTES, RAWE_BATCH_OFFSET_VERSION_TYPE, RAWE_FRAME_DATA,
-     RAWE_FRAME_TYPE_END, 0x77},
+     RAWE_FRAME_TYPE_END, 0x77, 0},
     {encode_batch, decode_batch, &put_sample,
      "\x00\x01\x12\x34\x00\x00\x00\x00\x80\x00\x00\x01\xF0\x10\x03\xE8\x00\x00\x00\x00"
      "\xFE\x28\x52\x57\x02\x11\x03\x00\x89\xAB\xCD\xEF\xFF\xF0\x04\x05\xFF\xFF\xFF\xFE"
      "\x01\x02\x03\x04\x11\x22\x33\x44\x55\x66\x77\x88\xFE\xDC\xBA\x98\x76\x54\x05\x00",
      RAWE_BATCH_HEADER_BYTES, SAMPLE_BYTES, RAWE_BATCH_OFFSET_VERSION_TYPE, RAWE_FRAME_DATA,
-     RAWE_FRAME_TYPE_END, 0x77},
+     RAWE_FRAME_TYPE_END, 0x77, 0},
     {encode_group_batch, decode_group_batch, &group_sample,
-     "\x12\x34\xCD\xEF\x00\x00\x00\x00\x80\x00\x00\x01\xF0\x10\x03\xE8\x00\x00\x00\x00"
-     "\xFE\x28\x52\x57\x0A\x01\x04\x05\x89\xAB\xCD\xEF\x11\x22\x33\x44\x55\x66\x77\x88"
+     "\x12\x34\x77\x88\x00\x00\x00\x00\x00\x00\x00\x00\xF0\x10\x03\xE8\x00\x00\x00\x00"
+     "\xFE\x28\x52\x57\x0A\x01\x00\x00\x00\x00\x00\x00\x11\x22\x33\x44\x55\x66\x77\x88"
      "\xFF\xFF\xFF\xFE\x00\xAB\xCD\xEF\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
      RAWE_BATCH_HEADER_BYTES, SAMPLE_BYTES, RAWE_BATCH_OFFSET_VERSION_TYPE, RAWE_GROUP_DATA,
-     RAWE_GROUP_DATA + 1, RAWE_GROUP_FLAG_ASK},
+     RAWE_GROUP_DATA + 1, RAWE_GROUP_FLAG_ASK | RAWE_GROUP_FLAG_LAST, 0},
     {encode_request, decode_request,
      &(const struct rawe_request){.operation = 0x01020304,
                                   .key = 0x1112131415161718,
@@ -149,7 +146,7 @@ static const struct structure {
                                   .compare = 0x3132333435363738},
      "\x01\x02\x03\x04\x04\x08\x00\x00\x11\x12\x13\x14\x15\x16\x17\x18"
      "\x21\x22\x23\x24\x25\x26\x27\x28\x31\x32\x33\x34\x35\x36\x37\x38",
-     RAWE_REQUEST_BYTES, 0, 0, 0, 0, 0},
+     RAWE_REQUEST_BYTES, 0, 0, 0, 0, 0, 0},
     {encode_connect, decode_connect,
      &(const struct rawe_connect){.jobid = 0x01020304,
                                   .vpid = 0x11121314,
@@ -162,11 +159,11 @@ static const struct structure {
                                   .incarnation = 0x7172737475767778},
      "\x01\x02\x03\x04\x11\x12\x13\x14\x21\x22\x23\x24\x31\x32\x33\x34"
      "\x41\x42\x51\x55\x61\x62\x63\x64\x71\x72\x73\x74\x75\x76\x77\x78",
-     RAWE_CONNECT_BYTES, 0, 0, 0, 0, 0},
+     RAWE_CONNECT_BYTES, 0, 0, 0, 0, 0, 0},
     {encode_ping, decode_ping,
      &(const struct rawe_ping){.key = 0x01020304, .port = 0x0506, .token = 0x1112131415161718},
      "\x01\x02\x03\x04\x05\x06\x00\x00\x11\x12\x13\x14\x15\x16\x17\x18", RAWE_PING_BYTES, 0, 0, 0,
-     0, 0},
+     0, 0, 0},
 };
 
 #define STRUCTURES (sizeof(structures) / sizeof(structures[0]))
@@ -221,7 +218,8 @@ TEST(rawe_decode__every_short_length)
         one->encode(bytes, one->sample);
         for (size_t len_bytes = 0; len_bytes < whole_bytes; len_bytes++) {
             assert_int_equal(decode(one, &decoded, bytes, len_bytes),
-                             len_bytes < one->len_bytes ? RAWE_DECODE_SHORT : RAWE_DECODE_LENGTH);
+                             len_bytes < one->len_bytes + one->behind_bytes ? RAWE_DECODE_SHORT
+                                                                            : RAWE_DECODE_LENGTH);
         }
         /* A NIC's padding behind a frame is no error. */
         assert_true(one->end_type == 0 || one->version_at != 0 ||
@@ -249,8 +247,6 @@ TEST(rawe_decode__every_version_type_and_flag)
                 expected = RAWE_DECODE_VERSION;
             } else if (type < one->first_type || type >= one->end_type) {
                 expected = RAWE_DECODE_TYPE;
-            } else if (type > RAWE_GROUP_DATA) {
-                expected = RAWE_DECODE_LENGTH; /* more payload than any of them has */
             }
             assert_int_equal(decode_with(one, one->version_at, byte), expected);
             assert_int_equal(decode_with(one, one->version_at + 1, byte),
@@ -288,7 +284,7 @@ TEST(rawe_fragment_encode__every_byte_in_its_place)
          "\x03\x00\x00\x09\x89\xAB\xCD\xEF\xF1\xF2\xF3\xF4"
          "\xF5\xF6\xF7\xF8\xE1\xE2\xE3\xE4\xE5\xE6\xE7\xE8",
          RAWE_FRAGMENT_PUT_BYTES},
-        {{.kind = 9}, "", 0}, /* there is none */
+        {{.kind = 10}, "", 0}, /* there is none */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
@@ -329,6 +325,7 @@ TEST(rawe_fragment_decode__every_kind_and_every_short_length)
         {.kind = RAWE_FRAGMENT_GET, .id = 88, .key = 5, .offset = UINT64_MAX},
         {.kind = RAWE_FRAGMENT_ATOMIC, .id = 88, .key = 5, .offset = 7},
         {.kind = RAWE_FRAGMENT_REPLY, .tag = 9, .id = 88, .key = 5, .offset = 7},
+        {.kind = RAWE_FRAGMENT_CONTROL, .key = 5},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         struct rawe_fragment fragment = samples[i];
@@ -365,7 +362,7 @@ TEST(rawe_fragment_decode__unknown_kinds)
         size_t used;
         bytes[0] = (uint8_t)kind;
         assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
-                         kind >= 1 && kind <= 8 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         kind >= 1 && kind <= 9 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 
@@ -415,28 +412,108 @@ TEST(rawe_sequence_before__around_the_wrap)
 TEST(rawe_group_header_decode__lengths)
 {
     static const struct {
-        uint8_t type;
         uint16_t payload_bytes;
         uint32_t total_bytes;
         bool fits;
-    } cases[] = {
-        {RAWE_GROUP_DATA, 0, 0, true},        {RAWE_GROUP_DATA, 10, 10, true},
-        {RAWE_GROUP_DATA, 10, 11, true},      {RAWE_GROUP_DATA, 10, 9, false},
-        {RAWE_GROUP_DATA, 0, 9, false},       {RAWE_GROUP_HEARTBEAT, 0, 0, true},
-        {RAWE_GROUP_HEARTBEAT, 128, 0, true}, {RAWE_GROUP_HEARTBEAT, 127, 0, false},
-        {RAWE_GROUP_NACK, 0, 0, false},       {RAWE_GROUP_NACK, 1, 0, true},
-        {RAWE_GROUP_NACK, 128, 0, true},      {RAWE_GROUP_NACK, 129, 0, false},
-        {RAWE_GROUP_ACK, 0, 0, true},         {RAWE_GROUP_ACK, 1, 0, false},
-    };
+    } cases[] = {{0, 0, true}, {10, 10, true}, {10, 11, true}, {10, 9, false}, {0, 9, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 200] = {0};
-        struct rawe_group_header header = {.type = cases[i].type,
-                                           .payload_bytes = cases[i].payload_bytes,
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10 + RAWE_CHECKSUM_BYTES] = {0};
+        const size_t len_bytes =
+            RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes + (size_t)RAWE_CHECKSUM_BYTES;
+        struct rawe_group_header header = {.payload_bytes = cases[i].payload_bytes,
                                            .total_bytes = cases[i].total_bytes};
         rawe_group_header_encode(bytes, &header);
-        assert_int_equal(
-            decode(&structures[1], &header, bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes),
-            cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
+        assert_int_equal(decode(&structures[1], &header, bytes, len_bytes),
+                         cases[i].fits ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
+        assert_int_not_equal(decode(&structures[1], &header, bytes, len_bytes - 1), RAWE_DECODE_OK);
+    }
+}
+
+TEST(rawe_group_control_encode__bytes)
+{
+    const struct rawe_group_control control = {.type = RAWE_GROUP_REPAIR,
+                                               .flags = RAWE_GROUP_FLAG_ASK,
+                                               .root = 0x1234,
+                                               .sequence = 0xFFFFFFFE,
+                                               .total_bytes = 0x00ABCDEF,
+                                               .payload_bytes = 0x0302,
+                                               .piece = 2};
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0};
+    struct rawe_group_control decoded;
+    rawe_group_control_encode(bytes, &control);
+    assert_memory_equal(bytes, "\x04\x01\x12\x34\xFF\xFF\xFF\xFE\x00\xAB\xCD\xEF\x03\x02\x00\x02",
+                        RAWE_GROUP_CONTROL_HEADER_BYTES);
+    assert_int_equal(
+        rawe_group_control_decode(&decoded, bytes, RAWE_GROUP_CONTROL_HEADER_BYTES + 2),
+        RAWE_DECODE_OK);
+    assert_ptr_equal(decoded.data, bytes + RAWE_GROUP_CONTROL_HEADER_BYTES);
+    assert_int_equal(decoded.data_bytes, 2);
+    decoded.data = NULL;
+    decoded.data_bytes = 0;
+    assert_memory_equal(&decoded, &control, sizeof(control));
+}
+
+TEST(rawe_group_control_decode__types_flags_and_lengths)
+{
+    enum { ACK = RAWE_GROUP_ACK, NACK, STATUS, REPAIR, WAIT, PIECE = RAWE_GROUP_PIECE_BYTES };
+    static const struct {
+        struct rawe_group_control control;
+        enum rawe_decode_result result;
+    } cases[] = {
+        {{.type = 0}, RAWE_DECODE_TYPE},
+        {{.type = RAWE_GROUP_CONTROL_END}, RAWE_DECODE_TYPE},
+        {{.type = ACK}, RAWE_DECODE_OK},
+        {{.type = ACK, .data_bytes = 1}, RAWE_DECODE_LENGTH},
+        {{.type = ACK, .flags = 1}, RAWE_DECODE_TYPE},
+        {{.type = NACK}, RAWE_DECODE_LENGTH},
+        {{.type = NACK, .data_bytes = 1}, RAWE_DECODE_OK},
+        {{.type = NACK, .data_bytes = 128}, RAWE_DECODE_OK},
+        {{.type = NACK, .data_bytes = 129}, RAWE_DECODE_LENGTH},
+        {{.type = STATUS, .flags = RAWE_GROUP_FLAG_AGAIN}, RAWE_DECODE_OK},
+        {{.type = STATUS, .flags = 2}, RAWE_DECODE_TYPE},
+        {{.type = WAIT}, RAWE_DECODE_OK},
+        {{.type = WAIT, .data_bytes = 1}, RAWE_DECODE_LENGTH},
+        {{.type = REPAIR}, RAWE_DECODE_OK},
+        {{.type = REPAIR, .piece = 1}, RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .flags = 4}, RAWE_DECODE_TYPE},
+        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .data_bytes = PIECE},
+         RAWE_DECODE_OK},
+        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .data_bytes = PIECE - 1},
+         RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .piece = 1, .data_bytes = 16},
+         RAWE_DECODE_OK},
+        {{.type = REPAIR, .total_bytes = 400, .payload_bytes = 400, .piece = 2},
+         RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .total_bytes = 399, .payload_bytes = 400, .piece = 1, .data_bytes = 16},
+         RAWE_DECODE_LENGTH},
+        {{.type = REPAIR,
+          .total_bytes = RAWE_GROUP_PAYLOAD_MAX,
+          .payload_bytes = RAWE_GROUP_PAYLOAD_MAX,
+          .piece = RAWE_GROUP_PIECES_MAX - 1,
+          .data_bytes = PIECE},
+         RAWE_DECODE_OK},
+        {{.type = REPAIR,
+          .total_bytes = RAWE_GROUP_PAYLOAD_MAX + 1,
+          .payload_bytes = RAWE_GROUP_PAYLOAD_MAX + 1,
+          .data_bytes = PIECE},
+         RAWE_DECODE_LENGTH},
+        {{.type = REPAIR, .data_bytes = PIECE + 1}, RAWE_DECODE_SHORT},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX + 1] = {0};
+        struct rawe_group_control decoded;
+        rawe_group_control_encode(bytes, &cases[i].control);
+        assert_int_equal(rawe_group_control_decode(&decoded, bytes,
+                                                   RAWE_GROUP_CONTROL_HEADER_BYTES +
+                                                       cases[i].control.data_bytes),
+                         cases[i].result);
+    }
+    for (size_t len_bytes = 0; len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES; len_bytes++) {
+        uint8_t *bytes =
+            unit_exactly((const uint8_t[RAWE_GROUP_CONTROL_HEADER_BYTES]){ACK}, len_bytes);
+        struct rawe_group_control decoded;
+        assert_int_equal(rawe_group_control_decode(&decoded, bytes, len_bytes), RAWE_DECODE_SHORT);
+        free(bytes);
     }
 }
 
@@ -452,17 +529,17 @@ TEST(rawe_group_shared_next__messages_fill_the_payload)
         {5, 5, "\1\3abc", 0}, {6, 6, "\0\3abc\0", 0}, {7, 7, "\0\3abc\0\1", 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10];
-        const struct rawe_group_header header = {.type = RAWE_GROUP_DATA,
-                                                 .flags = RAWE_GROUP_FLAG_SHARED,
+        uint8_t bytes[RAWE_GROUP_HEADER_BYTES + 10 + RAWE_CHECKSUM_BYTES] = {0};
+        const struct rawe_group_header header = {.flags = RAWE_GROUP_FLAG_SHARED,
                                                  .payload_bytes = (uint16_t)cases[i].payload_bytes,
                                                  .total_bytes = cases[i].total_bytes};
         struct rawe_group_header decoded;
         uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
         rawe_group_header_encode(bytes, &header);
         memcpy(payload, cases[i].payload, cases[i].payload_bytes);
-        assert_int_equal(rawe_group_header_decode(
-                             &decoded, bytes, RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes) ==
+        assert_int_equal(rawe_group_header_decode(&decoded, bytes,
+                                                  RAWE_GROUP_HEADER_BYTES + cases[i].payload_bytes +
+                                                      (size_t)RAWE_CHECKSUM_BYTES) ==
                                  RAWE_DECODE_OK &&
                              rawe_group_shared_fits(payload, cases[i].payload_bytes),
                          cases[i].messages != 0);
@@ -479,15 +556,6 @@ TEST(rawe_group_shared_next__messages_fill_the_payload)
         assert_int_equal(end_bytes, cases[i].messages == 0 ? 0 : cases[i].payload_bytes);
         assert_memory_equal(again, payload, end_bytes);
     }
-}
-
-TEST(rawe_group_member_encode__place_by_index)
-{
-    uint8_t list[6] = {0};
-    rawe_group_member_encode(list, 1, 0x0102);
-    rawe_group_member_encode(list, 2, 0xFFFE);
-    assert_memory_equal(list, "\x00\x00\x01\x02\xFF\xFE", sizeof(list));
-    assert_int_equal(rawe_group_member_decode(list, 2), 0xFFFE);
 }
 
 /** Encode a batch, and decode it with `data_bytes` behind it. */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/rawe_crc32c.h"
+#include "group/rawe_group_stream.h"
 #include "unit_alloc.h"
 
 #define FRAMES_MAX 4096u
@@ -31,26 +33,36 @@ static struct in_flight *flight_at(unsigned index)
     return &wire[(net.wire_first + index) % FRAMES_MAX];
 }
 
-static void put_on_wire(uint32_t from, uint32_t to, const struct rawe_bytes *frame)
+static struct in_flight *launch(uint32_t from, uint32_t to, const void *bytes, size_t len_bytes)
 {
     struct in_flight *flight = flight_at(net.wire_count++);
-    assert_true(net.wire_count <= FRAMES_MAX && frame->len_bytes <= sizeof(flight->bytes));
-    *flight = (struct in_flight){.from = from, .to = to, .len_bytes = frame->len_bytes};
-    memcpy(flight->bytes, frame->base, frame->len_bytes);
-    assert_int_equal(rawe_group_header_decode(&flight->header, flight->bytes, flight->len_bytes),
-                     RAWE_DECODE_OK);
-    net.sent[flight->header.type][to == RAWE_GROUP_ALL]++;
-    net.resent += (flight->header.flags & RAWE_FLAG_RESENT) != 0;
-    net.link_room--;
+    assert_true(net.wire_count <= FRAMES_MAX && len_bytes <= sizeof(flight->bytes));
+    *flight = (struct in_flight){.from = from, .to = to, .len_bytes = len_bytes};
+    memcpy(flight->bytes, bytes, len_bytes);
+    return flight;
 }
 
-static bool transmit(void *context, uint32_t to, const struct rawe_bytes *frame)
+static bool multicast(void *context, const struct rawe_bytes *frame)
 {
-    const bool takes = net.link_room != 0;
-    if (takes) {
-        put_on_wire(self_of(context), to, frame);
+    if (net.link_room == 0) {
+        return false;
     }
-    return takes;
+    struct in_flight *flight =
+        launch(self_of(context), RAWE_GROUP_ALL, frame->base, frame->len_bytes);
+    assert_int_equal(rawe_group_header_decode(&flight->header, flight->bytes, flight->len_bytes),
+                     RAWE_DECODE_OK);
+    net.frames++;
+    net.link_room--;
+    return true;
+}
+
+static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+{
+    struct in_flight *flight = launch(self_of(context), to, bytes, len_bytes);
+    assert_int_not_equal(to, self_of(context));
+    assert_int_equal(rawe_group_control_decode(&flight->control, flight->bytes, len_bytes),
+                     RAWE_DECODE_OK);
+    net.sent[flight->control.type]++;
 }
 
 static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *part,
@@ -95,6 +107,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     net.got_parts[self][part->root] +=
         net.batches ? (part->len_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES : 1;
     net.got_messages[self][part->root] += part->at_bytes + part->len_bytes == part->total_bytes;
+    net.got_last[self] += part->last;
     return true;
 }
 
@@ -107,15 +120,15 @@ void set_up(void)
     for (size_t i = 0; i < sizeof(data); i++) {
         data[i] = (uint8_t)(i * 29 ^ i >> 8);
     }
-    config = (struct rawe_group_config){
-        .id = ID,
-        .key = 0x5A5A5A5A,
-        .payload_bytes = PAYLOAD_BYTES,
-        .window_frames = 16,
-        .stored_max = 64,
-        .deliver = deliver,
-        .place = place,
-        .output = {.transmit = transmit, .batch = send_batch, .batch_bytes = &batch_bytes}};
+    config = (struct rawe_group_config){.id = ID,
+                                        .payload_bytes = PAYLOAD_BYTES,
+                                        .window_frames = 16,
+                                        .deliver = deliver,
+                                        .place = place,
+                                        .output = {.multicast = multicast,
+                                                   .batch = send_batch,
+                                                   .control = send_control,
+                                                   .batch_bytes = &batch_bytes}};
 }
 
 void start(uint32_t members)
@@ -187,31 +200,41 @@ static void arrive_batch(const struct in_flight *flight, uint32_t to)
     merge(flight, begin_bytes, begin_bytes < total_bytes ? total_bytes : begin_bytes, to);
 }
 
+void arrive_one(void)
+{
+    struct in_flight flight = *flight_at(0);
+    net.wire_first++;
+    net.wire_count--;
+    for (uint32_t i = 0; i < config.members; i++) {
+        if (!(flight.to == RAWE_GROUP_ALL ? i != flight.from : i == flight.to) || net.absent[i] ||
+            net.absent[flight.from]) {
+            continue;
+        }
+        if (flight.batch) {
+            arrive_batch(&flight, i);
+        } else if (net.loses != NULL && net.loses(&flight, i)) {
+            continue;
+        } else if (flight.to == RAWE_GROUP_ALL) {
+            rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, net.now_ns);
+        } else {
+            rawe_group_receive_control(&group[i], flight.from, flight.bytes, flight.len_bytes,
+                                       net.now_ns);
+        }
+        check(i);
+    }
+}
+
 void arrive(void)
 {
     while (net.wire_count != 0) {
-        struct in_flight flight = *flight_at(0);
-        net.wire_first++;
-        net.wire_count--;
-        for (uint32_t i = 0; i < config.members; i++) {
-            if (!(flight.to == RAWE_GROUP_ALL ? i != flight.from : i == flight.to) ||
-                net.absent[i] || net.absent[flight.from]) {
-                continue;
-            }
-            if (flight.batch) {
-                arrive_batch(&flight, i);
-                check(i);
-            } else if (net.loses == NULL || !net.loses(&flight, i)) {
-                rawe_group_receive(&group[i], flight.bytes, flight.len_bytes, net.now_ns);
-                check(i);
-            }
-        }
+        arrive_one();
     }
 }
 
 void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload)
 {
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES + PAYLOAD_BYTES];
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + (size_t)header.payload_bytes;
     if (header.segment_bytes != 0) {
         rawe_group_batch_encode(bytes, &header);
         rawe_group_receive_batch(&group[to], bytes, RAWE_BATCH_HEADER_BYTES, payload,
@@ -220,8 +243,21 @@ void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload)
     }
     rawe_group_header_encode(bytes, &header);
     memcpy(bytes + RAWE_GROUP_HEADER_BYTES, payload, header.payload_bytes);
-    rawe_group_receive(&group[to], bytes, RAWE_GROUP_HEADER_BYTES + header.payload_bytes,
-                       net.now_ns);
+    rawe_checksum_encode(bytes + covered_bytes, rawe_crc32c(0, bytes, covered_bytes));
+    rawe_group_receive(&group[to], bytes, covered_bytes + RAWE_CHECKSUM_BYTES, net.now_ns);
+}
+
+void forge_control(uint32_t to, uint32_t from, struct rawe_group_control control,
+                   const uint8_t *payload)
+{
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
+    rawe_group_control_encode(bytes, &control);
+    if (control.data_bytes != 0) {
+        memcpy(bytes + RAWE_GROUP_CONTROL_HEADER_BYTES, payload, control.data_bytes);
+    }
+    rawe_group_receive_control(&group[to], from, bytes,
+                               RAWE_GROUP_CONTROL_HEADER_BYTES + (size_t)control.data_bytes,
+                               net.now_ns);
 }
 
 void progress(uint32_t member, uint64_t now_ns)
@@ -311,28 +347,30 @@ void assert_got(uint32_t root, uint32_t messages)
 void assert_quiet(void)
 {
     for (uint32_t i = 0; i < config.members; i++) {
-        assert_true(rawe_group_stable(&group[i]));
-        assert_int_equal(group[i].stored, 0);
+        assert_true(rawe_group_done(&group[i]));
         assert_int_equal(rawe_group_next_ns(&group[i]), UINT64_MAX);
         assert_null(group[i].window);
+        for (uint32_t k = 0; group[i].members != NULL && k < config.members; k++) {
+            const struct rawe_group_stream *stream = group[i].members[k].stream;
+            assert_true(stream == NULL || stream->stored == NULL);
+        }
     }
 }
 
-unsigned control_frames(void)
+unsigned control_messages(void)
 {
-    return net.sent[RAWE_GROUP_NACK][0] + net.sent[RAWE_GROUP_ACK][0] +
-           net.sent[RAWE_GROUP_HEARTBEAT][0] + net.sent[RAWE_GROUP_HEARTBEAT][1];
+    return net.sent[RAWE_GROUP_NACK] + net.sent[RAWE_GROUP_ACK] + net.sent[RAWE_GROUP_STATUS] +
+           net.sent[RAWE_GROUP_WAIT];
 }
 
 static bool lose_some(struct in_flight *flight, uint32_t receiver)
 {
     const struct rawe_group_header *header = &flight->header;
-    if (header->type == RAWE_GROUP_DATA) {
-        return (header->flags & RAWE_FLAG_RESENT) == 0 && receiver >= net.losing_low &&
-               receiver <= net.losing_high &&
+    if (flight->to == RAWE_GROUP_ALL) {
+        return receiver >= net.losing_low && receiver <= net.losing_high &&
                header->sequence - FIRST - net.losing_from < net.losing_count;
     }
-    const bool lost = header->type == net.losing_type && net.losses_left != 0;
+    const bool lost = flight->control.type == net.losing_type && net.losses_left != 0;
     net.losses_left -= lost;
     return lost;
 }

@@ -28,9 +28,10 @@ enum {
 #define FIRST ((uint32_t)config.id)
 
 struct in_flight {
-    uint32_t from, to; /**< to: RAWE_GROUP_ALL for a multicast frame */
+    uint32_t from, to; /**< to: RAWE_GROUP_ALL for a multicast frame, else a control message's */
     bool batch;
     struct rawe_group_header header;
+    struct rawe_group_control control; /**< its data is in `bytes` */
     size_t len_bytes;
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES + BATCH_BYTES];
 };
@@ -54,18 +55,19 @@ struct group_net {
     unsigned packets;                      /**< with frames of batches that came to a member */
     uint8_t place[BATCH_BYTES];            /**< where each member wants such frames */
     bool placed;                           /**< they are received there */
-    unsigned sent[RAWE_GROUP_TYPE_END][2]; /**< frames by type, unicast and multicast */
-    unsigned resent;
+    unsigned frames;                       /**< multicast */
+    unsigned sent[RAWE_GROUP_CONTROL_END]; /**< control messages by type */
     uint32_t sent_bytes[MEMBERS_MAX];
     /** What a member was given of a root. */
     uint32_t got_bytes[MEMBERS_MAX][MEMBERS_MAX];
     uint32_t got_messages[MEMBERS_MAX][MEMBERS_MAX];
     uint32_t got_parts[MEMBERS_MAX][MEMBERS_MAX];
+    unsigned got_last[MEMBERS_MAX]; /**< messages that were said to be the last */
     struct rawe_group_send send[1000];
     unsigned sends, done_count;
     /** DATA that is lost when it is sent first, from a number on, for some members. */
     uint32_t losing_from, losing_count, losing_low, losing_high;
-    uint8_t losing_type;  /**< control frames of this type are lost... */
+    uint8_t losing_type;  /**< control messages of this type are lost, as without memory... */
     unsigned losses_left; /**< ... as often as this */
 };
 extern struct group_net net;
@@ -79,8 +81,13 @@ void start(uint32_t members);
 
 /** All frames come to those they are for. */
 void arrive(void);
-/** A member gets a frame that none has sent. */
+/** The first on the wire comes. */
+void arrive_one(void);
+/** A member gets a frame that none has sent, or of a batch. */
 void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload);
+/** A member gets a control message that none has sent. */
+void forge_control(uint32_t to, uint32_t from, struct rawe_group_control control,
+                   const uint8_t *payload);
 /** Let a member run at a time. */
 void progress(uint32_t member, uint64_t now_ns);
 /** Let time pass; each member is called when it wants to be. */
@@ -102,7 +109,7 @@ void send_many(unsigned messages);
 void assert_got(uint32_t root, uint32_t messages);
 /** All have acknowledged all, and nobody has anything to do. */
 void assert_quiet(void);
-/** Frames sent that are no DATA. */
-unsigned control_frames(void);
+/** Control messages sent, but repairs. */
+unsigned control_messages(void);
 
 #endif

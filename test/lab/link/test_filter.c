@@ -25,6 +25,12 @@
 #define FRAME_BYTES 120u
 #define FRAME_BYTES_MAX 18000u
 
+/** Last byte of the id of the group whose frames are wanted. */
+#define GROUP_ID 0x44
+
+static const uint32_t groups[RAWE_PORT_GROUP_WORDS] = {[GROUP_ID / 32] = 1u << GROUP_ID % 32};
+static const uint8_t group_address[6] = {0x03, 0x72, 0x61, 1, 2, 3};
+
 /** Bytes of a frame that belongs to a socket of this use. */
 static size_t length_for(enum rawe_port_use use)
 {
@@ -44,6 +50,10 @@ static int open_for(enum rawe_port_use use)
 
     assert_true(fd >= 0);
     config.use = use;
+    if (use == RAWE_PORT_GROUP) {
+        config.groups = groups;
+        memcpy(config.group, group_address, sizeof group_address);
+    }
     assert_int_equal(rawe_filter_attach(fd, &config, &error), 0);
     assert_int_equal(rawe_filter_bind(fd, &config, &error), 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&all, sizeof all), 0);
@@ -61,18 +71,22 @@ static void make(uint8_t *frame, enum rawe_port_use use)
     const uint16_t ethertype = htons(bulk ? ETHERTYPE_IPV4 : 0x88B5);
 
     memset(frame, 0, FRAME_BYTES_MAX);
-    memcpy(frame, net.b.mac, 6);
+    memcpy(frame, use == RAWE_PORT_GROUP ? group_address : net.b.mac, 6);
     memcpy(frame + 6, net.a.mac, 6);
     memcpy(frame + 12, &ethertype, sizeof ethertype);
     if (bulk) {
         memset(frame + RAWE_ETH_HEADER_BYTES + 12, 0xFF, 4);
     }
+    if (use == RAWE_PORT_GROUP) {
+        head[RAWE_GROUP_OFFSET_ID_BYTE] = GROUP_ID;
+        head[RAWE_OFFSET_VERSION_TYPE] = RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA;
+        return;
+    }
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT), &port, sizeof port);
     memcpy(head + (bulk ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY), &key, sizeof key);
     head[bulk ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE] =
-        (uint8_t)(RAWE_WIRE_VERSION << 4 | (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE
-                                            : use == RAWE_PORT_GROUP   ? RAWE_GROUP_DATA
-                                                                       : RAWE_FRAME_BULK));
+        (uint8_t)(RAWE_WIRE_VERSION << 4 |
+                  (use == RAWE_PORT_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
 }
 
 static void assert_gets(int fd, const uint8_t *frame, size_t frame_bytes)
@@ -169,36 +183,63 @@ TEST(attach__refuses_frames_to_groups)
     }
 }
 
-/** A group's socket has the group's key, and is given what is sent to the group or to its host. */
-TEST(attach__of_a_group_passes_frames_of_groups_alone)
+/** Nor do frames of groups that are sent to this host alone, whatever stands for port and key. */
+TEST(attach__refuses_types_of_groups_and_what_there_is_not)
+{
+    static const enum rawe_port_use uses[] = {RAWE_PORT_EXPRESS, RAWE_PORT_RESPONDER,
+                                              RAWE_PORT_BULK, RAWE_PORT_MIDDLE};
+    uint8_t frame[FRAME_BYTES_MAX];
+
+    fixture_renew(&net, 20000);
+    for (unsigned i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+        const bool bulk = i >= 2;
+        for (uint8_t type = 0; type < 16; type++) {
+            make(frame, uses[i]);
+            frame[bulk ? RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE
+                       : RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] =
+                (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+            const bool ping = type == RAWE_FRAME_PING || type == RAWE_FRAME_PONG;
+            const bool passes = uses[i] == RAWE_PORT_RESPONDER ? type == RAWE_FRAME_PROBE
+                                : bulk ? type == RAWE_FRAME_BULK || type == RAWE_FRAME_PROBE
+                                       : type != 0 && type < RAWE_FRAME_TYPE_END && !ping;
+            check(uses[i], frame, length_for(uses[i]), passes);
+        }
+    }
+}
+
+/** A group's socket is given what is sent to all members of its groups, and nothing else. */
+TEST(attach__of_a_group_passes_frames_to_its_groups_alone)
 {
     static const struct {
-        uint8_t to[6]; /**< zeros: this host */
-        uint8_t version_type;
-        uint8_t key_wrong;
+        uint8_t to[6];
+        uint8_t version_type, id_byte;
         bool passes;
     } cases[] = {
-        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, true},
-        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_ACK, 0, true},
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, true},
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_HEARTBEAT, 0, true},
-        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 1, false},
-        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_FRAME_SLICE, 0, false},
-        {{0}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_TYPE_END, 0, false},
-        {{0}, (RAWE_WIRE_VERSION + 1) << 4 | RAWE_GROUP_DATA, 0, false},
-        {{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
-        {{0x02, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, 0, false},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, GROUP_ID, true},
+        {{0x03, 0x72, 0x61, 1, 2, 3},
+         RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA,
+         GROUP_ID + 1,
+         false},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | 11, GROUP_ID, false},
+        {{0x03, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_FRAME_SLICE, GROUP_ID, false},
+        {{0x03, 0x72, 0x61, 1, 2, 3},
+         (RAWE_WIRE_VERSION + 1) << 4 | RAWE_GROUP_DATA,
+         GROUP_ID,
+         false},
+        {{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+         RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA,
+         GROUP_ID,
+         false},
+        {{0x02, 0x72, 0x61, 1, 2, 3}, RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA, GROUP_ID, false},
     };
     uint8_t frame[FRAME_BYTES_MAX];
 
     fixture_renew(&net, 20000);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         make(frame, RAWE_PORT_GROUP);
-        if (cases[i].to[0] != 0) {
-            memcpy(frame, cases[i].to, sizeof cases[i].to);
-        }
+        memcpy(frame, cases[i].to, sizeof cases[i].to);
         frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] = cases[i].version_type;
-        frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY] ^= cases[i].key_wrong;
+        frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_OFFSET_ID_BYTE] = cases[i].id_byte;
         check(RAWE_PORT_GROUP, frame, FRAME_BYTES, cases[i].passes);
     }
 }

@@ -497,6 +497,36 @@ static void last(void)
     }
 }
 
+/** The last call of each rank is a Bcast of rank 0's. */
+static void ends(void)
+{
+    warm_up();
+    for (unsigned i = 0; i < 40; i++) {
+        bcast(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), 4, i);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    bcast(MPI_COMM_WORLD, 0, 4, 77);
+}
+
+/** Until a file is there; rank 0 says each second that Bcasts go on. */
+static void steady(void)
+{
+    double said = MPI_Wtime();
+    int stop = 0;
+
+    warm_up();
+    for (unsigned i = 0; !stop; i++) {
+        bcast(MPI_COMM_WORLD, (int)(i % (unsigned)ranks), part_bytes, i);
+        if (rank == 0 && MPI_Wtime() - said >= 1) {
+            printf("goes on\n");
+            fflush(stdout);
+            said = MPI_Wtime();
+        }
+        stop = rank == 0 && i % 64 == 0 && access(file, F_OK) == 0;
+        MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+}
+
 static void endless(void)
 {
     warm_up();
@@ -519,7 +549,8 @@ int main(int argc, char **argv)
         {"shares", shares, 1000}, {"parts", parts, 1000},   {"barriers", barriers, 1000},
         {"late", late, 1000},     {"wholes", wholes, 1000}, {"truncates", truncates, 1000},
         {"dups", dups, 1000},     {"ten", ten, 0},          {"endless", endless, 100},
-        {"away", away, 0},        {"last", last, 0},        {"handles", handles, 0},
+        {"away", away, 0},        {"last", last, 0},        {"ends", ends, 0},
+        {"steady", steady, 0},    {"handles", handles, 0},
     };
     const size_t most = sizeof all / sizeof all[0];
     size_t i = 0;

@@ -19,7 +19,7 @@ WIRE = (ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h").read_text(encoding="ut
 VERSION = int(re.search(r"define RAWE_WIRE_VERSION (\d+)", WIRE).group(1))
 TO, FROM = bytes.fromhex("027261000002"), bytes.fromhex("027261000001")
 DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = range(1, 9)
-GROUP_DATA, GROUP_HEARTBEAT, GROUP_NACK, GROUP_ACK = range(10, 14)
+GROUP_DATA = 10
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
 
@@ -48,10 +48,10 @@ def ethernet(content, ethertype=ETHERTYPE, pad=True):
     return whole + bytes(max(0, 60 - len(whole))) if pad else whole
 
 
-def group(kind, payload=b"", of=0, flags=0, root=0xFFFF, version=VERSION):
+def group(payload=b"", of=0, flags=0, version=VERSION):
     """A frame of a group, as doc/protocol.md section 13 draws it."""
-    words = (version << 4 | kind, flags, 3, 0xABCDEF01, 0x1122334455667788, 7, len(payload))
-    return struct.pack(">BBHIQIHHII", *words, root, 100, of) + payload
+    words = (version << 4 | GROUP_DATA, flags, 3, 0x1122334455667788, 7, of, len(payload), 0)
+    return struct.pack(">BBHQIIHH", *words) + payload + bytes(4)
 
 
 PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
@@ -77,10 +77,10 @@ def batch(
     return ethernet(ip + head + bytes(data_bytes), 0x0800)
 
 
-def group_batch(data_bytes, at=0, frames=1, of=6000, flags=0, root=0xFFFF):
+def group_batch(data_bytes, at=0, frames=1, of=6000, flags=0):
     """The same of a batch to a group, section 13."""
-    head = struct.pack(">HHIIHHHHHH", 3, 0xEF01, at, 100, 0xF010, 1420, 0, 0, 0xFE28, 0x5257)
-    head += struct.pack(">BBHIQ", VERSION << 4 | 10, flags, root, 0xABCDEF01, 0x1122334455667788)
+    head = struct.pack(">HHIIHHHHHH", 3, 0x7788, at, 0, 0xF010, 1420, 0, 0, 0xFE28, 0x5257)
+    head += struct.pack(">BBHIQ", VERSION << 4 | 10, flags, 0, 0, 0x1122334455667788)
     head += struct.pack(">IIB11x", 7, of, frames)
     total = 20 + len(head) + data_bytes
     ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 6, 0, 0xFFFFFFFF, 0xE00000FE)
@@ -133,7 +133,7 @@ KEY = 0x1122334455667788
 IN_MESSAGE = {"part.message": "4", "part.at": "1000", "part.of": "5000", "fragment.len": "10"}
 IN_BATCH = {"batch.segment": "1420", "part.message": "4", "part.of": "6000"}
 IN_MEMORY = {"put.handle": "6", "put.key": f"{KEY:#x}", "put.at": "4096", "fragment.len": "16"}
-SENDER = {"group.member": "3", "group.key": "0xabcdef01", "group.id": f"{KEY:#x}", "ack": "100"}
+SENDER = {"group.member": "3", "group.id": f"{KEY:#x}"}
 
 
 def in_message(kind):
@@ -144,7 +144,12 @@ def in_message(kind):
 
 
 PUT_FRAGMENT = struct.pack(">BBHIQQ", 3, 0, 16, 6, KEY, 4096) + bytes(16)
+CONTROL = struct.pack(">BBHIQQ", 9, 0, 16, 0, KEY, 0) + struct.pack(">BBHIQ", 3, 1, 2, 77, 0)
 CONNECTED = [
+    (
+        frame(DATA, CONTROL),
+        {"fragment": "9", "put.key": f"{KEY:#x}", "control": "3", "control.seq": "77"},
+    ),
     (
         frame(DATA, message(b"x" * 18) + message(b"y")),
         {"type": "1", "fragment.tag": "65,65", "fragment.len": "18,1"},
@@ -206,27 +211,21 @@ CONNECTED = [(ethernet(one), shown) for one, shown in CONNECTED] + [
 ]
 TO_GROUPS = [
     (
-        group(GROUP_DATA, b"content", of=5000, flags=0x11, root=2),
-        {"len": "7", "group.of": "5000", "group.root": "2", "group.ask": "1", "resent": "1"},
+        group(b"content", of=5000, flags=3),
+        {"len": "7", "group.of": "5000", "group.ask": "1", "group.last": "1"},
     ),
-    (group(GROUP_DATA, b"content", of=5000), {"data": b"content".hex(), "group.root": "65535"}),
-    (group(GROUP_DATA), {"len": "0", "group.of": "0", "group.ask": "0", "group.shared": "0"}),
+    (group(b"content", of=5000), {"data": b"content".hex(), "checksum": "0x00000000"}),
+    (group(), {"len": "0", "group.of": "0", "group.ask": "0", "group.shared": "0"}),
     (
-        group(GROUP_DATA, b"\0\3abc\0\0\0\1d", of=10, flags=0x20),
+        group(b"\0\3abc\0\0\0\1d", of=10, flags=0x20),
         {"group.shared": "1", "group.message": "3,0,1", "data": "616263,64"},
-    ),
-    (group(GROUP_HEARTBEAT, struct.pack(">HH", 5, 700)), {"type": "11", "group.asks": "5,700"}),
-    (group(GROUP_NACK, bytes([0x71, 1]), root=2), {"type": "12", "group.missing": "7101"}),
-    (
-        group(GROUP_ACK, flags=10, root=2) + bytes(4),
-        {"type": "13", "group.subtree": "1", "has_checksum": "1", "checksum": "0x00000000"},
     ),
 ]
 TO_GROUPS = [(ethernet(one), {"seq": "7", **shown}) for one, shown in TO_GROUPS] + [
     (group_batch(3000, frames=3), {"seq": "7", "batch.here": "3", "group.of": "6000"}),
     (
-        group_batch(2840, at=1420, frames=4, flags=1, root=2),
-        {"seq": "8", "batch.at": "1420", "batch.here": "2", "group.ask": "1", "group.root": "2"},
+        group_batch(2840, at=1420, frames=4, flags=1),
+        {"seq": "8", "batch.at": "1420", "batch.here": "2", "group.ask": "1", "group.last": "0"},
     ),
 ]
 RECEIVER = {"port": "0x1234", "key": "0xabcdef01", "conn.index": "5", "conn.generation": "2"}
@@ -247,25 +246,21 @@ MALFORMED = [
     frame(DATA, message(b"x"), version=2),
     frame(14),
     header(DATA, 2000),
-    frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])),
+    frame(DATA, bytes([10, 0, 0, 0, 0, 0, 0, 0])),
     frame(DATA, struct.pack(">BBHI", 1, 65, 100, 0)),
     frame(DATA, message(bytes(8)) + bytes([2, 0, 0])),
     frame(CONNECT, bytes(8)),
     frame(PING, bytes(8)),
-    group(GROUP_DATA, b"x", of=1, version=2),
-    group(GROUP_DATA, of=1),
-    group(GROUP_DATA, bytes(20), of=10),
-    group(GROUP_DATA, b"\0\3abc\0", of=6, flags=0x20),
-    group(GROUP_DATA, b"\0\3abc", of=6, flags=0x20),
-    group(GROUP_HEARTBEAT, bytes(3)),
-    group(GROUP_NACK),
-    group(GROUP_NACK, bytes(129)),
-    group(GROUP_ACK, bytes(1)),
-    group(GROUP_DATA, bytes(100), of=1000)[:60],
+    group(b"x", of=1, version=2),
+    group(of=1),
+    group(bytes(20), of=10),
+    group(b"\0\3abc\0", of=6, flags=0x20),
+    group(b"\0\3abc", of=6, flags=0x20),
+    group(bytes(100), of=1000)[:60],
 ]
 MALFORMED = [ethernet(one) for one in MALFORMED] + [
     batch(10, version=2),
-    batch(10, kind=9),
+    batch(10, kind=10),
     batch(2000, frames=1),
     batch(10, frames=2),
     batch(10, at=10, frames=2),

@@ -15,8 +15,6 @@
 
 /* What btl_rawe_multicast.c has. */
 #define WINDOW_FRAMES 64u
-#define STORED_FRAMES 256u
-#define GROUP_KEY 0x600DCAFEu
 
 /** All ranks enter the next one, each a little later than the first. */
 static void begin(struct cluster *cluster)
@@ -152,12 +150,11 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     return true;
 }
 
-static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
+static bool multicast(void *context, const struct rawe_bytes *bytes)
 {
     struct cluster_rank *rank = context;
     uint32_t len_bytes = RAWE_ETH_HEADER_BYTES + (uint32_t)bytes->len_bytes;
-    struct cluster_frame *frame = cluster_frame_new(
-        rank->index, to == RAWE_GROUP_ALL ? CLUSTER_ALL : to, len_bytes, len_bytes);
+    struct cluster_frame *frame = cluster_frame_new(rank->index, CLUSTER_ALL, len_bytes, len_bytes);
 
     memcpy(frame->bytes + RAWE_ETH_HEADER_BYTES, bytes->base, bytes->len_bytes);
     frame->group = true;
@@ -165,20 +162,33 @@ static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
     return true;
 }
 
+static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+{
+    struct rawe_peer *peer = &cluster_rank_peer(context, to)->peer;
+
+    if (!rawe_peer_send_control(peer, 0, bytes, len_bytes)) {
+        net_fail("control messages are taken", "n%u sends one", to);
+    }
+}
+
+void cluster_collective_control(struct cluster_peer *from, const uint8_t *bytes, size_t len_bytes)
+{
+    rawe_group_receive_control(&from->rank->part.group, from->index, bytes, len_bytes,
+                               from->rank->cluster->now_ns);
+}
+
 void cluster_collective_init(struct cluster_rank *rank)
 {
     const struct cluster_plan *plan = &rank->cluster->plan;
     const struct rawe_group_config config = {
         .id = plan->seed,
-        .key = GROUP_KEY,
         .members = plan->hosts,
         .self = rank->index,
-        .payload_bytes = plan->mtu_bytes - RAWE_GROUP_HEADER_BYTES,
+        .payload_bytes = plan->mtu_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES,
         .window_frames = WINDOW_FRAMES,
-        .stored_max = STORED_FRAMES,
         .deliver = deliver,
         .context = rank,
-        .output = {.transmit = transmit, .context = rank},
+        .output = {.multicast = multicast, .control = send_control, .context = rank},
         .counters = &rank->part.counters,
     };
 

@@ -423,6 +423,14 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
     cluster_traffic_deliver(conn->owner, tag, (uint32_t)len_bytes);
 }
 
+static void control(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
+                    size_t len_bytes)
+{
+    (void)context;
+    (void)channel;
+    cluster_collective_control(conn->owner, data, len_bytes);
+}
+
 static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
@@ -452,6 +460,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
         .accept = accept_conn,
         .silent = silent,
         .failed = failed,
+        .control = control,
         .long_reply = rawe_balance_reply,
     };
     struct rawe_engine_config config = net_component_config();

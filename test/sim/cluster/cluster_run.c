@@ -100,10 +100,14 @@ static struct rawe_counters count(const struct cluster *cluster)
         RAWE_COUNTER_LIST(X)
 #undef X
         const struct rawe_group_counters *group = &cluster->ranks[i].part.counters;
+        if (cluster->plan.multicast && counters->frames_sent > counters->messages_sent) {
+            /* Frames with the group's control messages, and repairs. */
+            sum.acks_sent += counters->frames_sent - counters->messages_sent;
+            sum.frames_sent -= counters->frames_sent - counters->messages_sent;
+        }
         sum.frames_sent += group->frames_sent;
-        sum.frames_resent += group->repairs_unicast + group->repairs_multicast;
+        sum.frames_resent += group->repairs_sent;
         sum.duplicates += group->duplicates;
-        sum.acks_sent += group->acks_sent + group->nacks_sent + group->heartbeats_sent;
     }
     return sum;
 }

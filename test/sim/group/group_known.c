@@ -24,25 +24,20 @@ static uint64_t *since_ns(const struct known *known, uint32_t root, uint32_t seq
     return &known->since_ns[root * known->window_frames + sequence % known->window_frames];
 }
 
-void known_learn(struct known *known, const struct rawe_group_header *header, uint64_t now_ns)
+void known_learn(struct known *known, uint32_t root, uint32_t end, uint64_t now_ns)
 {
-    const bool data = header->type == RAWE_GROUP_DATA;
-    if (known->end == NULL || (!data && header->type != RAWE_GROUP_HEARTBEAT)) {
-        return;
-    }
-    uint32_t *end = &known->end[header->sender];
-    while (rawe_sequence_before(*end, header->sequence + (data ? rawe_group_frames(header) : 0))) {
-        *since_ns(known, header->sender, (*end)++) = now_ns;
+    uint32_t *before = known->end == NULL ? NULL : &known->end[root];
+    while (before != NULL && rawe_sequence_before(*before, end)) {
+        *since_ns(known, root, (*before)++) = now_ns;
     }
 }
 
-bool known_too_early(const struct known *known, const struct rawe_group_header *header,
-                     const uint8_t *bitmap, uint64_t now_ns)
+bool known_too_early(const struct known *known, const struct rawe_group_control *nack,
+                     uint64_t now_ns)
 {
-    for (uint32_t i = 0; known->end != NULL && i < header->payload_bytes * 8u; i++) {
-        if ((bitmap[i / 8] & 1u << i % 8) != 0 &&
-            now_ns - *since_ns(known, header->acked_root, header->acknowledgement + i) <
-                RAWE_GROUP_NACK_NS) {
+    for (uint32_t i = 0; known->end != NULL && i < nack->data_bytes * 8u; i++) {
+        if ((nack->data[i / 8] & 1u << i % 8) != 0 &&
+            now_ns - *since_ns(known, nack->root, nack->sequence + i) < RAWE_GROUP_NACK_NS) {
             return true;
         }
     }

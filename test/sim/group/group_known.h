@@ -20,11 +20,11 @@ struct known {
 /** Allocates the arrays, which the caller frees. */
 void known_init(struct known *known, const struct plan *plan);
 
-/** A frame of a root, or a part of its batch, arrives. */
-void known_learn(struct known *known, const struct rawe_group_header *header, uint64_t now_ns);
+/** A member learns that a root has sent frames before `end`. */
+void known_learn(struct known *known, uint32_t root, uint32_t end, uint64_t now_ns);
 
-/** Does a NACK with this bitmap name a frame before its time? */
-bool known_too_early(const struct known *known, const struct rawe_group_header *header,
-                     const uint8_t *bitmap, uint64_t now_ns);
+/** Does a NACK name a frame before its time? */
+bool known_too_early(const struct known *known, const struct rawe_group_control *nack,
+                     uint64_t now_ns);
 
 #endif

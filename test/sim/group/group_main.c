@@ -17,15 +17,16 @@ const char *const simulator_counted[2] = {"frames", "repairs"};
 static void describe(const struct plan *plan, const struct outcome *outcome)
 {
     printf(
-        "  %u members, window %u, payload %u, shared from %u, stored %u, %u messages%s%s, delay %" PRIu64
+        "  %u members, window %u, payload %u, shared from %u, %u messages%s%s%s%s, delay %" PRIu64
         " ns, jitter %" PRIu64 " ns\n",
-        plan->members, plan->window_frames, plan->payload_bytes, plan->share_from, plan->stored_max,
-        plan->orders, plan->quiet ? ", quiet" : "", plan->checksum ? ", checksums" : "",
-        plan->delay_ns, plan->jitter_ns);
+        plan->members, plan->window_frames, plan->payload_bytes, plan->share_from, plan->orders,
+        plan->quiet ? ", quiet" : "", plan->unfenced ? ", without a fence" : "",
+        plan->deaf ? ", some deaf" : "", plan->dies ? ", one dies" : "", plan->delay_ns,
+        plan->jitter_ns);
     printf("  ppm: loss %u, shared %u, burst %u, duplicate %u, corrupt %u, full %u, refuse %u, "
-           "forge %u\n",
+           "forge %u, late %u\n",
            plan->loss_ppm, plan->shared_ppm, plan->burst_ppm, plan->duplicate_ppm,
-           plan->corrupt_ppm, plan->full_ppm, plan->refuse_ppm, plan->forge_ppm);
+           plan->corrupt_ppm, plan->full_ppm, plan->refuse_ppm, plan->forge_ppm, plan->late_ppm);
     printf("  %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " repairs, %" PRIu64
            " NACKs, %" PRIu64 " control frames, %" PRIu64 " us\n",
            outcome->frames, outcome->missed, outcome->repairs, outcome->nacks, outcome->control,

@@ -10,8 +10,9 @@
 
 enum { ORDERS_MAX = 40, BURST_MAX = 400 };
 
-/** A member starts later, or is absent, or takes nothing, for this long at most. */
+/** A member starts later, or is absent, or takes nothing, or hears nothing, for this long at most. */
 #define LATE_NS (5 * NS_PER_S)
+#define DEAF_NS (20 * NS_PER_S)
 #define ABSENT_NS (40 * NS_PER_S)
 
 static uint32_t some(struct sim_random *random, uint32_t one_in, uint32_t most_ppm)
@@ -33,10 +34,14 @@ static void plan_network(struct plan *plan, struct sim_random *random)
     plan->shared_ppm = some(random, 4, 100000);
     plan->burst_ppm = some(random, 4, 5000);
     plan->duplicate_ppm = some(random, 4, 100000);
-    plan->corrupt_ppm = plan->checksum ? some(random, 2, 50000) : 0;
+    plan->corrupt_ppm = plan->segment_bytes == 0 ? some(random, 2, 50000) : 0;
     plan->full_ppm = some(random, 4, 100000);
     plan->refuse_ppm = some(random, 4, 200000);
     plan->forge_ppm = some(random, 3, 50000);
+    plan->late_ppm = some(random, 3, 100000);
+    plan->late_ns = sim_random_scaled(random, NS_PER_US, 300 * NS_PER_MS);
+    plan->asks = sim_random_below(random, 4) == 0 ? (uint32_t)sim_random_below(random, 20) : 0;
+    plan->dies = sim_random_below(random, 16) == 0;
 }
 
 static void plan_orders(struct plan *plan, struct sim_random *random)
@@ -82,6 +87,9 @@ static void plan_fates(struct plan *plan, struct sim_random *random)
     const bool late = !plan->quiet && sim_random_below(random, 4) == 0;
     const bool pauses = !plan->quiet && sim_random_below(random, 4) == 0;
     const bool refuses = !plan->quiet && sim_random_below(random, 4) == 0;
+    const uint32_t dies = (uint32_t)sim_random_below(random, plan->members);
+    const bool all_deaf = sim_random_below(random, 4) == 0;
+    plan->deaf = !plan->quiet && sim_random_below(random, 4) == 0;
     for (uint32_t i = 0; i < plan->members; i++) {
         struct fate *fate = &plan->fate[i];
         const bool chosen = sim_random_below(random, plan->members < 4 ? 2 : 4) == 0;
@@ -96,6 +104,18 @@ static void plan_fates(struct plan *plan, struct sim_random *random)
         }
         if (refuses && chosen) {
             fate->refuses_until_ns = BEGIN_NS + sim_random_scaled(random, NS_PER_US, ABSENT_NS);
+        }
+        if (plan->deaf && (chosen || all_deaf)) {
+            fate->deaf_from_ns = sim_random_below(random, 2) == 0
+                                     ? BEGIN_NS
+                                     : BEGIN_NS + sim_random_below(random, 100 * NS_PER_MS);
+            fate->deaf_until_ns =
+                sim_random_below(random, 2) == 0
+                    ? NEVER
+                    : fate->deaf_from_ns + sim_random_scaled(random, NS_PER_US, DEAF_NS);
+        }
+        if (plan->dies && i == dies) {
+            fate->dies_ns = BEGIN_NS + sim_random_below(random, 200 * NS_PER_MS);
         }
     }
 }
@@ -116,8 +136,7 @@ void plan_make(struct plan *plan, uint64_t seed)
     plan->payload_bytes = (uint32_t)sim_random_scaled(&random, 128, 1500);
     plan->window_frames = 1u << sim_random_between(&random, 1, 8);
     plan->share_from = (uint32_t)sim_random_below(&random, 6);
-    plan->stored_max = (uint32_t)sim_random_scaled(&random, 1, 512);
-    plan->checksum = sim_random_below(&random, 3) == 0;
+    plan->unfenced = sim_random_below(&random, 2) == 0;
     if (sim_random_below(&random, 3) == 0) {
         plan->segment_bytes =
             (uint32_t)sim_random_between(&random, plan->payload_bytes / 2, plan->payload_bytes);

@@ -12,13 +12,12 @@
 
 #include "base/rawe_crc32c.h"
 #include "group/rawe_group.h"
+#include "group/rawe_group_stream.h"
 #include "group_known.h"
 #include "group_sim.h"
 #include "net_harness.h"
 #include "sim_event.h"
 #include "sim_random.h"
-
-#define KEY 0x600DCAFEu
 
 /** A run that takes longer does not end. */
 #define LONGEST_NS (300 * NS_PER_S)
@@ -28,8 +27,9 @@ struct sim_packet {
     uint32_t references;
     uint32_t len_bytes;
     uint32_t data; /**< frames of DATA */
-    uint32_t asks; /**< frames that a NACK names, at most */
+    uint32_t from; /**< of a control message */
     bool batch;
+    bool control;
     uint8_t bytes[];
 };
 
@@ -37,6 +37,7 @@ struct sim_packet {
 enum {
     WAKES, /**< it is woken */
     SENDS, /**< it sends its next message */
+    ASKS,  /**< it has waited for long */
 };
 
 /** A message that is being sent. */
@@ -52,6 +53,7 @@ struct host {
     struct rawe_group group;
     struct rawe_group_counters counters;
     bool started;
+    bool left;              /**< it has all, and was free to go; or it has died */
     uint64_t wake_ns;       /**< an event wakes it then */
     uint64_t full_until_ns; /**< of its link */
     uint32_t burst_left;    /**< frames that it loses next, until a second has passed */
@@ -70,6 +72,7 @@ struct run {
     struct sim_events events;
     uint64_t now_ns;
     struct host *host;
+    uint64_t came_ns; /**< something was delivered last */
     bool trace;
 };
 
@@ -112,10 +115,11 @@ static void release_packet(struct sim_packet *packet)
     }
 }
 
-/** One copy of a frame on its way to a member. */
+/** One copy of a multicast packet on its way to a member. */
 static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
 {
     const struct plan *plan = run->plan;
+    const struct fate *fate = &plan->fate[to];
     struct host *host = &run->host[to];
     uint64_t late_ns =
         plan->jitter_ns == 0 ? 0 : sim_random_below(&run->random, plan->jitter_ns + 1);
@@ -124,10 +128,10 @@ static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
         host->burst_left = 1 + (uint32_t)sim_random_below(&run->random, 50);
         host->burst_until_ns = run->now_ns + NS_PER_S;
     }
-    if (host->burst_left != 0 || sim_random_chance(&run->random, plan->loss_ppm)) {
+    if ((run->now_ns >= fate->deaf_from_ns && run->now_ns < fate->deaf_until_ns) ||
+        host->burst_left != 0 || sim_random_chance(&run->random, plan->loss_ppm)) {
         host->burst_left -= host->burst_left != 0;
         run->outcome->missed += packet->data;
-        run->outcome->lost += packet->data == 0;
         return;
     }
     run->outcome->missed += late_ns >= RAWE_GROUP_NACK_NS / 2 ? packet->data : 0;
@@ -135,7 +139,6 @@ static void cross(struct run *run, struct sim_packet *packet, uint32_t to)
     add_event(run, run->now_ns + plan->delay_ns + late_ns, to, WAKES, packet);
     if (sim_random_chance(&run->random, plan->duplicate_ppm)) {
         packet->references++;
-        run->outcome->missed += packet->asks; /* they may be repaired twice */
         add_event(run, run->now_ns + plan->delay_ns + sim_random_below(&run->random, NS_PER_MS), to,
                   WAKES, packet);
     }
@@ -163,43 +166,66 @@ static bool decode(const struct sim_packet *packet, struct rawe_group_header *he
            RAWE_DECODE_OK;
 }
 
-static void put_on_wire(struct host *host, uint32_t to, const struct rawe_bytes *frame)
+static struct sim_packet *packet_of(const uint8_t *bytes, size_t len_bytes)
+{
+    struct sim_packet *packet = net_new(sizeof *packet + len_bytes);
+    *packet = (struct sim_packet){.references = 1, .len_bytes = (uint32_t)len_bytes};
+    memcpy(packet->bytes, bytes, len_bytes);
+    return packet;
+}
+
+static void put_on_wire(struct host *host, const struct rawe_bytes *frame)
 {
     struct run *run = host->run;
-    struct sim_packet *packet = net_new(sizeof *packet + frame->len_bytes);
+    struct sim_packet *packet = packet_of(frame->base, frame->len_bytes);
     struct rawe_group_header header;
-    *packet = (struct sim_packet){.references = 1, .len_bytes = (uint32_t)frame->len_bytes};
-    memcpy(packet->bytes, frame->base, frame->len_bytes);
     if (rawe_group_header_decode(&header, packet->bytes, frame->len_bytes) != RAWE_DECODE_OK ||
         header.sender != host->self || header.payload_bytes > run->plan->payload_bytes) {
         violate(run, "member %u sends a frame that is none", host->self);
     }
-    packet->data = header.type == RAWE_GROUP_DATA;
-    if (header.type == RAWE_GROUP_NACK) {
-        packet->asks = header.payload_bytes * 8u;
-        if (known_too_early(&host->known, &header, packet->bytes + RAWE_GROUP_HEADER_BYTES,
-                            run->now_ns)) {
-            violate(run, "member %u asks for what may only be late", host->self);
-        }
-    }
+    packet->data = 1;
     if (run->trace) {
-        printf("%12" PRIu64
-               " ns  %u to %d: type %u flags %02x sequence %u acks %u of %d, %u bytes\n",
-               run->now_ns, host->self, (int)to, header.type, header.flags, header.sequence,
-               header.acknowledgement, (int)(int16_t)header.acked_root, header.payload_bytes);
+        printf("%12" PRIu64 " ns  %u: frame, flags %02x sequence %u, %u bytes\n", run->now_ns,
+               host->self, header.flags, header.sequence, header.payload_bytes);
     }
-    if (sim_random_chance(&run->random, run->plan->shared_ppm)) {
-        *(packet->data ? &run->outcome->missed : &run->outcome->lost) += run->plan->members - 1;
-    } else if (to != RAWE_GROUP_ALL) {
-        cross(run, packet, to);
-    } else {
-        for (uint32_t i = 0; i < run->plan->members; i++) {
-            if (i != host->self) {
-                cross(run, packet, i);
-            }
+    const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
+    for (uint32_t i = 0; i < run->plan->members; i++) {
+        if (i != host->self && lost) {
+            run->outcome->missed++;
+        } else if (i != host->self) {
+            cross(run, packet, i);
         }
     }
     release_packet(packet);
+}
+
+/** By a connection: it comes once, but when is open, and what is sent later may come before. */
+static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+{
+    struct host *host = context;
+    struct run *run = host->run;
+    const struct plan *plan = run->plan;
+    struct rawe_group_control control;
+    const bool late = sim_random_chance(&run->random, plan->late_ppm);
+    const uint64_t late_ns = late ? sim_random_below(&run->random, plan->late_ns + 1) : 0;
+    struct sim_packet *packet = packet_of(bytes, len_bytes);
+    packet->control = true;
+    packet->from = host->self;
+    if (to >= plan->members || to == host->self ||
+        rawe_group_control_decode(&control, packet->bytes, len_bytes) != RAWE_DECODE_OK) {
+        violate(run, "member %u sends a control message that is none", host->self);
+        free(packet);
+        return;
+    }
+    if (control.type == RAWE_GROUP_NACK && known_too_early(&host->known, &control, run->now_ns)) {
+        violate(run, "member %u asks for what may only be late", host->self);
+    }
+    if (run->trace) {
+        printf("%12" PRIu64 " ns  %u to %u: control %u flags %02x root %u sequence %u piece %u\n",
+               run->now_ns, host->self, to, control.type, control.flags, control.root,
+               control.sequence, control.piece);
+    }
+    add_event(run, run->now_ns + plan->delay_ns + late_ns, to, WAKES, packet);
 }
 
 static void put_batch_on_wire(struct host *host, const uint8_t *head, const struct rawe_bytes *data,
@@ -214,9 +240,8 @@ static void put_batch_on_wire(struct host *host, const uint8_t *head, const stru
         violate(run, "member %u sends a batch that is none", host->self);
     }
     if (run->trace) {
-        printf("%12" PRIu64 " ns  %u: batch, flags %02x sequence %u acks %u of %d, %u bytes\n",
-               run->now_ns, host->self, header.flags, header.sequence, header.acknowledgement,
-               (int)(int16_t)header.acked_root, header.payload_bytes);
+        printf("%12" PRIu64 " ns  %u: batch, flags %02x sequence %u, %u bytes\n", run->now_ns,
+               host->self, header.flags, header.sequence, header.payload_bytes);
     }
     const bool lost = sim_random_chance(&run->random, run->plan->shared_ppm);
     for (uint32_t i = 0; i < run->plan->members; i++) {
@@ -258,18 +283,13 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
     return takes;
 }
 
-static bool transmit(void *context, uint32_t to, const struct rawe_bytes *frame)
+static bool multicast(void *context, const struct rawe_bytes *frame)
 {
-    struct host *host = context;
-    if (to != RAWE_GROUP_ALL && (to >= host->run->plan->members || to == host->self)) {
-        violate(host->run, "a frame to member %u", to);
-        return true;
+    const bool takes = link_takes(context);
+    if (takes) {
+        put_on_wire(context, frame);
     }
-    if (!link_takes(host)) {
-        return false;
-    }
-    put_on_wire(host, to, frame);
-    return true;
+    return takes;
 }
 
 /* The owners. */
@@ -328,6 +348,10 @@ static bool deliver(void *context, const struct rawe_group_part *part)
             break;
         }
     }
+    if (part->last && !run->plan->deaf && run->plan->jitter_ns == 0 && run->plan->burst_ppm == 0) {
+        violate(run, "member %u gets a last message, and all hear", host->self);
+    }
+    run->came_ns = run->now_ns;
     host->at_bytes[part->root] += part->len_bytes;
     if (host->at_bytes[part->root] == part->total_bytes) {
         host->at_bytes[part->root] = 0;
@@ -375,19 +399,16 @@ static void start(struct run *run, uint32_t self)
     struct host *host = &run->host[self];
     const struct rawe_group_config config = {
         .id = plan->id,
-        .key = KEY,
         .members = plan->members,
         .self = self,
         .payload_bytes = plan->payload_bytes,
         .segment_bytes = plan->segment_bytes,
         .window_frames = plan->window_frames,
         .share_from = plan->share_from,
-        .stored_max = plan->stored_max,
-        .checksum = plan->checksum,
         .deliver = deliver,
         .place = place,
         .context = host,
-        .output = {transmit, batch, &plan->batch_bytes, host},
+        .output = {multicast, batch, send_control, &plan->batch_bytes, host},
         .counters = &host->counters,
     };
     rawe_group_init(&host->group, &config);
@@ -398,8 +419,8 @@ static void start(struct run *run, uint32_t self)
 
 static uint64_t dropped(const struct rawe_group_counters *counters)
 {
-    return counters->dropped_decode + counters->dropped_key + counters->dropped_group +
-           counters->dropped_member + counters->dropped_checksum + counters->dropped_outside;
+    return counters->dropped_decode + counters->dropped_group + counters->dropped_member +
+           counters->dropped_checksum + counters->dropped_outside;
 }
 
 /** After each call of a member; a frame that it holds back leaves with its next progress. */
@@ -413,9 +434,6 @@ static void check_member(struct run *run, struct host *host, bool progressed)
     }
     if (group->held_ns != 0 && progressed) {
         violate(run, "member %u makes progress, and holds a frame back", host->self);
-    }
-    if (group->stored > run->plan->stored_max) {
-        violate(run, "member %u stores %u frames", host->self, group->stored);
     }
     if ((group->window == NULL) != (group->base == group->next)) {
         violate(run, "member %u: the window's memory", host->self);
@@ -434,59 +452,111 @@ static void check_member(struct run *run, struct host *host, bool progressed)
     wake_by(host, next_ns);
 }
 
-/** All that was sent has come. */
+/** Has a member all that the plan has for it, and sent what it is to send? */
+static bool has_all(const struct run *run, const struct host *host)
+{
+    uint32_t messages = 0, delivered = 0;
+    for (uint32_t i = 0; i < run->plan->orders; i++) {
+        messages += run->plan->order[i].root != host->self;
+    }
+    for (uint32_t root = 0; root < run->plan->members; root++) {
+        delivered += host->delivered[root];
+    }
+    return delivered == messages && host->done == run->plan->orders - messages;
+}
+
+/** It goes, if it may: no other hears of it any more. */
+static void depart(struct run *run, struct host *host)
+{
+    host->left =
+        host->left || (run->plan->unfenced && has_all(run, host) && rawe_group_done(&host->group));
+}
+
+/** All that one member has sent, and got. */
+static void check_member_end(struct run *run, const struct host *host)
+{
+    if (!rawe_group_done(&host->group) || !has_all(run, host)) {
+        violate(run, "member %u: something is missing, or not acknowledged", host->self);
+    }
+    if (!host->left && rawe_group_next_ns(&host->group) != UINT64_MAX) {
+        violate(run, "member %u: something is left to do", host->self);
+    }
+    for (uint32_t i = 0; i < run->plan->members; i++) {
+        const struct rawe_group_stream *stream =
+            host->group.members == NULL ? NULL : host->group.members[i].stream;
+        if (stream != NULL && (stream->stored_frames != 0 || stream->stored != NULL)) {
+            violate(run, "member %u keeps frames", host->self);
+        }
+    }
+}
+
+/** When everything has come at the latest: see doc/simulator.md. */
+static uint64_t latest_ns(const struct run *run, uint64_t frames)
+{
+    const struct plan *plan = run->plan;
+    uint64_t calm_ns = plan->order[plan->orders - 1].at_ns;
+    for (uint32_t i = 0; i < plan->members; i++) {
+        const struct fate *fate = &plan->fate[i];
+        const uint64_t ends[] = {fate->starts_ns, fate->pause_until_ns, fate->refuses_until_ns};
+        for (unsigned k = 0; k < 3; k++) {
+            calm_ns = ends[k] > calm_ns ? ends[k] : calm_ns;
+        }
+    }
+    const uint64_t round_ns =
+        RAWE_GROUP_STATUS_NS + 2 * RAWE_GROUP_NACK_NS + plan->members * RAWE_GROUP_SPREAD_NS +
+        8 * plan->delay_ns + 2 * plan->jitter_ns + (plan->late_ppm != 0 ? 4 * plan->late_ns : 0) +
+        (plan->full_ppm != 0 ? 2 * NS_PER_MS : 0) + (plan->refuse_ppm != 0 ? 4 * NS_PER_MS : 0);
+    const uint64_t rounds = plan->orders + 2 * frames / (plan->window_frames / 2 + 1) +
+                            2 * frames / RAWE_GROUP_NACK_FRAMES + 10;
+    return calm_ns + rounds * round_ns;
+}
+
+/** All that was sent has come, in time, and no more was said than is needed. */
 static void check_end(struct run *run)
 {
     const struct plan *plan = run->plan;
     struct outcome *outcome = run->outcome;
-    uint64_t quiet_control = 0;
-    bool silence = false;
+    uint64_t quiet_control = 0, messages = 0, unbuffered = 0;
     for (uint32_t i = 0; i < plan->members; i++) {
         const struct host *host = &run->host[i];
         const struct rawe_group_counters *counters = &host->counters;
         outcome->frames += counters->frames_sent;
-        outcome->repairs += counters->repairs_unicast + counters->repairs_multicast;
+        outcome->repairs += counters->repairs_sent;
         outcome->nacks += counters->nacks_sent;
-        outcome->control += counters->nacks_sent + counters->acks_sent + counters->heartbeats_sent;
-        outcome->missed += counters->no_buffer;
-        /* For each half window, and each pause, an ACK of all others, and the heartbeats. */
+        outcome->control += counters->nacks_sent + counters->acks_sent + counters->status_sent;
+        messages += counters->messages_sent;
+        unbuffered += counters->no_buffer;
+        /* For each half window, and each pause, a STATUS and an ACK of all others. */
         quiet_control +=
             (counters->frames_sent / (plan->window_frames / 2) + 2 * counters->messages_sent +
              counters->batches_sent / (RAWE_GROUP_BATCHES_MAX / 2)) *
-            (plan->members + 2);
-        silence = silence || plan->fate[i].pause_until_ns != 0;
-        if (!rawe_group_stable(&host->group) || host->done != host->sends) {
-            violate(run, "member %u: what it sent is not complete", i);
-        }
-        if (host->group.stored != 0 || rawe_group_next_ns(&host->group) != UINT64_MAX) {
-            violate(run, "member %u: something is left", i);
-        }
-        for (uint32_t root = 0; root < plan->members; root++) {
-            if (root != i && host->delivered[root] != run->host[root].sends) {
-                violate(run, "member %u has %u of %u messages of %u", i, host->delivered[root],
-                        run->host[root].sends, root);
-            }
+            2 * (plan->members - 1);
+        if (!plan->dies) {
+            check_member_end(run, host);
         }
     }
-    /* A repair, or a NACK, is for a frame that was missed; some of them are lost as well. NACKs to
-     * a root that is paused go on. */
-    if (outcome->repairs > outcome->missed + outcome->missed / 4 + 10 ||
-        (!silence && outcome->nacks > outcome->missed * 2 + outcome->lost + 10)) {
+    if (!plan->dies && run->came_ns > latest_ns(run, outcome->frames)) {
+        violate(run, "the last message comes at %" PRIu64 " us, %" PRIu64 " too late",
+                run->came_ns / NS_PER_US,
+                (run->came_ns - latest_ns(run, outcome->frames)) / NS_PER_US);
+    }
+    /* A repair, or a NACK, is for a frame that was missed; when a member asks, it may be sent twice. */
+    if (plan->asks == 0 &&
+        (outcome->repairs > outcome->missed || outcome->nacks > outcome->missed)) {
         violate(run, "%" PRIu64 " repairs and %" PRIu64 " NACKs for %" PRIu64 " frames missed",
                 outcome->repairs, outcome->nacks, outcome->missed);
     }
-    /* Not more than the frames' acknowledgements, and a question and its answer in 16 ms. */
-    if (outcome->control > plan->members * (4 * outcome->frames + run->now_ns / (16 * NS_PER_MS)) +
-                               4 * outcome->missed) {
-        violate(run, "%" PRIu64 " control frames for %" PRIu64 " frames", outcome->control,
+    if (plan->asks == 0 &&
+        outcome->control > 4 * plan->members * (outcome->frames + messages) + outcome->missed) {
+        violate(run, "%" PRIu64 " control messages for %" PRIu64 " frames", outcome->control,
                 outcome->frames);
     }
-    if (plan->quiet && (outcome->nacks != 0 || outcome->repairs != 0)) {
+    if (plan->quiet && (outcome->nacks != 0 || outcome->repairs != 0 || unbuffered != 0)) {
         violate(run, "%" PRIu64 " NACKs and %" PRIu64 " repairs, and nothing was lost",
                 outcome->nacks, outcome->repairs);
     }
     if (plan->quiet && outcome->control > quiet_control) {
-        violate(run, "%" PRIu64 " control frames, where %" PRIu64 " are enough", outcome->control,
+        violate(run, "%" PRIu64 " control messages, where %" PRIu64 " are enough", outcome->control,
                 quiet_control);
     }
 }
@@ -515,23 +585,18 @@ static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes,
 static void forge(struct run *run, const struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_header header;
-    struct rawe_group_header before;
     uint8_t *bytes = net_new(packet->len_bytes);
     memcpy(bytes, packet->bytes, packet->len_bytes);
     if (decode(packet, &header)) {
-        before = header;
-        switch (sim_random_below(&run->random, 5)) {
-        case 0:
-            header.key ^= 1u << sim_random_below(&run->random, 32);
-            break;
-        case 1:
+        switch (sim_random_below(&run->random, 4)) {
+        case 0: /* of another group */
             header.id ^= 1ull << sim_random_below(&run->random, 64);
             break;
-        case 2:
+        case 1:
             header.sender =
-                (uint16_t)sim_random_between(&run->random, run->plan->members, RAWE_GROUP_NO_ROOT);
+                (uint16_t)sim_random_between(&run->random, run->plan->members, UINT16_MAX);
             break;
-        case 3:
+        case 2:
             header.sender = (uint16_t)host->self;
             break;
         default:
@@ -541,25 +606,40 @@ static void forge(struct run *run, const struct sim_packet *packet, struct host 
         }
         const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + header.payload_bytes;
         const uint64_t dropped_before = dropped(&host->counters);
-        const bool numbered = header.type == RAWE_GROUP_DATA || header.type == RAWE_GROUP_HEARTBEAT;
         packet->batch ? rawe_group_batch_encode(bytes, &header)
                       : rawe_group_header_encode(bytes, &header);
-        if (run->plan->checksum) {
+        if (!packet->batch) {
             rawe_checksum_encode(bytes + covered_bytes, rawe_crc32c(0, bytes, covered_bytes));
         }
-        if (header.sequence == before.sequence || numbered) {
-            take_in(host, bytes, packet->len_bytes, packet->batch);
-            if (dropped(&host->counters) == dropped_before) {
-                violate(run, "member %u takes a forged frame", host->self);
-            }
+        take_in(host, bytes, packet->len_bytes, packet->batch);
+        if (dropped(&host->counters) == dropped_before) {
+            violate(run, "member %u takes a forged frame", host->self);
         }
     }
     free(bytes);
 }
 
+/** What a control message says of frames that were sent. */
+static void learn_control(struct run *run, const struct sim_packet *packet, struct host *host)
+{
+    struct rawe_group_control control;
+    (void)rawe_group_control_decode(&control, packet->bytes, packet->len_bytes);
+    if (control.root != host->self &&
+        (control.type == RAWE_GROUP_STATUS || control.type == RAWE_GROUP_REPAIR)) {
+        known_learn(&host->known, control.root,
+                    control.sequence + (control.type == RAWE_GROUP_REPAIR), run->now_ns);
+    }
+}
+
 static void arrive(struct run *run, struct sim_packet *packet, struct host *host)
 {
     struct rawe_group_header header;
+    if (packet->control) {
+        learn_control(run, packet, host);
+        rawe_group_receive_control(&host->group, packet->from, packet->bytes, packet->len_bytes,
+                                   run->now_ns);
+        return;
+    }
     if (sim_random_chance(&run->random, run->plan->forge_ppm)) {
         forge(run, packet, host);
     }
@@ -571,7 +651,6 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
             (uint8_t)(1u << sim_random_below(&run->random, 8));
         rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
         run->outcome->missed += packet->data;
-        run->outcome->lost += packet->data == 0;
         if (dropped(&host->counters) == dropped_before) {
             violate(run, "a corrupt frame was taken");
         }
@@ -579,7 +658,8 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
         return;
     }
     if (decode(packet, &header)) {
-        known_learn(&host->known, &header, run->now_ns);
+        known_learn(&host->known, header.sender, header.sequence + rawe_group_frames(&header),
+                    run->now_ns);
     }
     take_in(host, packet->bytes, packet->len_bytes, packet->batch);
 }
@@ -588,7 +668,11 @@ static void happen(struct run *run, const struct sim_event *event)
 {
     struct host *host = &run->host[event->node];
     const struct fate *fate = &run->plan->fate[event->node];
-    if (run->now_ns < fate->starts_ns && event->packet != NULL) {
+    host->left = host->left || (fate->dies_ns != 0 && run->now_ns >= fate->dies_ns);
+    if (host->left) {
+        return;
+    }
+    if (run->now_ns < fate->starts_ns && event->packet != NULL && !event->packet->control) {
         run->outcome->missed += event->packet->data;
         return; /* it is not there yet */
     }
@@ -615,6 +699,10 @@ static void happen(struct run *run, const struct sim_event *event)
         arrive(run, event->packet, host);
     } else if (event->kind == SENDS) {
         send_next(run, host);
+    } else if (event->kind == ASKS) {
+        rawe_group_ask(&host->group, sim_random_below(&run->random, 2) == 0
+                                         ? RAWE_GROUP_ALL
+                                         : (host->self + 1) % run->plan->members);
     } else if (event->at_ns == host->wake_ns) {
         host->wake_ns = NEVER;
         host->group.withheld = sim_random_chance(&run->random, run->plan->refuse_ppm);
@@ -622,6 +710,7 @@ static void happen(struct run *run, const struct sim_event *event)
         progressed = true;
     }
     check_member(run, host, progressed);
+    depart(run, host);
 }
 
 static void begin(struct run *run)
@@ -640,6 +729,10 @@ static void begin(struct run *run)
     }
     for (uint32_t i = 0; i < plan->orders; i++) {
         add_event(run, plan->order[i].at_ns, plan->order[i].root, SENDS, NULL);
+    }
+    for (uint32_t i = 0; i < plan->asks; i++) {
+        add_event(run, BEGIN_NS + sim_random_scaled(&run->random, NS_PER_US, 10 * NS_PER_S),
+                  (uint32_t)sim_random_below(&run->random, plan->members), ASKS, NULL);
     }
 }
 

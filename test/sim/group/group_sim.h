@@ -32,6 +32,8 @@ struct fate {
     uint64_t starts_ns;                     /**< it is not there before */
     uint64_t pause_from_ns, pause_until_ns; /**< it does nothing; what arrives waits */
     uint64_t refuses_until_ns;              /**< it takes nothing that is delivered */
+    uint64_t deaf_from_ns, deaf_until_ns;   /**< it hears no multicast */
+    uint64_t dies_ns;                       /**< it is gone from then on; 0: it lives */
 };
 
 /** One run; all of it follows from the seed. */
@@ -44,18 +46,22 @@ struct plan {
     uint32_t batch_bytes;   /**< of data, at most */
     uint32_t window_frames;
     uint32_t share_from;
-    uint32_t stored_max;
-    bool checksum;
     uint64_t delay_ns; /**< of each frame to each receiver; `jitter_ns` at most comes on top */
     uint64_t jitter_ns;
     uint32_t loss_ppm;   /**< of a copy of a frame */
     uint32_t shared_ppm; /**< of all copies of a frame: the root's own link */
     uint32_t burst_ppm;  /**< from such a frame on, the receiver loses up to 50 */
     uint32_t duplicate_ppm;
-    uint32_t corrupt_ppm; /**< with checksums: a bit is wrong */
+    uint32_t corrupt_ppm; /**< a bit of a frame is wrong */
     uint32_t full_ppm;    /**< the link takes nothing for a while */
     uint32_t refuse_ppm;  /**< a part is not taken at once */
     uint32_t forge_ppm;   /**< a forged frame comes beside another */
+    uint32_t late_ppm;    /**< a control message is late, as its connection has lost something... */
+    uint64_t late_ns;     /**< ... by this much at most */
+    uint32_t asks;        /**< times that a member asks, having waited for long */
+    bool unfenced;        /**< a member leaves when it may: there is no fence */
+    bool dies;            /**< a member dies: not all comes */
+    bool deaf;            /**< a member hears nothing for long */
     bool quiet;           /**< nothing is lost or late */
     uint32_t orders;
     struct order *order; /**< by time */
@@ -68,7 +74,6 @@ struct outcome {
     uint64_t end_ns;
     uint64_t frames, repairs, control, nacks; /**< sent by all members */
     uint64_t missed; /**< copies of DATA that were lost, late, or not taken */
-    uint64_t lost;   /**< copies of control frames that were lost */
 };
 
 /* group_plan.c */

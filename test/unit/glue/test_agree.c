@@ -13,11 +13,12 @@
 
 static unsigned tries;       /* messages that this member has sent */
 static unsigned missing;     /* the try in which a member's message does not come; 0: none */
-static unsigned batch_from;  /* the try from which on its batches have come; 0: never */
+static unsigned frame_from;  /* the message from which on it was heard by multicast; 0: never */
+static unsigned batch_from;  /* the message from which on its batches have come; 0: never */
 static unsigned others_from; /* the same of another leader */
 static uint16_t segment_bytes;
 static unsigned reductions;
-static bool closed;
+static bool closed, refuses;
 
 /* Member 0 of a communicator whose members are on a host each. */
 static struct ompi_group_t members = {.grp_proc_count = MEMBERS};
@@ -34,6 +35,12 @@ void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int count, int se
     for (int i = 0; i < count; i++) {
         hosts->leaders[i] = i;
     }
+}
+
+opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
+                                            struct ompi_communicator_t *on)
+{
+    return calloc(1, sizeof(opal_proc_t *));
 }
 
 uint64_t mca_coll_rawe_now_ns(void)
@@ -55,11 +62,11 @@ static struct mca_btl_rawe_place place(void)
 
 static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t count, uint32_t self,
                                                  const struct mca_btl_rawe_place *all,
-                                                 const struct mca_btl_rawe_place *places)
+                                                 opal_proc_t *const *procs)
 {
     static char group;
 
-    return (void *)&group;
+    return refuses ? NULL : (void *)&group;
 }
 
 static bool send_try(struct mca_btl_rawe_multicast *group, struct mca_btl_rawe_transfer *message)
@@ -73,6 +80,7 @@ static void expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                    struct mca_btl_rawe_transfer *message)
 {
     if (NULL != message) {
+        message->heard = 0 != frame_from && tries >= frame_from;
         message->batches = 0 != batch_from && tries >= batch_from;
         atomic_store(&message->state, tries == missing && root == 2 ? MCA_BTL_RAWE_TRANSFER_WAITS
                                                                     : MCA_BTL_RAWE_TRANSFER_DONE);
@@ -110,7 +118,8 @@ static int allreduce(const void *send, void *receive, int count, struct ompi_dat
     const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
 
     reductions++;
-    assert_int_equal(closed, mine == PASSES_NOTHING); /* before this member does anything else */
+    assert_int_equal(closed || refuses,
+                     mine == PASSES_BROKEN); /* before this member does anything else */
     *(int *)receive = mine < theirs ? mine : theirs;
     return MPI_SUCCESS;
 }
@@ -125,21 +134,27 @@ TEST(agree__what_passes)
                                                     .close = close_group};
     static const struct {
         uint16_t segment_bytes;
-        unsigned batch_from, others_from, missing;
+        unsigned frame_from, batch_from, others_from, missing;
         enum mca_coll_rawe_stage stage;
         bool batches;
         unsigned tries, reductions;
+        bool refuses;
     } cases[] = {
-        {1420, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 2, 1},
-        {1420, 3, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 3, 2},
-        {1420, 2, 5, 0, MCA_COLL_RAWE_MULTICASTS, true, 5, 4},
-        {1420, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1 + BATCH_TRIES, BATCH_TRIES},
-        {1420, 2, 0, 0, MCA_COLL_RAWE_MULTICASTS, false, 1 + BATCH_TRIES, BATCH_TRIES},
-        {0, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1, 1},
+        {1420, 1, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 2, 1, false},
+        {1420, 1, 3, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 4, 2, false},
+        {1420, 1, 2, 5, 0, MCA_COLL_RAWE_MULTICASTS, true, 6, 3, false},
+        {1420, 3, 4, 2, 0, MCA_COLL_RAWE_MULTICASTS, true, 4, 2, false},
+        {1420, 1, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 2 * TRIES, TRIES, false},
+        {1420, 1, 2, 0, 0, MCA_COLL_RAWE_MULTICASTS, false, 2 * TRIES, TRIES, false},
+        {0, 1, 2, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 1, 1, false},
+        {0, 3, 0, 2, 0, MCA_COLL_RAWE_MULTICASTS, false, 3, 3, false},
+        /* All come, but not by multicast. */
+        {1420, 0, 0, 2, 0, MCA_COLL_RAWE_PASSES, false, 2 * TRIES, TRIES, false},
         /* It would come in the place of a later Bcast. */
-        {1420, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2},
-        {1420, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1},
-        {1420, 2, 2, 1, MCA_COLL_RAWE_PASSES, false, 1, 1},
+        {1420, 1, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2, false},
+        {1420, 1, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1, false},
+        {1420, 1, 2, 2, 1, MCA_COLL_RAWE_PASSES, false, 1, 1, false},
+        {1420, 1, 2, 2, 0, MCA_COLL_RAWE_PASSES, false, 0, 1, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int of[MEMBERS] = {0, 1, 2, 3}, leaders[MEMBERS];
@@ -154,6 +169,8 @@ TEST(agree__what_passes)
         tries = reductions = 0;
         network_failed = closed = false;
         segment_bytes = cases[i].segment_bytes;
+        refuses = cases[i].refuses;
+        frame_from = cases[i].frame_from;
         batch_from = cases[i].batch_from;
         others_from = cases[i].others_from;
         missing = cases[i].missing;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "btl_rawe_endpoint.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "core/base/rawe_crc32c.h"
@@ -37,9 +38,17 @@ static struct frames batches_sent,
 static uint32_t word, bulk_word;
 static unsigned opened, closed_full;
 static bool refuses_port, refuses_bulk, refuses_filter;
-static bool gets[2][256]; /**< the last bytes of the ids whose frames, and batches, pass */
-static unsigned placed;   /**< packets received in their place */
+static bool gets[2][256];     /**< the last bytes of the ids whose frames, and batches, pass */
+static unsigned placed;       /**< packets received in their place */
+static unsigned batch_source; /**< member whose address batches come from */
 static struct rawe_port_config opened_with, bulk_opened_with;
+static opal_proc_t procs[MEMBERS];
+static opal_proc_t *const proc_list[MEMBERS] = {&procs[0], &procs[1], &procs[2]};
+static mca_btl_base_endpoint_t
+    endpoints[MEMBERS + 1];    /**< of the other members; an unknown process's */
+static struct frames controls; /**< control messages sent */
+static const uint8_t macs[MEMBERS][6] = {
+    {2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}, {2, 0, 0, 0, 0, 3}};
 
 static void note(struct frames *frames, const struct rawe_bytes *pieces, unsigned count)
 {
@@ -52,6 +61,26 @@ static void note(struct frames *frames, const struct rawe_bytes *pieces, unsigne
         memcpy(frames->bytes[at] + frames->len_bytes[at], pieces[i].base, pieces[i].len_bytes);
         frames->len_bytes[at] += pieces[i].len_bytes;
     }
+}
+
+/* In place of a connection's. */
+bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
+                            size_t len_bytes)
+{
+    const struct rawe_bytes piece = {(void *)(uintptr_t)data, len_bytes};
+
+    assert_true(peer == &endpoints[1].peer || peer == &endpoints[2].peer);
+    assert_int_not_equal(channel, 0);
+    note(&controls, &piece, 1);
+    return true;
+}
+
+/* A process that Open MPI has not introduced has none. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
+{
+    mca_btl_base_endpoint_t *endpoint = &endpoints[proc - procs];
+
+    return NULL == endpoint->proc ? NULL : endpoint;
 }
 
 static unsigned transmit(void *port, const struct rawe_frame *frames, unsigned count)
@@ -108,6 +137,7 @@ static unsigned receive_batch(struct rawe_port *port, unsigned budget,
                               const struct rawe_port_receiver *receiver, void *context)
 {
     uint8_t head[RAWE_BATCH_HEADER_BYTES], data[FRAME_BYTES_MAX];
+    const uint8_t *source = macs[batch_source];
     const uint8_t *packet = batches_waiting.bytes[batches_waiting.taken];
     const size_t data_bytes = batches_waiting.len_bytes[batches_waiting.taken++] - sizeof(head);
 
@@ -115,12 +145,12 @@ static unsigned receive_batch(struct rawe_port *port, unsigned budget,
     memcpy(head, packet, sizeof(head));
     memcpy(data, packet + sizeof(head), data_bytes);
     bulk_word = batches_waiting.count != batches_waiting.taken;
-    uint8_t *place = receiver->place(context, NULL, head, sizeof(head), data_bytes);
+    uint8_t *place = receiver->place(context, source, head, sizeof(head), data_bytes);
     placed += place != NULL;
     if (place != NULL) {
         memcpy(place, data, data_bytes);
     }
-    receiver->packet(context, NULL, head, sizeof(head), place != NULL ? place : data, data_bytes);
+    receiver->packet(context, source, head, sizeof(head), place != NULL ? place : data, data_bytes);
     return 1;
 }
 
@@ -153,7 +183,7 @@ static void use(mca_btl_rawe_module_t *module, bool loopback)
     module->interface.index = 5;
     module->interface.mtu_bytes = 1500;
     module->link = &link_port;
-    memcpy(module->address.mac, "\x02\x00\x00\x00\x00\x01", 6);
+    memcpy(module->engine.config.mac, macs[0], 6);
     atomic_init(&module->open, true);
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
 }
@@ -171,6 +201,12 @@ static void set_up(void)
                                    .overhead_bytes = 20,
                                    .receive_frames = 500,
                                    .batch_bytes = 2 * SEGMENT_BYTES};
+    controls.count = 0;
+    batch_source = 1;
+    for (unsigned i = 1; i < MEMBERS; i++) {
+        endpoints[i] = (mca_btl_base_endpoint_t){.proc = &procs[i], .module = &net_module};
+        memcpy(endpoints[i].address.mac, macs[i], 6);
+    }
     sent.count = waiting.count = waiting.taken = opened = closed_full = 0;
     batches_sent.count = batches_waiting.count = batches_waiting.taken = placed = 0;
     word = bulk_word = 0;
@@ -188,20 +224,21 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down);
 
-/** Enter a group as member 0 of three. */
+/** Enter a group as member 0 of three, with what all can do. NULL: not possible. */
+static struct mca_btl_rawe_multicast *open_with(uint64_t id, const struct mca_btl_rawe_place *all)
+{
+    return mca_btl_rawe_multicast_open(id, MEMBERS, 0, all, proc_list);
+}
+
 static struct mca_btl_rawe_multicast *enter(uint64_t id)
 {
-    const struct mca_btl_rawe_place places[MEMBERS] = {
-        {.mac = {2, 0, 0, 0, 0, 1}}, {.mac = {2, 0, 0, 0, 0, 2}}, {.mac = {2, 0, 0, 0, 0, 3}}};
-
     assert_int_not_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     const struct mca_btl_rawe_place all = {
         .payload_bytes = PAYLOAD_BYTES,
         .segment_bytes = NULL == net_module.group_bulk ? 0 : SEGMENT_BYTES,
         .batch_frames = 100,
     };
-    struct mca_btl_rawe_multicast *group =
-        mca_btl_rawe_multicast_open(id, MEMBERS, 0, &all, places);
+    struct mca_btl_rawe_multicast *group = open_with(id, &all);
     assert_non_null(group);
     return group;
 }
@@ -213,20 +250,16 @@ static struct mca_btl_rawe_multicast *enter_with_batches(void)
     return enter(ID);
 }
 
-static struct rawe_group_header header_of(uint8_t type, uint64_t id, uint16_t from)
+static struct rawe_group_header header_of(uint64_t id, uint16_t from)
 {
-    return (struct rawe_group_header){.type = type,
-                                      .sender = from,
-                                      .key = opened_with.key,
-                                      .id = id,
-                                      .acked_root = RAWE_GROUP_NO_ROOT};
+    return (struct rawe_group_header){.sender = from, .id = id};
 }
 
 /** Two frames of a batch of a member wait in the bulk port, all of `text`. */
 static void batch_comes(uint16_t from, uint32_t number, uint32_t total_bytes, const char *text)
 {
     uint8_t packet[RAWE_BATCH_HEADER_BYTES + 2 * SEGMENT_BYTES];
-    struct rawe_group_header header = header_of(RAWE_GROUP_DATA, ID, from);
+    struct rawe_group_header header = header_of(ID, from);
 
     header.sequence = (uint32_t)ID + number;
     header.payload_bytes = 2 * SEGMENT_BYTES;
@@ -238,21 +271,18 @@ static void batch_comes(uint16_t from, uint32_t number, uint32_t total_bytes, co
     bulk_word = 1;
 }
 
-/** A frame of a group waits in the port; with data, 8 bytes of `text`. */
-static void frame_comes(const struct rawe_group_header *header, const char *text)
+/** A frame of a group waits in the port, with 8 bytes of `text`, from the member of this address. */
+static void frame_comes(const struct rawe_group_header *header, const char *text, unsigned source)
 {
     uint8_t frame[RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES + 8 + RAWE_CHECKSUM_BYTES] = {0};
-    uint8_t *begin = frame + RAWE_ETH_HEADER_BYTES;
-    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + (size_t)header->payload_bytes;
-    struct rawe_group_header sealed = *header;
+    uint8_t *head = frame + RAWE_ETH_HEADER_BYTES;
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + 8;
 
-    sealed.flags |= RAWE_FLAG_CHECKSUM;
-    rawe_group_header_encode(begin, &sealed);
-    memcpy(begin + RAWE_GROUP_HEADER_BYTES, text, header->payload_bytes);
-    rawe_checksum_encode(begin + covered_bytes, rawe_crc32c(0, begin, covered_bytes));
-    note(&waiting,
-         &(struct rawe_bytes){frame, RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES},
-         1);
+    memcpy(frame + RAWE_MAC_BYTES, macs[source], 6);
+    rawe_group_header_encode(head, header);
+    memcpy(head + RAWE_GROUP_HEADER_BYTES, text, 8);
+    rawe_checksum_encode(head + covered_bytes, rawe_crc32c(0, head, covered_bytes));
+    note(&waiting, &(struct rawe_bytes){frame, sizeof frame}, 1);
     word = 1;
 }
 
@@ -260,22 +290,48 @@ static void frame_comes(const struct rawe_group_header *header, const char *text
 static void data_comes(uint64_t id, uint16_t from, uint32_t number, const char *text,
                        uint32_t total_bytes)
 {
-    struct rawe_group_header header = header_of(RAWE_GROUP_DATA, id, from);
+    struct rawe_group_header header = header_of(id, from);
 
     header.sequence = (uint32_t)id + number;
     header.payload_bytes = 8;
     header.total_bytes = total_bytes;
-    frame_comes(&header, text);
+    frame_comes(&header, text, from);
 }
 
-/** An acknowledgement of all that we have sent waits. */
-static void ack_comes(uint64_t id, uint16_t from, uint32_t next)
+/** A control message of a member comes; the engine may defer. */
+static void control_comes(uint64_t id, unsigned from, const struct rawe_group_control *control,
+                          const char *data, bool deferring)
 {
-    struct rawe_group_header header = header_of(RAWE_GROUP_ACK, id, from);
+    struct rawe_deferral deferral = {.active = deferring};
+    struct rawe_engine engine = {.now_ns = fake_ompi.now_ns, .deferral = &deferral};
+    struct rawe_conn conn = {.engine = &engine, .owner = &endpoints[from]};
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
 
-    header.acked_root = 0;
-    header.acknowledgement = (uint32_t)id + next;
-    frame_comes(&header, "");
+    rawe_group_control_encode(bytes, control);
+    memcpy(bytes + RAWE_GROUP_CONTROL_HEADER_BYTES, data, control->data_bytes);
+    mca_btl_rawe_multicast_control(NULL, &conn, id, bytes,
+                                   RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
+}
+
+/** An acknowledgement of what we have sent comes. */
+static void ack_comes(uint64_t id, unsigned from, uint32_t next)
+{
+    const struct rawe_group_control control = {.type = RAWE_GROUP_ACK,
+                                               .sequence = (uint32_t)id + next};
+
+    control_comes(id, from, &control, "", false);
+}
+
+/** The types of the control messages sent since the last call. */
+static unsigned controls_sent(uint8_t type)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < controls.count; i++) {
+        count += controls.bytes[i][0] == type;
+    }
+    controls.count = 0;
+    return count;
 }
 
 static bool progress(void)
@@ -314,11 +370,12 @@ TEST(mca_btl_rawe_multicast_place__opens_one_port_for_all_groups)
     const struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
 
     assert_int_equal(place.payload_bytes, 1500 - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES);
-    assert_memory_equal(place.mac, net_module.address.mac, 6);
     (void)mca_btl_rawe_multicast_place();
     assert_int_equal(opened, 1);
     assert_int_equal(opened_with.use, RAWE_PORT_GROUP);
     assert_true((opened_with.group[0] & 3) == 3); /* a group, administered locally */
+    net_module.interface.mtu_bytes = 65535;
+    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, RAWE_GROUP_PAYLOAD_MAX);
 }
 
 TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
@@ -327,11 +384,7 @@ TEST(mca_btl_rawe_multicast_place__says_that_there_is_none)
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     assert_null(net_module.group_port);
     refuses_port = false;
-    net_module.interface.mtu_bytes =
-        RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX + RAWE_CHECKSUM_BYTES - 1;
-    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
-    net_module.interface.mtu_bytes++;
-    assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, RAWE_GROUP_NACK_BYTES_MAX);
+    assert_int_not_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
     atomic_store(&net_module.open, false);
     assert_int_equal(mca_btl_rawe_multicast_place().payload_bytes, 0);
 }
@@ -353,7 +406,7 @@ TEST(mca_btl_rawe_multicast_place__with_batches)
         assert_int_equal(place.segment_bytes, cases[i].segment_bytes);
         assert_int_equal(place.batch_frames, cases[i].segment_bytes != 0 ? 500 : 0);
     }
-    assert_int_equal(bulk_opened_with.key, opened_with.key);
+    assert_ptr_equal(bulk_opened_with.groups, opened_with.groups);
     assert_memory_equal(bulk_opened_with.group, "\x01\x00\x5E\x00\x00\xFE", 6);
 }
 
@@ -363,19 +416,32 @@ TEST(mca_btl_rawe_multicast_open__has_the_ports_get_its_frames)
     struct mca_btl_rawe_multicast *group = enter_with_batches();
     struct mca_btl_rawe_multicast *other = enter(0xABCD00FF);
     const struct mca_btl_rawe_place all = {.payload_bytes = PAYLOAD_BYTES};
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
 
     for (unsigned i = 0; i < 256; i++) {
         assert_int_equal(gets[0][i], i == ID || i == 0xFF);
         assert_int_equal(gets[1][i], i == ID || i == 0xFF);
     }
     mca_btl_rawe_multicast_close(other, false);
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
     mca_btl_rawe_multicast_close(group, true);
-    assert_true(gets[0][ID] && gets[1][ID] && !gets[0][0xFF] && !gets[1][0xFF]);
     later(5000);
+    assert_true(gets[0][ID] && gets[1][ID] && !gets[0][0xFF] && !gets[1][0xFF]);
+    ack_comes(ID, 1, 1);
+    ack_comes(ID, 2, 1);
+    later(1);
     assert_false(gets[0][ID] || gets[1][ID]);
     refuses_filter = true;
-    assert_null(mca_btl_rawe_multicast_open(ID, 1, 0, &all, &all));
+    assert_null(open_with(ID, &all));
     refuses_filter = false;
+    endpoints[2].lost = true;
+    assert_null(open_with(ID, &all));
+    endpoints[2] = (mca_btl_base_endpoint_t){.proc = NULL, .module = &net_module};
+    assert_null(open_with(ID, &all));
+    endpoints[2].proc = &procs[2];
+    endpoints[2].module = &lo_module;
+    assert_null(open_with(ID, &all));
+    endpoints[2].module = &net_module;
     (void)enter(ID + 1);
     assert_false(gets[0][ID]);
 }
@@ -390,7 +456,7 @@ TEST(mca_btl_rawe_multicast_send__to_the_group_in_a_frame_or_in_batches)
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
     assert_int_equal(sent.count, 1);
     assert_memory_equal(sent.bytes[0], opened_with.group, 6);
-    assert_memory_equal(sent.bytes[0] + 6, net_module.address.mac, 6);
+    assert_memory_equal(sent.bytes[0] + 6, net_module.engine.config.mac, 6);
     assert_memory_equal(sent.bytes[0] + RAWE_ETH_HEADER_BYTES + RAWE_GROUP_HEADER_BYTES, "8 bytes",
                         8);
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
@@ -402,7 +468,7 @@ TEST(mca_btl_rawe_multicast_send__to_the_group_in_a_frame_or_in_batches)
     assert_int_equal(sent.count, 1);
     assert_int_equal(batches_sent.count, 2);
     assert_memory_equal(batches_sent.bytes[0], bulk_opened_with.group, 6);
-    assert_memory_equal(batches_sent.bytes[0] + 6, net_module.address.mac, 6);
+    assert_memory_equal(batches_sent.bytes[0] + 6, net_module.engine.config.mac, 6);
     assert_int_equal(batches_sent.len_bytes[0] + batches_sent.len_bytes[1],
                      sizeof(data) + 2 * (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES));
 }
@@ -478,12 +544,10 @@ TEST(mca_btl_rawe_multicast_open__has_a_window_for_batches_that_all_ports_hold)
         {{.payload_bytes = 200, .segment_bytes = 100, .batch_frames = 5000},
          RAWE_WINDOW_FRAMES_MAX},
     };
-    static const struct mca_btl_rawe_place places[MEMBERS];
 
     mca_btl_rawe_multicast_close(enter_with_batches(), false); /* opens the ports */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct mca_btl_rawe_multicast *group =
-            mca_btl_rawe_multicast_open(ID, MEMBERS, 0, &cases[i].all, places);
+        struct mca_btl_rawe_multicast *group = open_with(ID, &cases[i].all);
         struct mca_btl_rawe_transfer waits;
         assert_int_equal(sent_at_once(group, &waits), cases[i].frames);
         mca_btl_rawe_multicast_close(group, false);
@@ -494,19 +558,144 @@ TEST(mca_btl_rawe_multicast_send__waits_for_a_window_that_is_full)
 {
     struct mca_btl_rawe_multicast *group = enter(ID);
     struct mca_btl_rawe_transfer message;
-    uint32_t awaited[MEMBERS];
 
     assert_in_range(sent_at_once(group, &message), 16, 199);
-    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 2);
     ack_comes(ID, 1, 16);
-    assert_true(progress());
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
-    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 1);
-    assert_int_equal(awaited[0], 2);
     ack_comes(ID, 2, 16);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    assert_false(message.last);
+}
+
+/** Those that a call waits for, and the next member, are sent something each second. */
+TEST(mca_btl_rawe_multicast_progress__asks_those_that_a_call_waits_for)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = NULL, .len_bytes = 0};
+
+    mca_btl_rawe_multicast_expect(group, 2, &message);
+    later(1);
+    later(900);
+    assert_int_equal(controls.count, 0);
+    later(200);
+    assert_int_equal(controls_sent(RAWE_GROUP_WAIT), 2);
+    later(900);
+    assert_int_equal(controls.count, 0);
+    later(200);
+    assert_int_equal(controls_sent(RAWE_GROUP_WAIT), 2);
+    control_comes(ID, 2,
+                  &(struct rawe_group_control){
+                      .type = RAWE_GROUP_REPAIR, .root = 2, .sequence = (uint32_t)ID},
+                  "", false);
+    assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
+    later(2000);
+    assert_int_equal(controls_sent(RAWE_GROUP_WAIT), 0);
+    assert_in_range(sent_at_once(group, &message), 16, 199);
+    ack_comes(ID, 1, 1);
+    later(1);
+    controls.count = 0;
+    later(1100);
+    assert_int_equal(controls_sent(RAWE_GROUP_STATUS), 1); /* of what the other one lacks */
+}
+
+/** Where multicast does not pass, all comes by repairs; the one who sends says that it is the last. */
+TEST(mca_btl_rawe_multicast_send__tells_that_a_member_hears_nothing)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    struct mca_btl_rawe_transfer message = {.data = "8 bytes", .len_bytes = 8};
+
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true(mca_btl_rawe_multicast_send(group, &message));
+        assert_false(message.last);
+        control_comes(ID, 2,
+                      &(struct rawe_group_control){
+                          .type = RAWE_GROUP_NACK, .sequence = (uint32_t)ID + i, .data_bytes = 1},
+                      "\1", false);
+        assert_int_equal(controls_sent(RAWE_GROUP_REPAIR), 1);
+        ack_comes(ID, 1, i + 1);
+        ack_comes(ID, 2, i + 1);
+        fake_ompi.now_ns += (i == 19 ? 1000 : 10) * MS;
+    }
+    control_comes(ID, 2,
+                  &(struct rawe_group_control){
+                      .type = RAWE_GROUP_NACK, .sequence = (uint32_t)ID + 19, .data_bytes = 1},
+                  "\0", false);
+    assert_int_equal(fake_ompi_shown("multicast_lost"), 0);
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    assert_true(message.last);
+    assert_int_equal(fake_ompi_shown("multicast_lost"), 1);
+    group = enter(ID + 1); /* the user knows */
+    assert_true(mca_btl_rawe_multicast_send(group, &message));
+    assert_int_equal(fake_ompi_shown("multicast_lost"), 1);
+}
+
+/** What another host sends in a member's place is dropped, and does not take its place. */
+TEST(mca_btl_rawe_multicast_progress__believes_the_members_addresses_alone)
+{
+    struct mca_btl_rawe_multicast *group = enter_with_batches();
+    char data[2 * SEGMENT_BYTES] = "nothing";
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = sizeof(data)};
+    struct rawe_group_header header = header_of(ID, 1);
+
+    header.sequence = (uint32_t)ID;
+    header.payload_bytes = 8;
+    header.total_bytes = sizeof(data);
+    mca_btl_rawe_multicast_expect(group, 1, &message);
+    frame_comes(&header, "forged!", 2);
+    batch_source = 2;
+    batch_comes(1, 0, sizeof(data), "f");
+    assert_true(progress());
+    assert_int_equal(placed, 0);
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_source, 2);
+    header.sender = MEMBERS;
+    frame_comes(&header, "forged!", 2);
+    assert_true(progress());
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_member, 1);
+    assert_string_equal(data, "nothing");
+    batch_source = 1;
+    batch_comes(1, 0, sizeof(data), "a");
     assert_true(progress());
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_DONE);
-    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, MEMBERS), 0);
+    assert_int_equal(data[0], 'a');
+}
+
+/** Control messages are for an open group, and from a member. */
+TEST(mca_btl_rawe_multicast_control__of_members_alone)
+{
+    const struct rawe_group_control wait = {.type = RAWE_GROUP_WAIT};
+    opal_proc_t unknown;
+    struct mca_btl_rawe_multicast *group;
+
+    control_comes(ID, 1, &wait, "", false); /* no port is open */
+    group = enter(ID);
+    control_comes(ID + 1, 1, &wait, "", false);
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_member, 0);
+    endpoints[MEMBERS].proc = &unknown;
+    control_comes(ID, MEMBERS, &wait, "", false);
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_member, 1);
+    mca_btl_rawe_multicast_close(group, false);
+}
+
+/** While the engine defers, nothing is written into the program's memory. */
+TEST(mca_btl_rawe_multicast_control__while_the_engine_defers)
+{
+    struct mca_btl_rawe_multicast *group = enter(ID);
+    char data[8] = "nothing";
+    struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
+
+    mca_btl_rawe_multicast_expect(group, 2, &message);
+    control_comes(ID, 2,
+                  &(struct rawe_group_control){.type = RAWE_GROUP_REPAIR,
+                                               .root = 2,
+                                               .sequence = (uint32_t)ID,
+                                               .total_bytes = 8,
+                                               .payload_bytes = 8,
+                                               .data_bytes = 8},
+                  "8 bytes", true);
+    assert_string_equal(data, "nothing");
+    later(1);
+    assert_string_equal(data, "8 bytes");
+    assert_false(message.heard);
 }
 
 /** Whatever comes first. */
@@ -515,7 +704,6 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     struct mca_btl_rawe_multicast *group = enter(ID);
     char data[8] = "nothing";
     struct mca_btl_rawe_transfer message = {.data = data, .len_bytes = 8};
-    uint32_t awaited[1];
 
     data_comes(ID, 2, 0, "second!", 8);
     data_comes(ID, 1, 0, "first!!", 8);
@@ -530,11 +718,10 @@ TEST(mca_btl_rawe_multicast_expect__takes_the_next_of_that_root)
     assert_string_equal(data, "third!!");
     mca_btl_rawe_multicast_expect(group, 2, &message);
     assert_int_equal(state_of(&message), MCA_BTL_RAWE_TRANSFER_WAITS);
-    assert_int_equal(mca_btl_rawe_multicast_awaited(group, awaited, 1), 1);
-    assert_int_equal(awaited[0], 2);
     data_comes(ID, 2, 1, "fourth!", 8);
     assert_true(progress());
     assert_string_equal(data, "fourth!");
+    assert_true(message.heard);
 }
 
 /** What does not fit a frame comes in several, also if a batch was lost. */
@@ -576,7 +763,6 @@ TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
     batch_comes(1, 2, sizeof(data), "b");
     batch_comes(1, 4, sizeof(data), "c");
     assert_false(progress());
-    assert_false(mca_btl_rawe_multicast_busy(&net_module));
     mca_btl_rawe_multicast_expect(group, 1, &message);
     assert_int_equal(mca_btl_rawe_multicast_progress(&net_module, true, true), 0);
     assert_int_equal(batches_waiting.taken, 0);
@@ -589,7 +775,7 @@ TEST(mca_btl_rawe_multicast_progress__batches_go_where_they_belong)
     assert_int_equal(batches_waiting.taken, 2);
 }
 
-/** A heartbeat tells of frames that are in the bulk port: they are not asked for. */
+/** A frame tells of others that are in the bulk port: they are not asked for. */
 TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
 {
     struct mca_btl_rawe_multicast *group = enter_with_batches();
@@ -601,12 +787,11 @@ TEST(mca_btl_rawe_multicast_progress__asks_for_nothing_that_is_in_the_port)
     for (unsigned i = 0; i < 100; i++) {
         later(1);
     }
-    assert_int_equal(sent.count, 0);
+    assert_int_equal(controls.count, 0);
     mca_btl_rawe_multicast_expect(group, 1, &message);
     later(1);
     assert_int_equal(batches_waiting.taken, 1);
-    assert_int_equal(sent.count, 1); /* for the other two */
-    assert_int_equal(sent.bytes[0][RAWE_ETH_HEADER_BYTES] & 0xF, RAWE_GROUP_NACK);
+    assert_int_equal(controls_sent(RAWE_GROUP_NACK), 1); /* for the other two */
 }
 
 /** The progress thread writes nothing into the program's memory; the next progress of MPI's does. */
@@ -658,7 +843,7 @@ TEST(mca_btl_rawe_multicast_progress__sends_again_what_the_link_had_no_room_for)
     assert_int_equal(sent.count, 1);
 }
 
-/** It is there as long as a member lacks something, or may ask for an acknowledgement again. */
+/** It is there as long as a member lacks something. */
 TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
 {
     struct mca_btl_rawe_multicast *group = enter(ID);
@@ -667,23 +852,20 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_have_everything)
     assert_true(mca_btl_rawe_multicast_send(group, &message));
     mca_btl_rawe_multicast_close(group, false); /* the communicator was not made */
     assert_false(mca_btl_rawe_multicast_busy(&net_module));
+    assert_true(mca_btl_rawe_multicast_done());
     group = enter(ID);
     assert_true(mca_btl_rawe_multicast_send(group, &message));
     mca_btl_rawe_multicast_close(group, true);
     later(5000);
     assert_true(mca_btl_rawe_multicast_busy(&net_module));
     ack_comes(ID, 1, 1);
+    assert_false(mca_btl_rawe_multicast_done());
     ack_comes(ID, 2, 1);
+    assert_true(mca_btl_rawe_multicast_done());
     (void)progress();
-    assert_true(mca_btl_rawe_multicast_busy(&net_module));
-    later(5000);
     assert_false(mca_btl_rawe_multicast_busy(&net_module));
-    ack_comes(ID, 2, 1);
-    struct rawe_group_counters counters;
-    (void)progress();
-    counters = mca_btl_rawe_multicast_counters(&net_module);
-    assert_int_equal(counters.dropped_group, 1);
-    assert_int_equal(counters.messages_sent, 2); /* what it has counted stays */
+    ack_comes(ID, 2, 1); /* of no group */
+    assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).messages_sent, 2); /* stays */
 }
 
 /** The program was away, and more has come than is read at a time. */
@@ -692,18 +874,16 @@ TEST(mca_btl_rawe_multicast_close__lasts_until_all_that_waits_is_read)
     mca_btl_rawe_multicast_close(enter(ID), true);
     (void)enter(ID + 1);
     for (unsigned i = 0; i < 80; i++) {
-        ack_comes(ID + 1, 1, 0);
+        data_comes(ID + 1, 1, i, "8 bytes", 8);
     }
     data_comes(ID, 1, 0, "8 bytes", 8);
     later(5000);
     assert_int_equal(waiting.count - waiting.taken, 17);
     (void)progress();
     assert_int_equal(mca_btl_rawe_multicast_counters(&net_module).dropped_group, 0);
-    later(5000);
-    assert_false(mca_btl_rawe_multicast_busy(&net_module));
 }
 
-/** Its root sends it again and again else, and neither group would ever go. */
+/** Its root waits for it else, and neither group would ever go. */
 TEST(mca_btl_rawe_multicast_close__takes_the_rest_of_a_message_of_another_length)
 {
     struct mca_btl_rawe_multicast *group = enter(ID);

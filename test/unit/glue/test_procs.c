@@ -549,8 +549,9 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     endpoint.address.port = 2;
     endpoint.address.key = 20;
     followed = 0;
-    module.engine.deferral.active = true;
+    mca_btl_rawe_state.deferral.active = true;
     come_from(elsewhere);
+    mca_btl_rawe_state.deferral.active = false;
     assert_int_equal(followed, 1);
     assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
     /* Neither by a wrong key, nor to a group of hosts, nor of what came through another interface. */

@@ -20,6 +20,7 @@
 #include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
+#include "opal/class/opal_bitmap.h"
 #include "opal/mca/btl/rawe/btl_rawe_compat.h"
 #include "opal/mca/btl/rawe/btl_rawe_offer.h"
 #include "opal/runtime/opal_progress.h"
@@ -99,6 +100,7 @@ typedef struct mca_coll_rawe_module {
     bool batches;                         /**< they pass to all members */
     mca_coll_rawe_hosts_t *hosts;         /**< once the members have agreed */
     struct mca_btl_rawe_multicast *group; /**< NULL: none, or another rank is the host's leader */
+    bool ended; /**< it was there: leaders pass messages on from one to the other now */
 } mca_coll_rawe_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_rawe_module_t);
 
@@ -128,6 +130,18 @@ mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
 
 /** Fill in the rest from `of`. */
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self);
+
+/**
+ * The processes of the leaders, in memory to free(), introduced by Open MPI: paths to all of them are
+ * searched for at a time. NULL without memory.
+ */
+opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
+                                            struct ompi_communicator_t *comm);
+
+/** Send from a leader to all others, without multicast; leaders call it. */
+int mca_coll_rawe_hosts_pass(const mca_coll_rawe_hosts_t *hosts, void *buffer, int count,
+                             struct ompi_datatype_t *datatype, int root,
+                             struct ompi_communicator_t *comm);
 
 /** Send up to limit_bytes from a rank to all others: to its leader, to all leaders, to their hosts. */
 int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,

@@ -10,12 +10,10 @@
  *      all others. What a member does not wait for, Open MPI drops with the communicator
  *   2. member 0 says which member is on which host, and draws the id       Bcasts beneath
  *   3. each leader opens its port, and says where it is                     Allgather beneath
- *   4. each leader sends a message to all, and receives theirs: some networks pass no multicast, or
- *      no frame of this length. It is the first message of each stream. The second goes as a batch,
- *      which some networks do not pass; what is lost is repaired, so its content arrives all the same
- *   5. what do all leaders receive?                                         Allreduce beneath
- *      If it is frames, but not every batch, the batches may have been lost by chance: all leaders
- *      repeat the second message, and all members this step, a few times
+ *   4. each leader sends two messages to all, and receives theirs: a frame, and a batch. They come in
+ *      any case, but some networks pass no multicast, or no frame of this length, or no batches
+ *   5. what do all leaders hear by multicast?                               Allreduce beneath
+ *      It may have been lost by chance: all repeat both steps a few times
  */
 #include "coll_rawe.h"
 
@@ -30,19 +28,19 @@
 #define TRY_FRAMES 8u
 
 /**
- * Tries of batches. One that has come once counts, so of n (n - 1) pairs of leaders each fails at a loss
- * of p with p to the power of this: 4 leaders at 10 % in one job of 800, 16 in one of 40.
+ * Tries. What has come once counts, so of n (n - 1) pairs of leaders each fails at a loss of p with p to
+ * the power of this: 4 leaders at 10 % in one job of 800, 16 in one of 40.
  */
-#define BATCH_TRIES 4
+#define TRIES 4
 
-/** What the message of a try may take to come, and its repairs. */
-#define TRY_NS 2000000000ull
+/** What the message of a try may take to come. */
+#define TRY_NS 5000000000ull
 
 /** The network has failed a try: later communicators need none, as one member says so. */
 static bool network_failed;
 
-/** What the network is found to pass to groups. */
-enum { PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
+/** What the network is found to pass to groups; BROKEN: a member has no group, or heard of none. */
+enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**
  * Longer Bcasts are left to the component beneath: more plain frames than these are slower than a
@@ -120,33 +118,36 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
 }
 
 /**
- * Send as much, and receive the same of all others. `*batches`: batches come from all of them.
- * False: the group is closed.
+ * Send as much, and receive the same of all others. `*passes` becomes what comes of all of them by
+ * multicast, at most. False: the group is closed.
  */
-static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_bytes, bool *batches)
+static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_bytes, bool batches,
+                        int *passes)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
     const int members = module->hosts->count;
     const uint64_t deadline_ns = mca_coll_rawe_now_ns() + TRY_NS;
     uint8_t *zeros = calloc(1, len_bytes);
     struct mca_btl_rawe_transfer transfer = {
-        .data = zeros, .len_bytes = len_bytes, .batches = *batches};
+        .data = zeros, .len_bytes = len_bytes, .batches = batches};
 
-    *batches = true;
-    bool passes = NULL != zeros && offer->send(module->group, &transfer) &&
-                  mca_coll_rawe_wait(&transfer, deadline_ns);
-    for (int i = 1; i < members && passes; ++i) {
-        const uint32_t root = (uint32_t)((self + i) % members);
-        offer->expect(module->group, root, &transfer);
-        passes = mca_coll_rawe_wait(&transfer, deadline_ns);
-        *batches = *batches && transfer.batches;
+    bool comes = NULL != zeros && offer->send(module->group, &transfer) &&
+                 mca_coll_rawe_wait(&transfer, deadline_ns);
+    for (int i = 1; i < members && comes; ++i) {
+        offer->expect(module->group, (uint32_t)((self + i) % members), &transfer);
+        comes = mca_coll_rawe_wait(&transfer, deadline_ns);
+        const int heard = transfer.batches ? PASSES_BATCHES
+                          : transfer.heard ? PASSES_FRAMES
+                                           : PASSES_NOTHING;
+        *passes = heard < *passes ? heard : *passes;
     }
-    if (!passes) { /* the group may still read or write what is given back here */
+    if (!comes) { /* the group may still read or write what is given back here */
         offer->close(module->group, false);
         module->group = NULL;
+        *passes = PASSES_BROKEN;
     }
     free(zeros);
-    return passes;
+    return comes;
 }
 
 /** What all leaders can do. */
@@ -162,31 +163,30 @@ static struct mca_btl_rawe_place in_common(const struct mca_btl_rawe_place *plac
     return all;
 }
 
-/** The first message of a leader. Do frames pass? */
-static bool enter(mca_coll_rawe_module_t *module, uint64_t id,
-                  const struct mca_btl_rawe_place *places, const struct mca_btl_rawe_place *all,
-                  int self)
+/** Enter the group, unless a member cannot be reached, or there is no memory. */
+static void enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
+                  const struct mca_btl_rawe_place *all, int self)
 {
-    bool batches = false;
+    opal_proc_t **procs = mca_coll_rawe_hosts_introduce(module->hosts, comm);
 
-    module->group =
-        module->offer->open(id, (uint32_t)module->hosts->count, (uint32_t)self, all, places);
-    return NULL != module->group && try_network(module, self, all->payload_bytes, &batches);
+    if (NULL != procs) {
+        module->group =
+            module->offer->open(id, (uint32_t)module->hosts->count, (uint32_t)self, all, procs);
+    }
+    free(procs);
 }
 
-/** The second, or one more, where frames pass. Returns what passes. */
-static int try_batches(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *all,
-                       int self)
+/** A try. Returns what passes, of this one and those before. */
+static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *all, int self)
 {
-    bool batches = true;
+    int passes = NULL == module->group ? PASSES_BROKEN : PASSES_BATCHES;
 
-    if (0 == all->segment_bytes) {
-        return PASSES_FRAMES;
+    if (PASSES_BROKEN != passes && try_network(module, self, all->payload_bytes, false, &passes) &&
+        0 != all->segment_bytes) {
+        passes = PASSES_BATCHES;
+        (void)try_network(module, self, (size_t)TRY_FRAMES * all->payload_bytes, true, &passes);
     }
-    if (!try_network(module, self, (size_t)TRY_FRAMES * all->payload_bytes, &batches)) {
-        return PASSES_NOTHING; /* what comes late would be in the place of a Bcast's message */
-    }
-    return batches ? PASSES_BATCHES : PASSES_FRAMES;
+    return passes;
 }
 
 /** Step 2 and 3. */
@@ -221,7 +221,7 @@ static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
 static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                  struct mca_btl_rawe_place *places)
 {
-    int passes = PASSES_BATCHES, all = PASSES_NOTHING, tries = 0;
+    int all = PASSES_BROKEN, tries = 0;
     uint64_t id = 0;
 
     int status = exchange(module, comm, &id, places);
@@ -230,18 +230,19 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
     if (MPI_SUCCESS == status && 0 != common.payload_bytes) {
         const int self = module->hosts->of[ompi_comm_rank(comm)];
         const bool leads = 0 == module->hosts->position;
-        const bool frames = leads && enter(module, id, places, &common, self);
+        const int best = 0 != common.segment_bytes ? PASSES_BATCHES : PASSES_FRAMES;
+
+        if (leads) {
+            enter(module, comm, id, &common, self);
+        }
         do { /* all members know what decides whether there is another try */
-            if (leads) {
-                passes = frames ? try_batches(module, &common, self) : PASSES_NOTHING;
-            }
+            const int passes = leads ? try_both(module, &common, self) : PASSES_BATCHES;
             status = module->allreduce(&passes, &all, 1, MPI_INT, MPI_MIN, comm,
                                        module->allreduce_module);
-        } while (MPI_SUCCESS == status && PASSES_FRAMES == all && 0 != common.segment_bytes &&
-                 ++tries < BATCH_TRIES);
-        network_failed = network_failed || (MPI_SUCCESS == status && PASSES_NOTHING == all);
+        } while (MPI_SUCCESS == status && PASSES_BROKEN != all && all < best && ++tries < TRIES);
+        network_failed = network_failed || (MPI_SUCCESS == status && all <= PASSES_NOTHING);
     }
-    if (MPI_SUCCESS == status && PASSES_NOTHING != all) {
+    if (MPI_SUCCESS == status && all > PASSES_NOTHING) {
         module->stage = MCA_COLL_RAWE_MULTICASTS;
         module->limit_bytes = PASSES_BATCHES == all ? BATCHES_MOST_BYTES
                                                     : (size_t)FRAMES_MOST * module->payload_bytes;

@@ -12,10 +12,6 @@
 /** A group costs its members about as much as this many calls: it has to be worth that. */
 #define COUNTED 8u
 
-/** Processes that are awaited for longer are asked whether they live; and how many at a time. */
-#define ASK_NS 1000000000u
-#define ASKED_MOST 8u
-
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
@@ -40,38 +36,16 @@ bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t d
     return true;
 }
 
-/**
- * Have the BTL find out whether those that are awaited live, and the next leader: a root may wait for what
- * that one contributes to a result, and sends it nothing meanwhile.
- */
-static void ask(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
+/** Other members leave the group after the same message, too. */
+static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
-    const mca_coll_rawe_hosts_t *hosts = module->hosts;
-    uint32_t members[ASKED_MOST + 1];
-    unsigned count = module->offer->awaited(module->group, members, ASKED_MOST);
-    uint32_t next = (uint32_t)((hosts->of[ompi_comm_rank(comm)] + 1) % hosts->count);
-
-    if (1 == count && next == members[0]) {
-        next = (next + 1) % (uint32_t)hosts->count;
+    MCA_COLL_RAWE_SAY(comm, "a member hears no multicast any more");
+    module->offer->close(module->group, true);
+    module->group = NULL;
+    module->ended = true;
+    if (module->hosts->count == ompi_comm_size(comm)) {
+        module->stage = MCA_COLL_RAWE_PASSES; /* all members know */
     }
-    members[count++] = next;
-    for (unsigned i = 0; i < count; ++i) {
-        ompi_proc_t *proc = ompi_comm_peer_lookup(comm, hosts->leaders[members[i]]);
-        if (NULL != proc && NULL != mca_bml_base_get_endpoint(proc)) {
-            module->offer->ask(&proc->super);
-        }
-    }
-}
-
-/** Wait until the message is sent, or received. */
-static int wait_for(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                    const struct mca_btl_rawe_transfer *message)
-{
-    while (!mca_coll_rawe_wait(message, mca_coll_rawe_now_ns() + ASK_NS)) {
-        ask(module, comm);
-    }
-    return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&message->state) ? MPI_SUCCESS
-                                                                      : MPI_ERR_TRUNCATE;
 }
 
 /** Pack the caller's buffer into `packed`, or the other way. */
@@ -102,7 +76,12 @@ static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes
     } else if (!offer->send(module->group, &message)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    return wait_for(module, comm, &message);
+    (void)mca_coll_rawe_wait(&message, UINT64_MAX);
+    if (message.last) {
+        end_group(module, comm);
+    }
+    return MCA_BTL_RAWE_TRANSFER_DONE == atomic_load(&message.state) ? MPI_SUCCESS
+                                                                     : MPI_ERR_TRUNCATE;
 }
 
 /** The same of one with gaps, through memory in one piece. */
@@ -143,6 +122,9 @@ int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int co
     opal_convertor_t convertor;
     size_t type_bytes;
 
+    if (module->ended) {
+        return mca_coll_rawe_hosts_pass(module->hosts, buffer, count, datatype, root, comm);
+    }
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);

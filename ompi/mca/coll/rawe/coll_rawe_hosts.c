@@ -69,6 +69,49 @@ void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int 
     }
 }
 
+opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
+                                            struct ompi_communicator_t *comm)
+{
+    ompi_proc_t **procs = calloc((size_t)hosts->count, sizeof(*procs));
+    opal_bitmap_t reachable;
+
+    OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
+    if (NULL != procs && OPAL_SUCCESS == opal_bitmap_init(&reachable, hosts->count)) {
+        for (int i = 0; i < hosts->count; ++i) {
+            procs[i] = ompi_comm_peer_lookup(comm, hosts->leaders[i]);
+        }
+        (void)mca_bml.bml_add_procs((size_t)hosts->count, procs, &reachable);
+    }
+    OBJ_DESTRUCT(&reachable);
+    return (opal_proc_t **)procs;
+}
+
+int mca_coll_rawe_hosts_pass(const mca_coll_rawe_hosts_t *hosts, void *buffer, int count,
+                             struct ompi_datatype_t *datatype, int root,
+                             struct ompi_communicator_t *comm)
+{
+    const int hosts_count = hosts->count, first = hosts->of[root];
+    const int self = (hosts->of[ompi_comm_rank(comm)] + hosts_count - first) % hosts_count;
+    int bit = 1, status = MPI_SUCCESS;
+
+    while (bit < hosts_count && 0 == (self & bit)) {
+        bit *= 2;
+    }
+    if (0 != self) {
+        status = MCA_PML_CALL(recv(buffer, (size_t)count, datatype,
+                                   hosts->leaders[(self - bit + first) % hosts_count],
+                                   MCA_COLL_BASE_TAG_BCAST, comm, MPI_STATUS_IGNORE));
+    }
+    while (0 != (bit /= 2) && MPI_SUCCESS == status) {
+        if (self + bit < hosts_count) {
+            status = MCA_PML_CALL(send(buffer, (size_t)count, datatype,
+                                       hosts->leaders[(self + bit + first) % hosts_count],
+                                       MCA_COLL_BASE_TAG_BCAST, MCA_PML_BASE_SEND_STANDARD, comm));
+        }
+    }
+    return status;
+}
+
 int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
                               struct ompi_datatype_t *datatype, int rank,
                               struct ompi_communicator_t *comm)

@@ -513,20 +513,3 @@ void mca_btl_rawe_compat_show(const char *topic, const char *message)
     }
     free(shown);
 }
-
-#if BTL_VERSION >= 330
-static void ignore(struct mca_btl_base_module_t *module,
-                   const mca_btl_base_receive_descriptor_t *descriptor)
-{
-}
-#else
-static void ignore(struct mca_btl_base_module_t *module, mca_btl_base_tag_t tag,
-                   mca_btl_base_descriptor_t *descriptor, void *context)
-{
-}
-#endif
-
-void mca_btl_rawe_compat_ignore_messages(void)
-{
-    mca_btl_base_active_message_trigger[MCA_BTL_RAWE_COMPAT_TAG_IGNORED].cbfunc = ignore;
-}

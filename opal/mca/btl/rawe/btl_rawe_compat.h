@@ -187,10 +187,6 @@ bool mca_btl_rawe_compat_shared_memory_expected(void);
  */
 bool mca_btl_rawe_compat_windows_by_messages(void);
 
-/** Messages with this tag, of those left to BTLs, are dropped in silence. */
-#define MCA_BTL_RAWE_COMPAT_TAG_IGNORED ((uint8_t)(MCA_BTL_TAG_BTL + 0x1F))
-void mca_btl_rawe_compat_ignore_messages(void);
-
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 

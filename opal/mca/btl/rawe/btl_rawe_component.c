@@ -382,7 +382,6 @@ static int component_progress(void)
 static void announce(void)
 {
     mca_btl_rawe_state.collectives = true;
-    mca_btl_rawe_compat_ignore_messages();
     if (mca_btl_rawe_state.multicast_possible) {
         (void)mca_btl_rawe_proc_publish(); /* if it fails, the process takes no part */
     }
@@ -404,11 +403,11 @@ static struct mca_btl_rawe_place place(void)
 
 static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t members, uint32_t self,
                                                  const struct mca_btl_rawe_place *all,
-                                                 const struct mca_btl_rawe_place *places)
+                                                 opal_proc_t *const *procs)
 {
     mca_btl_rawe_lock();
     struct mca_btl_rawe_multicast *group =
-        mca_btl_rawe_multicast_open(id, members, self, all, places);
+        mca_btl_rawe_multicast_open(id, members, self, all, procs);
     mca_btl_rawe_unlock();
     return group;
 }
@@ -442,29 +441,6 @@ static void expect(struct mca_btl_rawe_multicast *group, uint32_t root,
     mca_btl_rawe_unlock();
 }
 
-static unsigned awaited(const struct mca_btl_rawe_multicast *group, uint32_t *members,
-                        unsigned most)
-{
-    mca_btl_rawe_lock();
-    unsigned count = mca_btl_rawe_multicast_awaited(group, members, most);
-    mca_btl_rawe_unlock();
-    return count;
-}
-
-static void ask(const opal_proc_t *proc)
-{
-    static const uint8_t nothing[8];
-
-    mca_btl_rawe_lock();
-    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);
-    if (NULL != endpoint && !endpoint->lost) {
-        (void)rawe_peer_send_copy(&endpoint->peer, MCA_BTL_RAWE_COMPAT_TAG_IGNORED, nothing,
-                                  sizeof(nothing), NULL, 0);
-        mca_btl_rawe_thread_watch(endpoint->module);
-    }
-    mca_btl_rawe_unlock();
-}
-
 static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 {
     mca_btl_rawe_lock();
@@ -481,7 +457,5 @@ static const struct mca_btl_rawe_offer offer = {
     .open = open_group,
     .send = send_message,
     .expect = expect,
-    .awaited = awaited,
-    .ask = ask,
     .close = close_group,
 };

@@ -276,6 +276,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .stalled = mca_btl_rawe_stalled,
         .failed = mca_btl_rawe_failed,
         .lost = mca_btl_rawe_lost,
+        .control = mca_btl_rawe_multicast_control,
     };
     struct rawe_output output = {.transmit = module->link->kind->transmit, .context = module->link};
 

@@ -6,6 +6,8 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
+#include "btl_rawe_multicast.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
@@ -19,6 +21,9 @@
 /** Without work for this long, sleep: other processes of this host may need the processor. */
 #define SPIN_NS 100000ull
 #define SLEEP_NS 100000
+
+/** How long to stay for groups where btl_rawe_peer_timeout has no limit. */
+#define GROUPS_SECONDS 30u
 
 /** Make progress in all modules. Returns true if something was received. */
 static bool progress(void)
@@ -145,6 +150,40 @@ static void carry(void)
     }
 }
 
+/** Receive and send in all modules, and for groups; nothing is delivered. */
+static bool progress_groups(void)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool useful = false;
+
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        if (state->modules[i]->open) {
+            useful = 0 != mca_btl_rawe_multicast_progress(state->modules[i], true, true) || useful;
+            useful = mca_btl_rawe_module_defer(state->modules[i], 0) || useful;
+        }
+    }
+    return useful;
+}
+
+/**
+ * Without a fence other members of groups may still lack what this process has sent, or wait for an
+ * acknowledgement that it passes on: stay for that, as long as a silent peer is waited for.
+ */
+static void carry_groups(void)
+{
+    const struct timespec pause = {.tv_nsec = SLEEP_NS};
+    const uint64_t timeout_s = mca_btl_rawe_params.peer_timeout;
+    const uint64_t most_ns = (0 != timeout_s ? timeout_s : GROUPS_SECONDS) * 1000000000u;
+    const uint64_t began_ns = mca_btl_rawe_now_ns();
+
+    while (!passed_fence() && !mca_btl_rawe_multicast_done() &&
+           mca_btl_rawe_now_ns() - began_ns < most_ns) {
+        if (!progress_groups()) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+}
+
 void mca_btl_rawe_linger(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -161,6 +200,7 @@ void mca_btl_rawe_linger(void)
     }
     mca_btl_rawe_lock();
     mca_btl_rawe_lock_do_work();
+    carry_groups();
     /* Memory that the PML registered may be gone: refuse frames that name it. */
     rawe_handle_table_free(&state->handles);
     for (unsigned i = 0; i < state->module_count; ++i) {

@@ -27,7 +27,7 @@ struct counted {
     struct rawe_port_counters link, bulk, group_bulk;
     struct rawe_responder_counters responder;
     struct rawe_group_counters groups;
-    uint64_t frames_most, buffers_most, group_repairs, group_drops;
+    uint64_t frames_most, buffers_most, group_drops;
 };
 
 struct metric {
@@ -87,12 +87,13 @@ static const struct metric metrics[] = {
      COUNT(groups.frames_sent)},
     {"multicast_batches_sent", "batches to a group, of several of these frames each",
      COUNT(groups.batches_sent)},
-    {"multicast_repairs", "frames sent again, to one member or to all", COUNT(group_repairs)},
-    {"multicast_asked", "times a silent sender told a group what it had sent",
-     COUNT(groups.heartbeats_sent)},
+    {"multicast_repairs", "frames sent again, each to one member by its connection",
+     COUNT(groups.repairs_sent)},
+    {"multicast_asked", "messages to a member that say what was sent, or pass that on",
+     COUNT(groups.status_sent)},
     {"multicast_nacks_sent", "times this process asked for what it missed",
      COUNT(groups.nacks_sent)},
-    {"multicast_acks_sent", "acknowledgements in a frame of their own", COUNT(groups.acks_sent)},
+    {"multicast_acks_sent", "acknowledgements of frames to a group", COUNT(groups.acks_sent)},
     {"multicast_stalls", "times a message to a group waited for acknowledgements",
      COUNT(groups.window_stalls)},
     {"multicast_dropped",
@@ -121,9 +122,8 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     const struct rawe_group_counters *groups = &counted.groups;
     counted.frames_most = module->engine.frames.allocated;
     counted.buffers_most = module->engine.reassembly_buffers.allocated;
-    counted.group_repairs = groups->repairs_unicast + groups->repairs_multicast;
     counted.group_drops = groups->duplicates + groups->no_buffer + groups->dropped_decode +
-                          groups->dropped_key + groups->dropped_group + groups->dropped_member +
+                          groups->dropped_source + groups->dropped_group + groups->dropped_member +
                           groups->dropped_checksum + groups->dropped_outside +
                           groups->dropped_fragment + counted.group_bulk.damaged;
     for (unsigned i = 0; i < METRICS; ++i) {

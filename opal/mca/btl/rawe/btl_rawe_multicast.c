@@ -3,6 +3,8 @@
 
 #include "opal/class/opal_hash_table.h"
 
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "core/base/rawe_list.h"
@@ -31,33 +33,27 @@
 #define WINDOW_FRAMES_LEAST 64u
 #define WINDOW_BYTES (1u << 19)
 
-/** Windows of frames that wait for earlier ones, or for the program, beside one of each member. */
-#define STORED_WINDOWS 4u
-
 /**
  * A message that comes sooner than this after the last, without progress meanwhile, is one of many:
  * it may wait for others to share its frame.
  */
 #define STREAK_NS 5000u
 
-/**
- * A group that was closed is kept until all have what this member sent, and as long as frames come:
- * a root that misses our acknowledgement asks at least every 64 ms.
- */
-#define QUIET_NS 500000000ull
+/** A call that waits for longer has a message sent to those that it waits for, again and again. */
+#define ASK_NS 1000000000ull
 
 struct mca_btl_rawe_multicast {
     struct rawe_group core;
     struct rawe_link busy; /**< in the list of those that have something under way */
     bool closed;
     bool deferred;     /**< something expected has come while the progress thread received */
-    uint64_t heard_ns; /**< when a frame came last, or the group was closed */
+    uint64_t asked_ns; /**< when a call began to wait, or asked; 0: it has just begun */
     struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
     struct mca_btl_rawe_transfer *expecting; /**< NULL: none is expected */
     size_t taken_bytes;                      /**< of it */
     uint32_t expected_root;
     struct rawe_group_send send;
-    uint8_t macs[][RAWE_MAC_BYTES]; /**< the members' */
+    mca_btl_base_endpoint_t *endpoints[]; /**< of the members; NULL: this process */
 };
 
 static struct {
@@ -73,6 +69,7 @@ static struct {
     uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
     const struct mca_btl_rawe_multicast *last; /**< which group that was */
     unsigned streak;                           /**< messages of it, one right after the other */
+    bool deaf_reported;                        /**< the user knows that multicast does not pass */
 } groups;
 
 /** The one module that leads to other hosts; NULL: there is none, or several. */
@@ -100,20 +97,9 @@ bool mca_btl_rawe_multicast_possible(bool mpi_threads)
 
 /* ---- the wire ---- */
 
-/** Hash of the job's number (the finalizer of MurmurHash3): equal in all of its processes. */
-static uint64_t job_hash(void)
+/** rawe_group_output.multicast */
+static bool multicast(void *context, const struct rawe_bytes *bytes)
 {
-    uint64_t hash = OPAL_PROC_MY_NAME.jobid;
-
-    hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCDull;
-    hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53ull;
-    return hash ^ hash >> 33;
-}
-
-/** rawe_group_output.transmit */
-static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
-{
-    const struct mca_btl_rawe_multicast *group = context;
     struct rawe_port *link = groups.module->link;
     uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
     const struct rawe_frame frame = {
@@ -122,9 +108,17 @@ static bool transmit(void *context, uint32_t to, const struct rawe_bytes *bytes)
         .len_bytes = (uint32_t)(sizeof(ethernet) + bytes->len_bytes),
     };
 
-    rawe_eth_header_encode(ethernet, RAWE_GROUP_ALL == to ? groups.address : group->macs[to],
-                           groups.module->address.mac, (uint16_t)mca_btl_rawe_params.ethertype);
+    rawe_eth_header_encode(ethernet, groups.address, groups.module->engine.config.mac,
+                           (uint16_t)mca_btl_rawe_params.ethertype);
     return 1 == link->kind->transmit(link, &frame, 1);
+}
+
+/** rawe_group_output.control */
+static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes)
+{
+    struct mca_btl_rawe_multicast *group = context;
+    (void)rawe_peer_send_control(&group->endpoints[to]->peer, group->core.config.id, bytes,
+                                 len_bytes);
 }
 
 /** 224.0.0.254, for experiments (RFC 4727): switches that snoop send it everywhere (RFC 4541). */
@@ -143,7 +137,7 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
     };
 
     memcpy(headers, batch_address, RAWE_MAC_BYTES);
-    memcpy(headers + RAWE_MAC_BYTES, groups.module->address.mac, RAWE_MAC_BYTES);
+    memcpy(headers + RAWE_MAC_BYTES, groups.module->engine.config.mac, RAWE_MAC_BYTES);
     memcpy(headers + RAWE_ETH_HEADER_BYTES, head, RAWE_BATCH_HEADER_BYTES);
     return bulk->kind->transmit_batch(bulk, &packet, segment_bytes);
 }
@@ -164,6 +158,7 @@ static void set_transfers(struct mca_btl_rawe_multicast *group,
     groups.waiting -= NULL != group->sending || NULL != group->expecting;
     group->sending = sending;
     group->expecting = expecting;
+    group->asked_ns = 0;
     groups.waiting += NULL != sending || NULL != expecting;
 }
 
@@ -175,10 +170,35 @@ static struct mca_btl_rawe_multicast *find(uint64_t id)
     return OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, id, &found) ? found : NULL;
 }
 
+/** Return true if a member's interface has this address now: an endpoint follows it. */
+static bool has_address(const struct mca_btl_rawe_multicast *group, uint32_t member,
+                        const uint8_t *mac)
+{
+    const mca_btl_base_endpoint_t *endpoint = group->endpoints[member];
+
+    return NULL != endpoint && 0 == memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES);
+}
+
+/** The group that something is for that an address sends as this member; NULL, and counted: none. */
+static struct mca_btl_rawe_multicast *group_of(uint64_t id, uint32_t sender, const uint8_t *mac)
+{
+    struct mca_btl_rawe_multicast *group = find(id);
+
+    if (NULL == group) {
+        ++groups.counters.dropped_group;
+    } else if (sender >= group->core.config.members) {
+        ++groups.counters.dropped_member;
+    } else if (!has_address(group, sender, mac)) {
+        ++groups.counters.dropped_source;
+    } else {
+        return group;
+    }
+    return NULL;
+}
+
 /** rawe_port_receiver.frame */
 static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
-    uint64_t now_ns = *(const uint64_t *)context;
     const uint8_t *head = frame + RAWE_ETH_HEADER_BYTES;
     struct rawe_group_header header;
 
@@ -188,49 +208,67 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
         ++groups.counters.dropped_decode;
         return;
     }
-    struct mca_btl_rawe_multicast *group = find(header.id);
-    if (NULL == group) {
-        ++groups.counters.dropped_group;
-        return;
+    struct mca_btl_rawe_multicast *group =
+        group_of(header.id, header.sender, frame + RAWE_MAC_BYTES);
+    if (NULL != group) {
+        rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES,
+                           *(const uint64_t *)context);
+        touch(group);
     }
-    group->heard_ns = now_ns;
-    rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES, now_ns);
-    touch(group);
-}
-
-/** The group that a batch is for; NULL. */
-static struct mca_btl_rawe_multicast *group_of(const uint8_t *head, size_t head_bytes,
-                                               size_t data_bytes)
-{
-    struct rawe_group_header header;
-
-    return RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes)
-               ? find(header.id)
-               : NULL;
 }
 
 /** rawe_port_receiver.place */
 static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
                              size_t head_bytes, size_t data_bytes)
 {
-    struct mca_btl_rawe_multicast *group = group_of(head, head_bytes, data_bytes);
+    struct rawe_group_header header;
 
-    return NULL == group ? NULL : rawe_group_place(&group->core, head, head_bytes, data_bytes);
+    if (RAWE_DECODE_OK != rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
+        return NULL;
+    }
+    struct mca_btl_rawe_multicast *group = find(header.id);
+    return NULL == group || header.sender >= group->core.config.members ||
+                   !has_address(group, header.sender, source_mac)
+               ? NULL
+               : rawe_group_place(&group->core, head, head_bytes, data_bytes);
 }
 
 /** rawe_port_receiver.packet */
 static void receive_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
                            size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
-    uint64_t now_ns = *(const uint64_t *)context;
-    struct mca_btl_rawe_multicast *group = group_of(head, head_bytes, data_bytes);
+    struct rawe_group_header header;
 
-    if (NULL == group) {
-        ++groups.counters.dropped_group;
+    if (RAWE_DECODE_OK != rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
+        ++groups.counters.dropped_decode;
         return;
     }
-    group->heard_ns = now_ns;
-    rawe_group_receive_batch(&group->core, head, head_bytes, data, data_bytes, now_ns);
+    struct mca_btl_rawe_multicast *group = group_of(header.id, header.sender, source_mac);
+    if (NULL != group) {
+        rawe_group_receive_batch(&group->core, head, head_bytes, data, data_bytes,
+                                 *(const uint64_t *)context);
+        touch(group);
+    }
+}
+
+void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint64_t channel,
+                                    const uint8_t *data, size_t len_bytes)
+{
+    const mca_btl_base_endpoint_t *endpoint = conn->owner;
+    struct mca_btl_rawe_multicast *group = NULL == groups.module ? NULL : find(channel);
+    const bool deferring = groups.deferring;
+    uint32_t from = 0;
+
+    if (NULL == group) {
+        return; /* it was closed here */
+    }
+    while (from < group->core.config.members &&
+           (NULL == group->endpoints[from] || group->endpoints[from]->proc != endpoint->proc)) {
+        ++from;
+    }
+    groups.deferring = deferring || conn->engine->deferral->active;
+    rawe_group_receive_control(&group->core, from, data, len_bytes, conn->engine->now_ns);
+    groups.deferring = deferring;
     touch(group);
 }
 
@@ -259,22 +297,22 @@ static bool renew_filters(void)
 /** The port is the module's, which closes it. */
 static bool open_port(mca_btl_rawe_module_t *module)
 {
+    const uint32_t job = OPAL_PROC_MY_NAME.jobid * UINT32_C(0x9E3779B1);
+    /* Jobs have different ones, as a rule: it spares others work, and keeps nothing secret. */
+    const uint8_t address[RAWE_MAC_BYTES] = {
+        0x03, 0x72, 0x61, (uint8_t)(job >> 8), (uint8_t)(job >> 16), (uint8_t)(job >> 24)};
     struct rawe_port_config config = {
         .kind = &rawe_packet_port,
         .use = RAWE_PORT_GROUP,
         .interface = module->interface.name,
         .interface_index = module->interface.index,
         .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
-        .key = (uint32_t)job_hash(),
         .groups = groups.ports_get,
         .mtu_bytes = module->interface.mtu_bytes,
         .ring_bytes = RING_BYTES,
     };
     struct rawe_port_error error = {.step = "memory for groups", .code = ENOMEM};
 
-    const uint64_t hash = job_hash();
-    const uint8_t address[RAWE_MAC_BYTES] = {
-        0x03, 0x72, 0x61, (uint8_t)(hash >> 32), (uint8_t)(hash >> 40), (uint8_t)(hash >> 48)};
     memcpy(groups.address, address, sizeof(groups.address));
     memcpy(config.group, address, sizeof(config.group));
     rawe_list_init(&groups.busy);
@@ -289,7 +327,6 @@ static bool open_port(mca_btl_rawe_module_t *module)
     groups.module = module;
     if (NULL != module->engine.batches.output.transmit) {
         config.use = RAWE_PORT_BULK;
-        config.port = (uint16_t)config.key;
         config.ring_bytes = BULK_RING_BYTES;
         config.priority = (uint8_t)mca_btl_rawe_params.socket_priority;
         memcpy(config.group, batch_address, sizeof(config.group));
@@ -307,18 +344,17 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
         (NULL == module->group_port && !open_port(module))) {
         return place;
     }
-    uint32_t payload_bytes =
+    const uint32_t payload_bytes =
         module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES;
-    if (payload_bytes < RAWE_GROUP_NACK_BYTES_MAX) {
-        return place; /* the MTU is too small for the longest NACK */
-    }
-    place.payload_bytes = payload_bytes < UINT16_MAX ? payload_bytes : UINT16_MAX;
+    place.payload_bytes =
+        payload_bytes < RAWE_GROUP_PAYLOAD_MAX ? payload_bytes : RAWE_GROUP_PAYLOAD_MAX;
     if (NULL != module->group_bulk) {
-        place.segment_bytes = (uint16_t)(module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
-                                         module->group_bulk->overhead_bytes);
+        const uint32_t segment_bytes = module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
+                                       module->group_bulk->overhead_bytes;
+        place.segment_bytes =
+            (uint16_t)(segment_bytes < place.payload_bytes ? segment_bytes : place.payload_bytes);
         place.batch_frames = module->group_bulk->receive_frames;
     }
-    memcpy(place.mac, module->address.mac, sizeof(place.mac));
     return place;
 }
 
@@ -367,36 +403,29 @@ static bool deliver(void *context, const struct rawe_group_part *part)
         }
     }
     set_transfers(group, group->sending, NULL);
+    message->heard = part->heard;
     message->batches = part->batches;
+    message->last = part->last;
     atomic_store_explicit(&message->state,
                           fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH,
                           memory_order_release);
     return true;
 }
 
-struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
-                                                           uint32_t self,
-                                                           const struct mca_btl_rawe_place *all,
-                                                           const struct mca_btl_rawe_place *places)
+/** What a group is configured with. */
+static struct rawe_group_config config_of(struct mca_btl_rawe_multicast *group, uint64_t id,
+                                          uint32_t members, uint32_t self,
+                                          const struct mca_btl_rawe_place *all)
 {
-    struct mca_btl_rawe_multicast *group =
-        calloc(1, sizeof(*group) + members * sizeof(group->macs[0]));
+    const bool batches = 0 != all->segment_bytes && NULL != groups.module->group_bulk;
     uint32_t window_frames = WINDOW_FRAMES_LEAST;
-    bool batches = 0 != all->segment_bytes && NULL != groups.module->group_bulk;
 
-    if (NULL == group || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group) ||
-        !renew_filters()) {
-        opal_hash_table_remove_value_uint64(&groups.all, id);
-        free(group);
-        return NULL;
-    }
     while (batches && 2 * window_frames * all->payload_bytes <= WINDOW_BYTES &&
            2 * window_frames <= all->batch_frames && 2 * window_frames <= RAWE_WINDOW_FRAMES_MAX) {
         window_frames *= 2;
     }
-    const struct rawe_group_config config = {
+    return (struct rawe_group_config){
         .id = id,
-        .key = (uint32_t)job_hash(),
         .members = members,
         .self = self,
         .payload_bytes = all->payload_bytes,
@@ -406,21 +435,42 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
         .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
-        .stored_max = STORED_WINDOWS * window_frames + members,
-        .checksum = true,
         .deliver = deliver,
         .place = place_part,
         .context = group,
-        .output = {.transmit = transmit,
+        .output = {.multicast = multicast,
                    .batch = batch,
+                   .control = send_control,
                    .batch_bytes = batches ? &groups.module->group_bulk->batch_bytes : NULL,
                    .context = group},
         .counters = &groups.counters,
     };
-    rawe_group_init(&group->core, &config);
-    for (uint32_t i = 0; i < members; ++i) {
-        memcpy(group->macs[i], places[i].mac, RAWE_MAC_BYTES);
+}
+
+struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
+                                                           uint32_t self,
+                                                           const struct mca_btl_rawe_place *all,
+                                                           opal_proc_t *const *procs)
+{
+    struct mca_btl_rawe_multicast *group =
+        calloc(1, sizeof(*group) + members * sizeof(group->endpoints[0]));
+    bool reached = NULL != group;
+
+    for (uint32_t i = 0; i < members && reached; ++i) {
+        if (i != self) {
+            mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(procs[i]);
+            reached = NULL != endpoint && endpoint->module == groups.module && !endpoint->lost;
+            group->endpoints[i] = endpoint;
+        }
     }
+    if (!reached || OPAL_SUCCESS != opal_hash_table_set_value_uint64(&groups.all, id, group) ||
+        !renew_filters()) {
+        opal_hash_table_remove_value_uint64(&groups.all, id);
+        free(group);
+        return NULL;
+    }
+    const struct rawe_group_config config = config_of(group, id, members, self, all);
+    rawe_group_init(&group->core, &config);
     return group;
 }
 
@@ -452,7 +502,7 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
     }
     OBJ_DESTRUCT(&groups.all);
     memset(&groups.counters, 0, sizeof(groups.counters));
-    groups.holding = false;
+    groups.holding = groups.deaf_reported = false;
     groups.module = NULL;
 }
 
@@ -476,7 +526,21 @@ static void sent(struct rawe_group_send *send)
     struct mca_btl_rawe_transfer *message = group->sending;
 
     set_transfers(group, NULL, group->expecting);
+    message->last = send->last;
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_DONE, memory_order_release);
+}
+
+/** A member hears no multicast: say so once. */
+static void report_deaf(const struct mca_btl_rawe_multicast *group)
+{
+    const mca_btl_base_endpoint_t *endpoint = group->endpoints[group->core.deaf];
+
+    if (!groups.deaf_reported) {
+        groups.deaf_reported = true;
+        MCA_BTL_RAWE_HELP(multicast_lost, groups.module->interface.name,
+                          mca_btl_rawe_peer_text(endpoint->proc).text,
+                          mca_btl_rawe_compat_hostname(endpoint->proc).text);
+    }
 }
 
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
@@ -488,6 +552,7 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
         group == groups.last && now_ns - groups.sent_ns < STREAK_NS ? groups.streak + 1 : 0;
     groups.last = group;
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+    message->last = false;
     set_transfers(group, message, group->expecting);
     group->send = (struct rawe_group_send){.done = sent,
                                            .data = message->data,
@@ -501,6 +566,9 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     const bool held = 0 != group->core.held_ns;
     groups.holding = groups.holding || held;
     groups.sent_ns = held ? now_ns : mca_btl_rawe_now_ns(); /* what the link takes does not count */
+    if (RAWE_GROUP_ALL != group->core.deaf) {
+        report_deaf(group);
+    }
     touch(group);
     return true;
 }
@@ -512,10 +580,10 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
     set_transfers(group, group->sending, message);
     group->taken_bytes = 0;
     atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+    touch(group);
     /* It may have come already. */
     if (NULL != group->core.waiting) {
         progress(group, mca_btl_rawe_now_ns());
-        touch(group);
     }
 }
 
@@ -528,43 +596,48 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
     }
     group->closed = true;
     set_transfers(group, NULL, NULL);
-    group->heard_ns = mca_btl_rawe_now_ns();
-    progress(group, group->heard_ns); /* what was refused is taken now */
+    progress(group, mca_btl_rawe_now_ns()); /* what was refused is taken now */
     touch(group);
-}
-
-unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *group,
-                                        uint32_t *members, unsigned most)
-{
-    const struct rawe_group *core = &group->core;
-    unsigned count = 0;
-
-    if (NULL != group->expecting) {
-        members[count++] = group->expected_root;
-        return count;
-    }
-    for (uint32_t i = 0; NULL != group->sending && NULL != core->members && count < most &&
-                         i < core->config.members;
-         ++i) {
-        if (i != core->config.self && core->members[i].acked == core->base) {
-            members[count++] = i;
-        }
-    }
-    return count;
 }
 
 /* ---- progress ---- */
 
-/**
- * Is something due, or wanted by the link, or by others of a group that was closed? Frames of theirs
- * may be behind those that were received.
- */
-static bool is_busy(const struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+/** Is something due, or awaited? */
+static bool is_busy(const struct mca_btl_rawe_multicast *group)
 {
-    return !rawe_group_stable(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
-           group->deferred ||
-           (group->closed &&
-            (now_ns - group->heard_ns < QUIET_NS || rawe_port_pending(groups.module->group_port)));
+    return !rawe_group_done(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
+           group->deferred || NULL != group->sending || NULL != group->expecting ||
+           (group->closed && rawe_port_pending(groups.module->group_port));
+}
+
+bool mca_btl_rawe_multicast_done(void)
+{
+    uint64_t id;
+    void *group;
+
+    if (NULL != groups.module) {
+        OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
+        {
+            if (!rawe_group_done(&((struct mca_btl_rawe_multicast *)group)->core)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/** A call that has waited for long asks those that it waits for. */
+static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+{
+    if (NULL == group->sending && NULL == group->expecting) {
+        return;
+    }
+    if (0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
+        rawe_group_ask(&group->core,
+                       NULL != group->expecting ? group->expected_root : RAWE_GROUP_ALL);
+        group->asked_ns = now_ns;
+    }
+    group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;
 }
 
 /**
@@ -595,7 +668,8 @@ static void serve(uint64_t now_ns)
             group->deferred) {
             progress(group, now_ns);
         }
-        if (is_busy(group, now_ns)) {
+        ask(group, now_ns);
+        if (is_busy(group)) {
             continue;
         }
         rawe_list_remove(link);

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Groups of processes that multicast to each other (core/group), over the one interface that this
- * process has beside lo. All groups of a process share two ports, for frames and for batches, and with
- * them the job's key and group address, which all members compute alike; what is received is told
- * apart by the groups' ids. Frames are sent through the module's link.
+ * process has beside lo. All groups of a process share two ports, for frames and for batches, and a group
+ * address; what is received is told apart by the groups' ids, which are random, and is to come from the
+ * address of the member that it names. Frames are sent through the module's link, control messages over
+ * the connections to the members' processes.
  *
  * All of it is used with the lock of the engines held.
  */
@@ -23,17 +24,15 @@ bool mca_btl_rawe_multicast_possible(bool mpi_threads);
 /** mca_btl_rawe_offer.place */
 struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void);
 
-/** mca_btl_rawe_offer.open, .send, .expect, .awaited and .close */
+/** mca_btl_rawe_offer.open, .send, .expect and .close */
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
                                                            uint32_t self,
                                                            const struct mca_btl_rawe_place *all,
-                                                           const struct mca_btl_rawe_place *places);
+                                                           opal_proc_t *const *procs);
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
                                  struct mca_btl_rawe_transfer *message);
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message);
-unsigned mca_btl_rawe_multicast_awaited(const struct mca_btl_rawe_multicast *group,
-                                        uint32_t *members, unsigned most);
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
 
 /**
@@ -43,6 +42,13 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
  */
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring);
+
+/** rawe_callbacks.control */
+void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint64_t channel,
+                                    const uint8_t *data, size_t len_bytes);
+
+/** True once no other process needs anything of this one's groups: it may finalize. */
+bool mca_btl_rawe_multicast_done(void);
 
 /** Does a frame wait for more messages? The next progress, of MPI's or the thread's, sends it. */
 bool mca_btl_rawe_multicast_holding(void);

@@ -5,7 +5,8 @@
  * of this one: a table of functions, which it finds behind the component's struct of Open MPI's.
  *
  * All functions but `takes_part` are for one thread of a communicator at a time; none calls Open
- * MPI back. Nothing is delivered but into a message that is expected: what comes before waits.
+ * MPI back. Nothing is delivered but into a message that is expected: what comes before waits. Those
+ * that a transfer waits for are sent something now and then, so that a death is noticed and reported.
  */
 #ifndef MCA_BTL_RAWE_OFFER_H
 #define MCA_BTL_RAWE_OFFER_H
@@ -24,14 +25,13 @@
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes when the functions, or what they are given, do. */
-#define MCA_BTL_RAWE_OFFER_VERSION 3u
+#define MCA_BTL_RAWE_OFFER_VERSION 4u
 
 /** A group of processes that multicast messages to each other. Each is on a host of its own. */
 struct mca_btl_rawe_multicast;
 
 /** How one process takes part; as bytes, in all members' records of each other. */
 struct mca_btl_rawe_place {
-    uint8_t mac[6];
     uint16_t segment_bytes; /**< of a frame in a batch; 0: it has no batches */
     uint32_t payload_bytes; /**< of a frame; 0: it cannot take part */
     uint32_t batch_frames;  /**< in batches, that its port holds at least */
@@ -48,7 +48,9 @@ struct mca_btl_rawe_transfer {
     void *data;
     size_t len_bytes;
     atomic_int state; /**< enum mca_btl_rawe_transfer_state */
+    bool heard;       /**< received: something of its root has come by multicast */
     bool batches;     /**< to send: goes in batches; received: batches of its root have come */
+    bool last;        /**< out: the group's last message, as some member hears no multicast */
 };
 
 struct mca_btl_rawe_offer {
@@ -65,23 +67,18 @@ struct mca_btl_rawe_offer {
     bool (*takes_part)(opal_process_name_t name, uint64_t *host);
     /** Open what is needed to receive frames of groups, if it is not open. */
     struct mca_btl_rawe_place (*place)(void);
-    /** Enter a group, `id` being random, with what `all` can do; NULL without memory. Copied. */
+    /**
+     * Enter a group, `id` being random, with what `all` can do. Open MPI has introduced the members'
+     * processes. NULL: one of them cannot be reached, or there is no memory. Copied.
+     */
     struct mca_btl_rawe_multicast *(*open)(uint64_t id, uint32_t members, uint32_t self,
                                            const struct mca_btl_rawe_place *all,
-                                           const struct mca_btl_rawe_place *places);
+                                           opal_proc_t *const *procs);
     /** Send to all others. False without memory: nothing was taken. */
     bool (*send)(struct mca_btl_rawe_multicast *group, struct mca_btl_rawe_transfer *message);
     /** The next message of this root is expected. */
     void (*expect)(struct mca_btl_rawe_multicast *group, uint32_t root,
                    struct mca_btl_rawe_transfer *message);
-    /** Members that a transfer waits for: writes up to `most` of them, returns how many. */
-    unsigned (*awaited)(const struct mca_btl_rawe_multicast *group, uint32_t *members,
-                        unsigned most);
-    /**
-     * A process is awaited for long: send it a message that it need not answer, so that its death,
-     * or that of its host, is noticed and reported as it is elsewhere.
-     */
-    void (*ask)(const opal_proc_t *proc);
     /**
      * The communicator goes. `complete`: all members have all messages, or will, so what they need of
      * this one is still sent; if not, the group was never used.

@@ -80,10 +80,10 @@ static bool take_over(mca_btl_rawe_module_t *module)
             useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
         }
     }
-    useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
-    if (NULL != module->group_port) {
+    if (NULL != module->group_port) { /* its control messages leave with the engine's frames */
         useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
     }
+    useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *other = state->modules[i];
         if (other == module || !other->open) {

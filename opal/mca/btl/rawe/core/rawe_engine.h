@@ -80,8 +80,8 @@ void rawe_engine_defer_begin(struct rawe_engine *engine);
 
 /**
  * From now on no data is taken, and the owner of messages and sends may be gone (MPI_Finalize):
- * none of its functions is called any more but `accept`, as in rawe_engine_defer_begin, and `silent`,
- * as peers may be reached by another route. Messages are acknowledged and dropped. Peers are told, as
+ * none of its functions is called any more but `accept`, as in rawe_engine_defer_begin, `control`, and
+ * `silent`, as peers may be reached by another route. Messages are acknowledged and dropped. Peers are told, as
  * they may go on: rawe_conn_finalize.h says when connections may be closed. Sends go on, but are
  * never reported, not even when their connection is closed: they are their owner's again when
  * rawe_engine_free has been called.

@@ -257,7 +257,8 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
     }
     fragment->kind = in[26];
     fragment->tag = in[27];
-    if (fragment->kind == RAWE_FRAGMENT_MESSAGE || rawe_fragment_is_request(fragment->kind) ||
+    if (fragment->kind == RAWE_FRAGMENT_MESSAGE || fragment->kind == RAWE_FRAGMENT_CONTROL ||
+        rawe_fragment_is_request(fragment->kind) ||
         rawe_fragment_header_bytes(fragment->kind) == 0) {
         return RAWE_DECODE_TYPE;
     }
@@ -358,13 +359,14 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header)
 {
-    rawe_header_begin(out, header->type, header->flags, header->sender, header->key);
-    rawe_put64(out + 8, header->id);
-    rawe_put32(out + 16, header->sequence);
+    out[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | RAWE_GROUP_DATA);
+    out[1] = header->flags;
+    rawe_put16(out + 2, header->sender);
+    rawe_put64(out + 4, header->id);
+    rawe_put32(out + 12, header->sequence);
+    rawe_put32(out + 16, header->total_bytes);
     rawe_put16(out + 20, header->payload_bytes);
-    rawe_put16(out + 22, header->acked_root);
-    rawe_put32(out + 24, header->acknowledgement);
-    rawe_put32(out + 28, header->total_bytes);
+    rawe_put16(out + 22, 0);
 }
 
 uint32_t rawe_group_shared_add(uint8_t *payload, uint32_t end_bytes, const void *message,
@@ -397,50 +399,36 @@ bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes)
     return at_bytes == payload_bytes;
 }
 
-/** Is the payload's length, and what is said of the message, possible for the type? */
-static bool group_lengths_fit(const struct rawe_group_header *header)
+/** Can a frame with these flags have that payload, of such a message? Only an empty one has none. */
+static bool group_lengths_fit(uint8_t flags, uint32_t payload_bytes, uint32_t total_bytes)
 {
-    const uint32_t payload_bytes = header->payload_bytes;
-    switch (header->type) {
-    case RAWE_GROUP_DATA:
-        if ((header->flags & RAWE_GROUP_FLAG_SHARED) != 0) {
-            return payload_bytes == header->total_bytes;
-        }
-        /* Only an empty message has a frame without data. */
-        return payload_bytes <= header->total_bytes &&
-               (payload_bytes != 0) == (header->total_bytes != 0);
-    case RAWE_GROUP_HEARTBEAT:
-        return payload_bytes % 2 == 0;
-    case RAWE_GROUP_NACK:
-        return payload_bytes != 0 && payload_bytes <= RAWE_GROUP_NACK_BYTES_MAX;
-    default:
-        return payload_bytes == 0;
+    if ((flags & RAWE_GROUP_FLAG_SHARED) != 0) {
+        return payload_bytes == total_bytes;
     }
+    return payload_bytes <= total_bytes && (payload_bytes != 0) == (total_bytes != 0);
 }
 
 enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
                                                  const uint8_t *in, size_t len_bytes)
 {
-    if (len_bytes < RAWE_GROUP_HEADER_BYTES) {
+    if (len_bytes < RAWE_GROUP_HEADER_BYTES + RAWE_CHECKSUM_BYTES) {
         return RAWE_DECODE_SHORT;
     }
     const enum rawe_decode_result result =
-        decode_type(in[0], in[1], RAWE_GROUP_DATA, RAWE_GROUP_TYPE_END, RAWE_GROUP_FLAGS_KNOWN);
+        decode_type(in[0], in[1], RAWE_GROUP_DATA, RAWE_GROUP_DATA + 1, RAWE_GROUP_FLAGS_KNOWN);
     if (result != RAWE_DECODE_OK) {
         return result;
     }
-    header->type = in[0] & 0x0F;
-    header->flags = in[1];
-    header->sender = get16(in + 2);
-    header->key = get32(in + 4);
-    header->id = get64(in + 8);
-    header->sequence = get32(in + 16);
-    header->payload_bytes = get16(in + 20);
-    header->acked_root = get16(in + 22);
-    header->acknowledgement = get32(in + 24);
-    header->total_bytes = get32(in + 28);
-    header->segment_bytes = 0;
-    return header->payload_bytes <= len_bytes - RAWE_GROUP_HEADER_BYTES && group_lengths_fit(header)
+    *header = (struct rawe_group_header){
+        .flags = in[1],
+        .sender = get16(in + 2),
+        .payload_bytes = get16(in + 20),
+        .id = get64(in + 4),
+        .sequence = get32(in + 12),
+        .total_bytes = get32(in + 16),
+    };
+    return header->payload_bytes <= len_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES &&
+                   group_lengths_fit(in[1], header->payload_bytes, header->total_bytes)
                ? RAWE_DECODE_OK
                : RAWE_DECODE_LENGTH;
 }
@@ -448,11 +436,9 @@ enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *heade
 void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
                              const struct rawe_group_header *header)
 {
-    batch_begin(out, header->type, header->flags, header->segment_bytes, header->key);
+    batch_begin(out, RAWE_GROUP_DATA, header->flags, header->segment_bytes, 0);
     rawe_put16(out, header->sender);
-    rawe_put16(out + RAWE_BATCH_OFFSET_PORT, (uint16_t)header->key);
-    rawe_put32(out + 8, header->acknowledgement);
-    rawe_put16(out + 26, header->acked_root);
+    rawe_put16(out + RAWE_BATCH_OFFSET_PORT, (uint16_t)header->id);
     rawe_put64(out + 32, header->id);
     rawe_put32(out + 40, header->sequence);
     rawe_put32(out + 44, header->total_bytes);
@@ -462,35 +448,83 @@ void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
 enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
                                                 size_t len_bytes, size_t data_bytes)
 {
-    enum rawe_decode_result result = batch_check(in, len_bytes, data_bytes, RAWE_GROUP_DATA,
-                                                 RAWE_GROUP_DATA + 1, RAWE_GROUP_FLAG_ASK);
+    enum rawe_decode_result result =
+        batch_check(in, len_bytes, data_bytes, RAWE_GROUP_DATA, RAWE_GROUP_DATA + 1,
+                    RAWE_GROUP_FLAG_ASK | RAWE_GROUP_FLAG_LAST);
     if (result != RAWE_DECODE_OK) {
         return result;
     }
     struct rawe_batch batch = {.at_bytes = get32(in + 4), .segment_bytes = get16(in + 14)};
     result = locate(&batch, in[48], data_bytes);
     *header = (struct rawe_group_header){
-        .type = RAWE_GROUP_DATA,
         .flags = batch.last ? in[25] : 0,
         .sender = get16(in),
-        .key = get32(in + RAWE_BATCH_OFFSET_KEY),
+        .payload_bytes = (uint16_t)data_bytes,
         .id = get64(in + 32),
         .sequence = get32(in + 40) + batch.header.sequence,
-        .payload_bytes = (uint16_t)data_bytes,
-        .acked_root = get16(in + 26),
-        .acknowledgement = get32(in + 8),
         .total_bytes = get32(in + 44),
         .segment_bytes = batch.segment_bytes,
     };
-    return result == RAWE_DECODE_OK && !group_lengths_fit(header) ? RAWE_DECODE_LENGTH : result;
+    return result == RAWE_DECODE_OK &&
+                   !group_lengths_fit(0, header->payload_bytes, header->total_bytes)
+               ? RAWE_DECODE_LENGTH
+               : result;
 }
 
-void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member)
+void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
+                               const struct rawe_group_control *control)
 {
-    rawe_put16(list + (size_t)index * 2, member);
+    out[0] = control->type;
+    out[1] = control->flags;
+    rawe_put16(out + 2, control->root);
+    rawe_put32(out + 4, control->sequence);
+    rawe_put32(out + 8, control->total_bytes);
+    rawe_put16(out + 12, control->payload_bytes);
+    rawe_put16(out + 14, control->piece);
 }
 
-uint16_t rawe_group_member_decode(const uint8_t *list, unsigned index)
+/** Does the data have the length that belongs to the type? */
+static bool control_lengths_fit(const struct rawe_group_control *control)
 {
-    return get16(list + (size_t)index * 2);
+    const uint32_t at_bytes = control->piece * RAWE_GROUP_PIECE_BYTES;
+    switch (control->type) {
+    case RAWE_GROUP_NACK:
+        return control->data_bytes != 0 && control->data_bytes <= RAWE_GROUP_NACK_BYTES_MAX;
+    case RAWE_GROUP_REPAIR:
+        return control->payload_bytes <= RAWE_GROUP_PAYLOAD_MAX &&
+               group_lengths_fit(control->flags, control->payload_bytes, control->total_bytes) &&
+               (at_bytes < control->payload_bytes || at_bytes == 0) &&
+               control->data_bytes == (control->payload_bytes - at_bytes < RAWE_GROUP_PIECE_BYTES
+                                           ? control->payload_bytes - at_bytes
+                                           : RAWE_GROUP_PIECE_BYTES);
+    default:
+        return control->data_bytes == 0;
+    }
+}
+
+enum rawe_decode_result rawe_group_control_decode(struct rawe_group_control *control,
+                                                  const uint8_t *in, size_t len_bytes)
+{
+    if (len_bytes < RAWE_GROUP_CONTROL_HEADER_BYTES || len_bytes > RAWE_GROUP_CONTROL_BYTES_MAX) {
+        return RAWE_DECODE_SHORT;
+    }
+    *control = (struct rawe_group_control){
+        .type = in[0],
+        .flags = in[1],
+        .root = get16(in + 2),
+        .sequence = get32(in + 4),
+        .total_bytes = get32(in + 8),
+        .payload_bytes = get16(in + 12),
+        .piece = get16(in + 14),
+        .data_bytes = (uint16_t)(len_bytes - RAWE_GROUP_CONTROL_HEADER_BYTES),
+        .data = in + RAWE_GROUP_CONTROL_HEADER_BYTES,
+    };
+    const uint8_t known = control->type == RAWE_GROUP_REPAIR   ? RAWE_GROUP_FLAGS_KNOWN
+                          : control->type == RAWE_GROUP_STATUS ? RAWE_GROUP_FLAG_AGAIN
+                                                               : 0;
+    if (control->type == 0 || control->type >= RAWE_GROUP_CONTROL_END ||
+        (control->flags & ~known) != 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    return control_lengths_fit(control) ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH;
 }

@@ -151,7 +151,7 @@ struct rawe_header {
     uint16_t credit; /**< frames the sender of this frame is willing to have in flight to it */
 };
 
-/** The eight bytes that all headers begin with; the number is a port, or a member of a group. */
+/** The eight bytes that a header begins with. */
 static inline void rawe_header_begin(uint8_t *out, uint8_t type, uint8_t flags, uint16_t number,
                                      uint32_t key)
 {
@@ -199,8 +199,9 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  GET, ATOMIC  as PUT. The data is a rawe_request: what to read or do, and the initiator.
  *  REPLY   as PUT, but with the index and key of the operation that it answers, and the offset in
  *          its result; tag = enum rawe_refusal.
+ *  CONTROL  as PUT: the key says what it is about, the rest is 0. Not for the upper layer.
  *
- * MESSAGE fragments may share a frame, and so may records: PUT, GET, ATOMIC and REPLY. Each of the
+ * MESSAGE fragments may share a frame, and so may records: all those that begin as PUT. Each of the
  * others is alone in its frame.
  */
 #define RAWE_FRAGMENT_ALIGN 8u
@@ -218,6 +219,8 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_GET = 6,
     RAWE_FRAGMENT_ATOMIC = 7,
     RAWE_FRAGMENT_REPLY = 8,
+    RAWE_FRAGMENT_CONTROL =
+        9, /**< for the owner of the engine itself, see rawe_callbacks.control */
 };
 
 struct rawe_fragment {
@@ -243,6 +246,7 @@ static inline size_t rawe_fragment_header_bytes(uint8_t kind)
         [RAWE_FRAGMENT_GET] = RAWE_FRAGMENT_PUT_BYTES,
         [RAWE_FRAGMENT_ATOMIC] = RAWE_FRAGMENT_PUT_BYTES,
         [RAWE_FRAGMENT_REPLY] = RAWE_FRAGMENT_PUT_BYTES,
+        [RAWE_FRAGMENT_CONTROL] = RAWE_FRAGMENT_PUT_BYTES,
     };
     return kind < sizeof(bytes) ? bytes[kind] : 0;
 }
@@ -274,11 +278,11 @@ static inline bool rawe_fragment_is_part(uint8_t kind)
     return kind == RAWE_FRAGMENT_PART || kind == RAWE_FRAGMENT_BUNDLE;
 }
 
-/** Is it about registered memory, or the answer to such a fragment? */
+/** Does it begin as a PUT? It is acted on at once, also while the owner is away. */
 static inline bool rawe_fragment_is_record(uint8_t kind)
 {
     return kind == RAWE_FRAGMENT_PUT || kind == RAWE_FRAGMENT_GET || kind == RAWE_FRAGMENT_ATOMIC ||
-           kind == RAWE_FRAGMENT_REPLY;
+           kind == RAWE_FRAGMENT_REPLY || kind == RAWE_FRAGMENT_CONTROL;
 }
 
 /** Does it ask for a REPLY? */
@@ -496,91 +500,67 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
 
 /*
  * Frames of a group: messages from one member, the root, to all others by multicast. They have a
- * header of their own, told from a frame header by the type; connections refuse these types. Sender
- * and key stand where a filter looks for port and key.
+ * header of their own, told from a frame header by the type; connections refuse this type.
  *
  *      0        1        2        3
  *  0 | version4 | flags  |  member that sends it   |   byte 0: version << 4 | type
  *    |  type4   |        |                         |
- *  4 |             key of the group              |
- *  8 |             group id (64)                 |
- * 16 |                sequence                   |   DATA: its number; HEARTBEAT: the next one
- * 20 |  payload bytes      |  root acknowledged  |
- * 24 |         cumulative acknowledgement        |   next sequence expected from that root
- * 28 |         length of the message             |   DATA; otherwise 0
- * 32 | payload ...
+ *  4 |             group id (64)                 |
+ * 12 |                sequence                   |
+ * 16 |         length of the message             |
+ * 20 |  payload bytes      |          0          |
+ * 24 | payload, then the CRC32C of all before it
  *
  * A root numbers its frames consecutively. Each carries the next part of a message; the message
  * after it begins with the frame after its last. In a SHARED frame there are whole messages instead,
  * each behind its length, 16 bits; the length of the message is that of the payload.
- *
- * Payloads: HEARTBEAT: members that are asked for an acknowledgement, 16 bits each. NACK: a bitmap
- * of the frames that are missing; bit 0 of byte 0 is frame `acknowledgement`.
  */
-#define RAWE_GROUP_HEADER_BYTES 32u
+#define RAWE_GROUP_HEADER_BYTES 24u
 
 /** Offset in the header that the kernel filter looks at: the last byte of the id, which is random. */
-#define RAWE_GROUP_OFFSET_ID_BYTE 15u
+#define RAWE_GROUP_OFFSET_ID_BYTE 11u
 
 /*
  * Batch header of a group: consecutive DATA frames of one message travel as one packet, as those of
  * a connection do (see above), to 224.0.0.254. They are never sent again as such.
  *
  *      0        1        2        3
- *  0 | member that sends it    |  key, lower half        |   TCP: ports
+ *  0 | member that sends it    |  id, its low 16 bits    |   TCP: ports
  *  4 |      offset of the packet in the batch's data     |   TCP: sequence number
- *  8 |            cumulative acknowledgement             |   TCP: acknowledgement number
+ *  8 |                          0                        |   TCP: acknowledgement number
  * 12 | 15 words | ACK          |      segment bytes      |   TCP: data offset, flags, window
  * 16 |      checksum (link)    |            0            |   TCP: checksum, urgent pointer
  * 20 |  254     |  40          |   experiment 0x5257     |   TCP option, RFC 6994
- * 24 | version4 | flags        |   root acknowledged     |
+ * 24 | version4 | flags        |            0            |
  *    |  type4   |              |                         |
- * 28 |               key of the group                    |
+ * 28 |                          0                        |
  * 32 |               group id (64)                       |
  * 40 |      sequence number of the batch's first frame   |
  * 44 |               length of the message               |
  * 48 | frames   |            0                           |
  * 60 data ...
  *
- * ASK is for the last frame of the batch.
+ * The flags are those of the last frame of the batch.
  */
 
-enum rawe_group_type {
-    RAWE_GROUP_DATA = 10,      /**< multicast; repairs for one or two members: unicast */
-    RAWE_GROUP_HEARTBEAT = 11, /**< multicast by a root whose frames are not all acknowledged */
-    RAWE_GROUP_NACK = 12,      /**< unicast to the root: frames are missing */
-    RAWE_GROUP_ACK = 13,       /**< unicast to the root, or to the sender's parent in its tree */
-    RAWE_GROUP_TYPE_END
-};
+/** In the place of rawe_frame_type. */
+enum { RAWE_GROUP_DATA = 10 };
 
-/** On DATA, HEARTBEAT: all members acknowledge by the tree what has a number up to this one. */
+/** All members acknowledge by the tree, once they have this frame and those before it. */
 #define RAWE_GROUP_FLAG_ASK 0x01u
-/** On ACK: it is for all members below the sender in the tree of the root, too. */
-#define RAWE_GROUP_FLAG_SUBTREE 0x02u
-/** On DATA: the payload is whole messages, each behind its length. */
+/** The last message of the group: its members do without it from the next one on. */
+#define RAWE_GROUP_FLAG_LAST 0x02u
+/** The payload is whole messages, each behind its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
-/** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
-#define RAWE_FLAG_CHECKSUM 0x08u
-/* Besides these, on DATA, RAWE_FLAG_RESENT. */
-#define RAWE_GROUP_FLAGS_KNOWN (0x23u | RAWE_FLAG_CHECKSUM | RAWE_FLAG_RESENT)
-
-/** As root acknowledged: none. */
-#define RAWE_GROUP_NO_ROOT UINT16_MAX
-
-/** The bitmap of a NACK covers a window of RAWE_WINDOW_FRAMES_MAX frames. */
-#define RAWE_GROUP_NACK_BYTES_MAX 128u
+#define RAWE_GROUP_FLAGS_KNOWN 0x23u
 
 struct rawe_group_header {
-    uint8_t type;    /**< enum rawe_group_type */
-    uint8_t flags;   /**< RAWE_GROUP_FLAG_*, RAWE_FLAG_CHECKSUM, RAWE_FLAG_RESENT */
-    uint16_t sender; /**< member */
-    uint32_t key;
-    uint64_t id; /**< of the group */
+    uint8_t flags;          /**< RAWE_GROUP_FLAG_* */
+    uint16_t sender;        /**< member */
+    uint16_t payload_bytes; /**< of a batch: all its data */
+    uint64_t id;            /**< of the group */
     uint32_t sequence;
-    uint16_t payload_bytes;
-    uint16_t acked_root; /**< member, or RAWE_GROUP_NO_ROOT */
-    uint32_t acknowledgement;
-    uint32_t total_bytes; /**< DATA: length of the message */
+    uint32_t total_bytes; /**< length of the message */
     /** Of a batch, or part of one: data of each frame but the message's last. Else 0: it is one frame. */
     uint16_t segment_bytes;
 };
@@ -597,8 +577,8 @@ void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header);
 
 /**
- * Read a header from the `len_bytes` bytes behind the Ethernet header. On RAWE_DECODE_OK the payload
- * lies wholly inside `len_bytes`, and has a length that the type may have.
+ * Read a header from the `len_bytes` bytes behind the Ethernet header. On RAWE_DECODE_OK payload and
+ * checksum lie wholly inside `len_bytes`, and the lengths fit each other.
  */
 enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
                                                  const uint8_t *in, size_t len_bytes);
@@ -610,6 +590,63 @@ void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
 /** Read that of a packet with `data_bytes` behind it, which may be some of the batch's frames. */
 enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
                                                 size_t len_bytes, size_t data_bytes);
+
+/*
+ * Control messages of a group travel in CONTROL records of connections. The record's key is the
+ * group's id, its data:
+ *
+ *      0        1        2        3
+ *  0 | type   | flags  |  root (a member)    |
+ *  4 |                sequence               |
+ *  8 |         length of the message         |   REPAIR: that of the frame; otherwise 0
+ * 12 |  payload bytes  |       piece         |   REPAIR: of the frame, and which piece of that
+ * 16 | NACK: a bitmap of missing frames, bit 0 of byte 0 is `sequence`; REPAIR: the piece
+ */
+#define RAWE_GROUP_CONTROL_HEADER_BYTES 16u
+
+enum rawe_group_control_type {
+    RAWE_GROUP_ACK =
+        1, /**< to the parent in the root's tree: sender and all below have all before */
+    RAWE_GROUP_NACK = 2,   /**< to the root: these frames are missing */
+    RAWE_GROUP_STATUS = 3, /**< the root has sent all before: acknowledge it, and pass this on */
+    RAWE_GROUP_REPAIR = 4, /**< from the root: a piece of a frame; flags are the frame's */
+    RAWE_GROUP_WAIT = 5,   /**< to the root: its next frame is awaited */
+    RAWE_GROUP_CONTROL_END
+};
+
+/** On STATUS, from the root only: ask again for what is missing, and do not pass it on. */
+#define RAWE_GROUP_FLAG_AGAIN 0x01u
+
+/** Payload of a frame in one piece of a REPAIR: fits what any path carries. */
+#define RAWE_GROUP_PIECE_BYTES 384u
+/** Pieces of a frame at most, and its payload. */
+#define RAWE_GROUP_PIECES_MAX 64u
+#define RAWE_GROUP_PAYLOAD_MAX (RAWE_GROUP_PIECE_BYTES * RAWE_GROUP_PIECES_MAX)
+
+/** The bitmap of a NACK covers a window of RAWE_WINDOW_FRAMES_MAX frames. */
+#define RAWE_GROUP_NACK_BYTES_MAX 128u
+
+#define RAWE_GROUP_CONTROL_BYTES_MAX (RAWE_GROUP_CONTROL_HEADER_BYTES + RAWE_GROUP_PIECE_BYTES)
+
+struct rawe_group_control {
+    uint8_t type; /**< enum rawe_group_control_type */
+    uint8_t flags;
+    uint16_t root;
+    uint32_t sequence;
+    uint32_t total_bytes;
+    uint16_t payload_bytes;
+    uint16_t piece;
+    uint16_t data_bytes;
+    const uint8_t *data; /**< decode only: points into the message */
+};
+
+/** Write the header; the data is put behind it. */
+void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
+                               const struct rawe_group_control *control);
+
+/** Read a message. On RAWE_DECODE_OK its data has the length that belongs to the type. */
+enum rawe_decode_result rawe_group_control_decode(struct rawe_group_control *control,
+                                                  const uint8_t *in, size_t len_bytes);
 
 /** Bytes in front of each message of a SHARED frame. */
 #define RAWE_GROUP_SHARED_BYTES 2u
@@ -624,10 +661,6 @@ const uint8_t *rawe_group_shared_next(const uint8_t *payload, uint32_t payload_b
 
 /** Do messages fill it exactly? */
 bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes);
-
-/** The list of a HEARTBEAT: write, or read, member number `index` of it. */
-void rawe_group_member_encode(uint8_t *list, unsigned index, uint16_t member);
-uint16_t rawe_group_member_decode(const uint8_t *list, unsigned index);
 
 /** Write a CRC32C behind the payload: network byte order. */
 void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc);

@@ -211,6 +211,50 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
                        refused ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
 }
 
+/* ---- control messages ---- */
+
+/** One that could not be copied into a frame at once. */
+struct rawe_control {
+    struct rawe_send send;
+    uint8_t data[];
+};
+
+/** rawe_send.done of a queued control message. */
+static void control_done(struct rawe_send *send, enum rawe_status status)
+{
+    (void)status;
+    free(send);
+}
+
+bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
+                            size_t len_bytes, uint64_t now_ns)
+{
+    struct rawe_send send = {
+        .done = control_done,
+        .pieces = {{(void *)(uintptr_t)data, len_bytes}},
+        .piece_count = 1,
+        .kind = RAWE_FRAGMENT_CONTROL,
+        .relaxed = true,
+        .internal = true,
+        .copies = true,
+        .handle_key = channel,
+    };
+    if (!rawe_conn_copies_record(conn, len_bytes)) {
+        return false;
+    }
+    const enum rawe_status status = rawe_conn_send_record(conn, &send, now_ns);
+    struct rawe_control *queued =
+        status == RAWE_STATUS_BUSY ? malloc(sizeof(*queued) + len_bytes) : NULL;
+    if (queued == NULL) {
+        return status == RAWE_STATUS_DONE;
+    }
+    queued->send = send;
+    queued->send.pieces[0].base = queued->data;
+    memcpy(queued->data, data, len_bytes);
+    rawe_conn_send(conn, &queued->send, now_ns);
+    return true;
+}
+
 /* ---- target ---- */
 
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
@@ -451,6 +495,12 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
         break;
     case RAWE_FRAGMENT_REPLY:
         receive_reply(conn, fragment, resent);
+        break;
+    case RAWE_FRAGMENT_CONTROL:
+        if (conn->engine->callbacks.control != NULL) {
+            conn->engine->callbacks.control(conn->engine->context, conn, fragment->key,
+                                            fragment->data, fragment->data_bytes);
+        }
         break;
     default:
         conn->engine->serving.reserved--;

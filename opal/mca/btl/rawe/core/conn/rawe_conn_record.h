@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Accesses to registered memory: at the initiator, operations become requests, and replies complete
- * them; at the target, requests are served.
+ * them; at the target, requests are served. And control messages, which travel like these.
  */
 #ifndef RAWE_CONN_RECORD_H
 #define RAWE_CONN_RECORD_H
@@ -15,13 +15,17 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
 /** Begin an operation; `done` may come at once. A PUT must be copyable. False: not taken. */
 bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
 
+/** See rawe_peer_send_control. */
+bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
+                            size_t len_bytes, uint64_t now_ns);
+
 /** Reserve replies to `count` requests, for rawe_conn_perform. False without memory. */
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 
 /** Where the data of a REPLY goes; NULL: nowhere. */
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
 
-/** A PUT, GET, ATOMIC or REPLY of a frame that was taken; `resent`: not its first sending. */
+/** A record of a frame that was taken; `resent`: not its first sending. */
 void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
                        uint64_t now_ns);
 

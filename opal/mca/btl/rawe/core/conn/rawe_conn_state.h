@@ -82,6 +82,12 @@ struct rawe_callbacks {
      * sends fail after this call. Not if the peer finalizes. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
+    /**
+     * A control message of the peer's owner, see rawe_peer_send_control. Called at once, also while
+     * the engine defers or finalizes; it must not close the connection. NULL: they are dropped.
+     */
+    void (*control)(void *context, struct rawe_conn *conn, uint64_t channel, const uint8_t *data,
+                    size_t len_bytes);
     /** Send a long reply by bulk lanes; false: not taken. NULL: it goes back as asked. */
     bool (*long_reply)(void *context, struct rawe_conn *conn, struct rawe_send *send);
 };

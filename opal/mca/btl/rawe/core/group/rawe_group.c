@@ -5,13 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rawe_crc32c.h"
 #include "rawe_group_stream.h"
-
-/** Members that a frame is repaired for by unicast, at most. */
-#define NACKS_UNICAST 2u
-
-/** Heartbeats that ask the tree for the same frames. */
-#define TREE_REPEATS_MAX 3u
 
 /** A frame of the window. */
 struct rawe_group_frame {
@@ -19,22 +14,18 @@ struct rawe_group_frame {
     uint8_t *memory;       /**< to free with the frame; of a batch, with its last */
     uint32_t batch_frames; /**< of its batch, from this one on; 0: it goes alone */
     struct rawe_group_header header;
-    uint64_t repaired_ns;              /**< 0: never */
-    uint16_t nack_from[NACKS_UNICAST]; /**< the first that asked for it */
-    uint8_t nacks;    /**< how many did; one more than nack_from has room for: repair for all */
-    uint8_t repaired; /**< how many of these have had their repair */
 };
 
 void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config)
 {
-    assert(config->members >= 2 && config->members <= RAWE_GROUP_NO_ROOT &&
-           config->self < config->members);
+    assert(config->members >= 2 && config->members <= UINT16_MAX && config->self < config->members);
     assert(config->window_frames >= 2 && config->window_frames <= RAWE_WINDOW_FRAMES_MAX &&
            (config->window_frames & (config->window_frames - 1)) == 0);
-    assert(config->payload_bytes >= RAWE_GROUP_NACK_BYTES_MAX &&
-           config->payload_bytes <= UINT16_MAX && config->segment_bytes <= config->payload_bytes);
+    assert(config->payload_bytes >= 128 && config->payload_bytes <= RAWE_GROUP_PAYLOAD_MAX &&
+           config->segment_bytes <= config->payload_bytes);
     *group = (struct rawe_group){.config = *config};
-    group->base = group->sent = group->next = group->tree_asked = rawe_group_first_sequence(config);
+    group->base = group->sent = group->next = group->asked = rawe_group_first_sequence(config);
+    group->deaf = RAWE_GROUP_ALL;
 }
 
 /** The record of all members, when the first frame comes or goes. False without memory. */
@@ -48,19 +39,6 @@ static bool have_members(struct rawe_group *group)
     }
     group->config.counters->no_buffer += group->members == NULL;
     return group->members != NULL;
-}
-
-/** Acknowledge one of the streams whose root has not been told of all that came, by turns. */
-static void piggyback(struct rawe_group *group, struct rawe_group_header *header)
-{
-    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
-        const uint32_t root = group->ack_cursor;
-        struct rawe_group_stream *stream = group->members[root].stream;
-        group->ack_cursor = (root + 1) % group->config.members;
-        if (stream != NULL && rawe_group_stream_piggyback(stream, header)) {
-            return;
-        }
-    }
 }
 
 static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_t sequence)
@@ -79,7 +57,7 @@ static void release(struct rawe_group *group, uint32_t base)
     if (group->base == group->next) {
         free(group->window);
         group->window = NULL;
-        group->heartbeat_ns = group->repair_ns = 0;
+        group->status_ns = 0;
     }
 }
 
@@ -99,27 +77,28 @@ static void find_base(struct rawe_group *group)
     release(group, base);
 }
 
+/** A member has our frames before `next`. */
 static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
 {
     struct rawe_group_member *member = &group->members[index];
-    if (!rawe_sequence_before(member->acked, next)) {
-        return;
-    }
-    const bool was_at_base = member->acked == group->base;
-    member->acked = next;
-    if (group->heartbeats > 2) {
-        group->heartbeats = 2; /* there is progress: ask the others sooner */
-    }
-    if (was_at_base) {
-        find_base(group);
+    if (rawe_sequence_before(member->acked, next)) {
+        const bool was_at_base = member->acked == group->base;
+        member->acked = next;
+        if (was_at_base) {
+            find_base(group);
+        }
     }
 }
 
-/** The same for the member and all below it in our tree. */
+/** So do all below it in our tree. */
 static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32_t next)
 {
     const uint64_t members = group->config.members;
     uint64_t low = rawe_group_position(&group->config, index, group->config.self);
+    if (rawe_sequence_before(group->sent, next)) {
+        group->config.counters->dropped_outside++;
+        return;
+    }
     for (uint64_t high = low; low < members;
          low = RAWE_GROUP_CHILDREN * low + 1, high = RAWE_GROUP_CHILDREN * (high + 1)) {
         for (uint64_t p = low; p <= high && p < members; p++) {
@@ -144,17 +123,16 @@ static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t 
     struct rawe_group_frame *frame = frame_at(group, group->next);
     *frame = (struct rawe_group_frame){.bytes = bytes,
                                        .memory = memory,
-                                       .header = {.type = RAWE_GROUP_DATA,
-                                                  .sequence = group->next,
-                                                  .acked_root = RAWE_GROUP_NO_ROOT}};
+                                       .header = {.sender = (uint16_t)group->config.self,
+                                                  .id = group->config.id,
+                                                  .sequence = group->next}};
     group->next++;
     group->held_ns = 0;
     const uint32_t asked =
-        rawe_sequence_before(group->tree_asked, group->base) ? group->base : group->tree_asked;
+        rawe_sequence_before(group->asked, group->base) ? group->base : group->asked;
     if (group->next - asked >= window_frames / 2) {
         frame->header.flags |= RAWE_GROUP_FLAG_ASK;
-        group->tree_asked = group->next;
-        group->tree_repeats = 0;
+        group->asked = group->next;
     }
     return frame;
 }
@@ -170,7 +148,8 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
 /** Let a message share the last frame. False: it does not wait, or the message does not fit. */
 static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
 {
-    struct rawe_group_frame *frame = group->held_ns == 0 ? NULL : frame_at(group, group->next - 1);
+    struct rawe_group_frame *frame =
+        group->held_ns == 0 || send->last ? NULL : frame_at(group, group->next - 1);
     const uint32_t room_bytes =
         frame == NULL ? 0 : group->config.payload_bytes - frame->header.payload_bytes;
     if (room_bytes < RAWE_GROUP_SHARED_BYTES ||
@@ -216,6 +195,7 @@ static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
     }
     frame->header.payload_bytes = (uint16_t)part_bytes;
     frame->header.total_bytes = send->len_bytes;
+    frame->header.flags |= send->last ? RAWE_GROUP_FLAG_LAST : 0;
     send->framed_bytes += part_bytes;
     return true;
 }
@@ -256,6 +236,7 @@ static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
         frame->batch_frames = frames - i;
         frame->header.payload_bytes = (uint16_t)(last ? bytes - i * segment_bytes : segment_bytes);
         frame->header.total_bytes = send->len_bytes;
+        frame->header.flags |= send->last ? RAWE_GROUP_FLAG_LAST : 0;
     }
     send->framed_bytes += bytes;
     return true;
@@ -264,7 +245,7 @@ static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
 /** May this message wait, if it has a frame of its own? Two of its length are to fit one. */
 static bool waits(const struct rawe_group *group, const struct rawe_group_send *send)
 {
-    return send->may_wait && group->config.share_from != 0 &&
+    return send->may_wait && !send->last && group->config.share_from != 0 &&
            group->sent - group->base >= group->config.share_from &&
            send->len_bytes <= group->config.payload_bytes / 2 - RAWE_GROUP_SHARED_BYTES;
 }
@@ -294,14 +275,6 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
     group->framing = false;
 }
 
-/** Acknowledge with a frame of the window, unless it has waited for the link since it did. */
-static void piggyback_on(struct rawe_group *group, struct rawe_group_frame *frame)
-{
-    if (frame->header.acked_root == RAWE_GROUP_NO_ROOT) {
-        piggyback(group, &frame->header);
-    }
-}
-
 /** Transmit the batch that is next. Returns how many frames the link took: all, or none. */
 static uint32_t transmit_batch(struct rawe_group *group)
 {
@@ -309,7 +282,6 @@ static uint32_t transmit_batch(struct rawe_group *group)
     const uint32_t frames = first->batch_frames;
     uint8_t head[RAWE_BATCH_HEADER_BYTES];
     struct rawe_bytes data = {first->bytes, 0};
-    piggyback_on(group, first);
     struct rawe_group_header header = first->header;
     for (uint32_t i = 0; i < frames; i++) {
         const struct rawe_group_frame *frame = frame_at(group, group->sent + i);
@@ -318,7 +290,6 @@ static uint32_t transmit_batch(struct rawe_group *group)
     }
     header.payload_bytes = (uint16_t)data.len_bytes;
     header.segment_bytes = (uint16_t)group->config.segment_bytes;
-    rawe_group_sign(&group->config, &header);
     rawe_group_batch_encode(head, &header);
     const bool taken = group->config.output.batch(group->config.output.context, head, &data,
                                                   frames == 1 ? 0 : header.segment_bytes);
@@ -326,13 +297,15 @@ static uint32_t transmit_batch(struct rawe_group *group)
     return taken ? frames : 0;
 }
 
-/** The same of a frame that goes alone. */
+/** Transmit the frame that is next, which goes alone. Returns how many the link took. */
 static uint32_t transmit_frame(struct rawe_group *group)
 {
-    struct rawe_group_frame *frame = frame_at(group, group->sent);
-    piggyback_on(group, frame);
-    const struct rawe_bytes bytes = rawe_group_seal(&group->config, frame->bytes, &frame->header);
-    return rawe_group_transmit(&group->config, RAWE_GROUP_ALL, &bytes);
+    const struct rawe_group_frame *frame = frame_at(group, group->sent);
+    const size_t len_bytes = RAWE_GROUP_HEADER_BYTES + (size_t)frame->header.payload_bytes;
+    rawe_group_header_encode(frame->bytes, &frame->header);
+    rawe_checksum_encode(frame->bytes + len_bytes, rawe_crc32c(0, frame->bytes, len_bytes));
+    const struct rawe_bytes bytes = {frame->bytes, len_bytes + RAWE_CHECKSUM_BYTES};
+    return group->config.output.multicast(group->config.output.context, &bytes);
 }
 
 static void transmit(struct rawe_group *group)
@@ -352,9 +325,10 @@ static void pump(struct rawe_group *group, bool may_wait, uint64_t now_ns)
     frame_messages(group, now_ns);
     group->held_ns = may_wait ? group->held_ns : 0;
     transmit(group);
-    if (group->sent != before || (group->heartbeat_ns == 0 && !rawe_group_stable(group))) {
-        group->heartbeats = 0;
-        group->heartbeat_ns = now_ns + RAWE_GROUP_ANNOUNCE_NS; /* without memory: try again */
+    if (group->sent != before ||
+        (group->status_ns == 0 && (group->sent != group->next || group->first != NULL) &&
+         group->base == group->sent)) {
+        group->status_ns = now_ns + RAWE_GROUP_STATUS_NS; /* without memory: try again */
     }
 }
 
@@ -365,6 +339,7 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     }
     send->next = NULL;
     send->framed_bytes = 0;
+    send->last = group->deaf != RAWE_GROUP_ALL;
     if (group->first == NULL) {
         group->first = send;
     } else {
@@ -377,36 +352,57 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     return true;
 }
 
-/** A member asks for a frame. */
-static void note_nack(struct rawe_group *group, struct rawe_group_frame *frame, uint16_t member,
-                      uint64_t now_ns)
+/** Send a frame to a member that lacks it, in pieces. */
+static void repair(const struct rawe_group *group, uint32_t to,
+                   const struct rawe_group_frame *frame)
 {
-    const bool held = frame->repaired_ns != 0 && now_ns - frame->repaired_ns < RAWE_GROUP_HOLD_NS;
-    if (frame->repaired == frame->nacks && !held) {
-        frame->nacks = frame->repaired = 0; /* members that asked before have it, or ask again */
+    const uint8_t *payload =
+        frame->bytes + (frame->batch_frames != 0 ? 0 : RAWE_GROUP_HEADER_BYTES);
+    struct rawe_group_control control = {
+        .type = RAWE_GROUP_REPAIR,
+        .flags = frame->header.flags,
+        .root = (uint16_t)group->config.self,
+        .sequence = frame->header.sequence,
+        .total_bytes = frame->header.total_bytes,
+        .payload_bytes = frame->header.payload_bytes,
+    };
+    uint32_t at_bytes = 0;
+    do {
+        const uint32_t left_bytes = control.payload_bytes - at_bytes;
+        control.data_bytes =
+            (uint16_t)(left_bytes < RAWE_GROUP_PIECE_BYTES ? left_bytes : RAWE_GROUP_PIECE_BYTES);
+        rawe_group_send_control(&group->config, to, &control, payload + at_bytes);
+        at_bytes += control.data_bytes;
+        control.piece++;
+    } while (at_bytes != control.payload_bytes);
+    group->config.counters->repairs_sent++;
+}
+
+/** A member has asked for frames. Does it hear any, since it began to ask? */
+static void judge(struct rawe_group *group, uint32_t index, uint32_t frames, uint64_t now_ns)
+{
+    struct rawe_group_member *member = &group->members[index];
+    if (member->judged_ns == 0) {
+        member->judged_ns = now_ns;
+        member->judged_from = group->sent - frames;
+        member->lacked = 0;
     }
-    bool known = frame->nacks > NACKS_UNICAST;
-    for (uint8_t i = 0; i < frame->nacks && !known; i++) {
-        known = frame->nack_from[i] == member;
-    }
-    if (known) {
-        return; /* its repair is under way */
-    }
-    if (frame->nacks < NACKS_UNICAST) {
-        frame->nack_from[frame->nacks] = member;
-    }
-    frame->nacks++;
-    if (group->repair_ns == 0) {
-        group->repair_ns = now_ns + RAWE_GROUP_COLLECT_NS;
+    member->lacked += frames;
+    if (now_ns - member->judged_ns >= RAWE_GROUP_DEAF_NS) {
+        const uint32_t sent = group->sent - member->judged_from;
+        const bool deaf = sent >= RAWE_GROUP_DEAF_FRAMES && member->lacked >= sent - sent / 4;
+        group->deaf = deaf ? index : group->deaf;
+        member->judged_ns = 0;
     }
 }
 
-static void receive_nack(struct rawe_group *group, const struct rawe_group_header *header,
-                         const uint8_t *bitmap, uint64_t now_ns)
+static void receive_nack(struct rawe_group *group, uint32_t from,
+                         const struct rawe_group_control *control, uint64_t now_ns)
 {
-    for (uint32_t bit = 0; bit < header->payload_bytes * 8u; bit++) {
-        const uint32_t sequence = header->acknowledgement + bit;
-        if ((bitmap[bit / 8] >> bit % 8 & 1) == 0) {
+    uint32_t frames = 0;
+    for (uint32_t bit = 0; bit < control->data_bytes * 8u; bit++) {
+        const uint32_t sequence = control->sequence + bit;
+        if ((control->data[bit / 8] >> bit % 8 & 1) == 0) {
             continue;
         }
         if (!rawe_sequence_before(sequence, group->sent)) {
@@ -414,126 +410,60 @@ static void receive_nack(struct rawe_group *group, const struct rawe_group_heade
             return;
         }
         if (!rawe_sequence_before(sequence, group->base)) {
-            note_nack(group, frame_at(group, sequence), header->sender, now_ns);
+            repair(group, from, frame_at(group, sequence));
+            frames++;
         }
     }
+    judge(group, from, frames, now_ns);
 }
 
-/** Send a frame, which these are, again to those that asked for it. False: the link is full. */
-static bool repair_with(struct rawe_group *group, struct rawe_group_frame *frame,
-                        struct rawe_bytes bytes, uint64_t now_ns)
+/** Say to a member what was sent, and have it ask again for what it lacks. */
+static void remind(const struct rawe_group *group, uint32_t to)
 {
-    struct rawe_group_counters *counters = group->config.counters;
-    const bool all = frame->nacks > NACKS_UNICAST;
-    while (frame->repaired < frame->nacks) {
-        const uint32_t to = all ? RAWE_GROUP_ALL : frame->nack_from[frame->repaired];
-        if (!rawe_group_transmit(&group->config, to, &bytes)) {
-            return false;
-        }
-        ++*(all ? &counters->repairs_multicast : &counters->repairs_unicast);
-        frame->repaired = all ? frame->nacks : frame->repaired + 1;
+    const struct rawe_group_control control = {.type = RAWE_GROUP_STATUS,
+                                               .flags = RAWE_GROUP_FLAG_AGAIN,
+                                               .root = (uint16_t)group->config.self,
+                                               .sequence = group->sent};
+    if (group->members[to].acked != group->sent) {
+        group->config.counters->status_sent++;
+        rawe_group_send_control(&group->config, to, &control, NULL);
     }
-    frame->repaired_ns = now_ns;
-    return true;
 }
 
-/** The same of one that may have been sent in a batch. False without memory, too. */
-static bool repair_frame(struct rawe_group *group, struct rawe_group_frame *frame, uint64_t now_ns)
+void rawe_group_ask(struct rawe_group *group, uint32_t root)
 {
     const struct rawe_group_config *config = &group->config;
-    uint8_t *copy = NULL;
-    frame->header.flags |= RAWE_FLAG_RESENT;
-    if (frame->batch_frames != 0) {
-        copy = malloc(RAWE_GROUP_HEADER_BYTES + (size_t)frame->header.payload_bytes +
-                      RAWE_CHECKSUM_BYTES);
-        if (copy == NULL) {
-            return false;
-        }
-        memcpy(copy + RAWE_GROUP_HEADER_BYTES, frame->bytes, frame->header.payload_bytes);
-    }
-    const struct rawe_bytes bytes =
-        rawe_group_seal(config, copy != NULL ? copy : frame->bytes, &frame->header);
-    const bool taken = repair_with(group, frame, bytes, now_ns);
-    free(copy);
-    return taken;
-}
-
-static void repair(struct rawe_group *group, uint64_t now_ns)
-{
-    uint32_t repaired = 0;
-    group->repair_ns = 0;
-    for (uint32_t sequence = group->base; sequence != group->sent; sequence++) {
-        struct rawe_group_frame *frame = frame_at(group, sequence);
-        if (frame->repaired == frame->nacks) {
-            continue;
-        }
-        if (repaired++ == RAWE_GROUP_REPAIR_FRAMES || !repair_frame(group, frame, now_ns)) {
-            group->repair_ns = now_ns + RAWE_GROUP_COLLECT_NS;
-            return;
-        }
-    }
-}
-
-/** Write the next members that lag into a heartbeat. Returns the length of the list. */
-static uint16_t ask_members(struct rawe_group *group, uint8_t *list)
-{
-    unsigned count = 0;
-    for (uint32_t i = 0; i < group->config.members && count < RAWE_GROUP_ASKED_MAX; i++) {
-        const uint32_t index = group->ask_cursor;
-        group->ask_cursor = (index + 1) % group->config.members;
-        if (index != group->config.self && group->members[index].acked != group->sent) {
-            rawe_group_member_encode(list, count++, (uint16_t)index);
-        }
-    }
-    return (uint16_t)(count * 2);
-}
-
-/**
- * The root has been silent: say which frames there are. From the second time on, or when messages
- * wait for the window, ask which of them have come: the tree again at first, as one lost ACK keeps
- * back those of all above it, then members one by one, as one that is silent does the same.
- */
-static void heartbeat(struct rawe_group *group, uint64_t now_ns)
-{
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
-    struct rawe_group_header header = {
-        .type = RAWE_GROUP_HEARTBEAT, .sequence = group->sent, .acked_root = RAWE_GROUP_NO_ROOT};
-    if (group->base == group->next) {
-        group->heartbeat_ns = 0; /* a message waits for memory: `pump` tries again */
+    struct rawe_group_control control = {.type = RAWE_GROUP_WAIT};
+    if (!have_members(group)) {
         return;
     }
-    if (group->heartbeats >= 1 || group->first != NULL) {
-        if (group->tree_asked != group->sent) {
-            group->tree_asked = group->sent;
-            group->tree_repeats = 0;
-        }
-        if (group->tree_repeats < TREE_REPEATS_MAX) {
-            header.flags = RAWE_GROUP_FLAG_ASK;
-            group->tree_repeats++;
-        } else {
-            header.payload_bytes = ask_members(group, bytes + RAWE_GROUP_HEADER_BYTES);
+    for (uint32_t i = 1, asked = 0; i < config->members && asked < RAWE_GROUP_ASKED_MAX; i++) {
+        const uint32_t to = (config->self + i) % config->members;
+        const struct rawe_group_stream *stream = group->members[to].stream;
+        if (root == RAWE_GROUP_ALL && group->base != group->next &&
+            group->members[to].acked == group->base) {
+            asked++;
+            remind(group, to);
+        } else if (to == root || i == 1) {
+            control.root = (uint16_t)to;
+            control.sequence = stream == NULL ? rawe_group_first_sequence(config) : stream->next;
+            config->counters->waits_sent++;
+            rawe_group_send_control(config, to, &control, NULL);
         }
     }
-    const uint64_t pause_ns = (uint64_t)RAWE_GROUP_HEARTBEAT_NS << group->heartbeats;
-    group->heartbeats += pause_ns < RAWE_GROUP_HEARTBEAT_MAX_NS;
-    group->heartbeat_ns = now_ns + pause_ns;
-    piggyback(group, &header);
-    const struct rawe_bytes frame = rawe_group_seal(&group->config, bytes, &header);
-    group->config.counters->heartbeats_sent +=
-        rawe_group_transmit(&group->config, RAWE_GROUP_ALL, &frame);
 }
 
 /* What comes in. */
 
-/** What a root sends. False without memory. */
-static bool have_stream(struct rawe_group *group, uint32_t root)
+/** What a root sends; NULL without memory. */
+static struct rawe_group_stream *stream_of(struct rawe_group *group, uint32_t root)
 {
     struct rawe_group_member *member = &group->members[root];
     if (member->stream == NULL) {
-        member->stream = rawe_group_stream_new(&group->config, &group->stored, root);
+        member->stream = rawe_group_stream_new(&group->config, root);
         group->config.counters->no_buffer += member->stream == NULL;
     }
-    return member->stream != NULL;
+    return member->stream;
 }
 
 static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
@@ -545,66 +475,35 @@ static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
     }
 }
 
-/** An ACK of what another root has sent, by its tree. */
-static void receive_subtree(struct rawe_group *group, const struct rawe_group_header *header)
-{
-    const uint32_t root = header->acked_root;
-    if (root >= group->config.members) {
-        group->config.counters->dropped_member++;
-    } else if (have_stream(group, root)) {
-        rawe_group_stream_acked(group->members[root].stream,
-                                rawe_group_position(&group->config, header->sender, root),
-                                header->acknowledgement);
-    }
-}
-
-/** A frame, or frames of a batch, of another member of this group. */
+/** A frame, or frames of a batch. */
 static void receive(struct rawe_group *group, const struct rawe_group_header *header,
                     const uint8_t *payload, uint64_t now_ns)
 {
-    if (!have_members(group)) {
-        return;
+    struct rawe_group_counters *counters = group->config.counters;
+    struct rawe_group_stream *stream;
+    if (header->id != group->config.id) {
+        counters->dropped_group++;
+    } else if (header->sender >= group->config.members || header->sender == group->config.self) {
+        counters->dropped_member++;
+    } else if (have_members(group) && (stream = stream_of(group, header->sender)) != NULL) {
+        rawe_group_stream_receive(stream, header, payload, now_ns);
+        wait_for(group, &group->members[header->sender]);
+        pump(group, false, now_ns);
     }
-    struct rawe_group_member *member = &group->members[header->sender];
-    const bool about_us = header->acked_root == group->config.self;
-    if (about_us && rawe_sequence_before(group->sent, header->acknowledgement)) {
-        group->config.counters->dropped_outside++;
-        return;
-    }
-    if (about_us && (header->flags & RAWE_GROUP_FLAG_SUBTREE) != 0) {
-        acknowledge_subtree(group, header->sender, header->acknowledgement);
-    } else if (about_us) {
-        acknowledge(group, header->sender, header->acknowledgement);
-    }
-    switch (header->type) {
-    case RAWE_GROUP_ACK:
-        if (!about_us) {
-            receive_subtree(group, header);
-        }
-        break;
-    case RAWE_GROUP_NACK:
-        if (about_us) {
-            receive_nack(group, header, payload, now_ns);
-        } else {
-            group->config.counters->dropped_member++;
-        }
-        break;
-    default:
-        if (have_stream(group, header->sender)) {
-            rawe_group_stream_receive(member->stream, header, payload, now_ns);
-            wait_for(group, member);
-        }
-        break;
-    }
-    pump(group, false, now_ns);
 }
 
 void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
                         uint64_t now_ns)
 {
     struct rawe_group_header header;
-    if (rawe_group_open(&group->config, &header, bytes, len_bytes)) {
-        receive(group, &header, bytes + RAWE_GROUP_HEADER_BYTES, now_ns);
+    const uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
+    if (rawe_group_header_decode(&header, bytes, len_bytes) != RAWE_DECODE_OK) {
+        group->config.counters->dropped_decode++;
+    } else if (rawe_checksum_decode(payload + header.payload_bytes) !=
+               rawe_crc32c(0, bytes, RAWE_GROUP_HEADER_BYTES + (size_t)header.payload_bytes)) {
+        group->config.counters->dropped_checksum++;
+    } else {
+        receive(group, &header, payload, now_ns);
     }
 }
 
@@ -612,8 +511,63 @@ void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, siz
                               const uint8_t *data, size_t data_bytes, uint64_t now_ns)
 {
     struct rawe_group_header header;
-    if (rawe_group_open_batch(&group->config, &header, head, head_bytes, data_bytes)) {
+    if (rawe_group_batch_decode(&header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
+        group->config.counters->dropped_decode++;
+    } else {
         receive(group, &header, data, now_ns);
+    }
+}
+
+/** About what we have sent. */
+static void receive_as_root(struct rawe_group *group, uint32_t from,
+                            const struct rawe_group_control *control, uint64_t now_ns)
+{
+    if (control->type == RAWE_GROUP_ACK) {
+        acknowledge_subtree(group, from, control->sequence);
+    } else if (control->type == RAWE_GROUP_NACK) {
+        receive_nack(group, from, control, now_ns);
+    } else if (control->type == RAWE_GROUP_WAIT) {
+        remind(group, from);
+    } else {
+        group->config.counters->dropped_member++;
+    }
+}
+
+/** About what another root has sent. */
+static void receive_as_member(struct rawe_group *group, uint32_t from,
+                              const struct rawe_group_control *control, uint64_t now_ns)
+{
+    const uint32_t root = control->root;
+    struct rawe_group_stream *stream = stream_of(group, root);
+    if (stream == NULL) {
+        return;
+    }
+    if (control->type == RAWE_GROUP_ACK) {
+        rawe_group_stream_acked(stream, rawe_group_position(&group->config, from, root),
+                                control->sequence);
+    } else if (control->type == RAWE_GROUP_STATUS) {
+        rawe_group_stream_status(stream, control, now_ns);
+    } else if (control->type == RAWE_GROUP_REPAIR && from == root) {
+        rawe_group_stream_repair(stream, control, now_ns);
+    } else {
+        group->config.counters->dropped_member++;
+    }
+    wait_for(group, &group->members[root]);
+}
+
+void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
+                                size_t len_bytes, uint64_t now_ns)
+{
+    struct rawe_group_control control;
+    if (rawe_group_control_decode(&control, bytes, len_bytes) != RAWE_DECODE_OK) {
+        group->config.counters->dropped_decode++;
+    } else if (control.root >= group->config.members || from >= group->config.members ||
+               from == group->config.self) {
+        group->config.counters->dropped_member++;
+    } else if (have_members(group)) {
+        (control.root == group->config.self ? receive_as_root
+                                            : receive_as_member)(group, from, &control, now_ns);
+        pump(group, false, now_ns);
     }
 }
 
@@ -626,7 +580,7 @@ uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, s
     /* What is dropped is counted when it has been received. */
     if (group->members != NULL &&
         rawe_group_batch_decode(&header, head, head_bytes, data_bytes) == RAWE_DECODE_OK &&
-        header.key == config->key && header.id == config->id && header.sender < config->members) {
+        header.id == config->id && header.sender < config->members) {
         stream = group->members[header.sender].stream;
     }
     return stream == NULL ? NULL : rawe_group_stream_place(stream, &header);
@@ -643,25 +597,35 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)
         rawe_group_stream_progress(member->stream, group->withheld, now_ns);
         wait_for(group, member);
     }
-    if (group->repair_ns != 0 && group->repair_ns <= now_ns) {
-        repair(group, now_ns);
-    }
-    if (group->heartbeat_ns != 0 && group->heartbeat_ns <= now_ns) {
-        heartbeat(group, now_ns);
+    if (group->status_ns != 0 && group->status_ns <= now_ns) {
+        group->status_ns = 0;
+        if (group->base != group->sent) {
+            group->asked = group->sent;
+            rawe_group_send_down(&group->config, group->config.self, 0, group->sent);
+        }
     }
     pump(group, false, now_ns);
 }
 
 uint64_t rawe_group_next_ns(const struct rawe_group *group)
 {
-    uint64_t next_ns =
-        rawe_group_earlier(group->heartbeat_ns, rawe_group_earlier(group->repair_ns, UINT64_MAX));
+    uint64_t next_ns = rawe_group_earlier(group->status_ns, UINT64_MAX);
     next_ns = rawe_group_earlier(group->held_ns, next_ns);
     for (const struct rawe_group_member *member = group->waiting; member != NULL;
          member = member->next_waiting) {
         next_ns = rawe_group_earlier(member->stream->nack_ns, next_ns);
     }
     return next_ns;
+}
+
+bool rawe_group_done(const struct rawe_group *group)
+{
+    bool done = group->base == group->next && group->first == NULL;
+    for (uint32_t i = 0; group->members != NULL && i < group->config.members && done; i++) {
+        const struct rawe_group_stream *stream = group->members[i].stream;
+        done = stream == NULL || stream->acked == stream->end;
+    }
+    return done;
 }
 
 void rawe_group_free(struct rawe_group *group)

@@ -11,12 +11,13 @@
  *   stable  some members lack  link    free
  *           these              was full
  *
- * A member that misses a frame sends a NACK to the root, after a delay that differs between members:
- * a repair that another member asked for may make it needless. The root repairs a frame by unicast
- * for one or two members, by multicast for more (scalable reliable multicast: Floyd et al. 1997).
- * Acknowledgements ride on the frames that a member sends anyway. Where these are too few, because
- * the window is half full or the root has been silent, the root asks: first by a tree, in which each
- * member acknowledges for all below it, then those that lag one by one.
+ * Multicast carries the frames, each once, and may lose them. All else goes by control messages over
+ * the connections that members have to each other, which are reliable: so nothing is repeated here. A
+ * root asks for acknowledgements with a frame when the window is half full, and by a STATUS when it has
+ * been silent. Both are answered by a tree, in which each member acknowledges for all below it; the
+ * STATUS goes down the same tree. A member that misses a frame for a while sends a NACK to the root,
+ * which repairs the frame over the connection: one that hears no multicast at all is served like this.
+ * If that lasts, the root says with its next message that it is the group's last.
  *
  * A message of many frames goes in batches, packets that the link cuts into frames; what is lost of
  * them is repaired frame by frame.
@@ -24,13 +25,13 @@
  * With some frames in flight a short message whose owner sends many may wait, so that others share its
  * frame: until that is full, a message that must not wait is sent, or the owner makes progress.
  *
- * No member is given up, however long it is silent: the owner hears of deaths by other means.
+ * No member is given up, however long it is silent: connections find deaths. rawe_group_ask sends
+ * something to those that a member waits for.
  *
  * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
  *
- * The end: rawe_group_stable says that all have what this member has sent. It still answers others,
- * whose last acknowledgement may have been lost. So wait until it is stable, then until all others
- * say by other means (a barrier by unicast) that theirs are, and free it then.
+ * The end: a member may leave once rawe_group_done. Then all have what it has sent, and what it has
+ * received is acknowledged for all below it: no other member waits for it.
  */
 #ifndef RAWE_GROUP_H
 #define RAWE_GROUP_H
@@ -46,6 +47,7 @@ struct rawe_group_send {
     uint32_t len_bytes;
     bool batches;          /**< it goes in batches: not empty, and the group has segment_bytes */
     bool may_wait;         /**< more are likely to follow, or progress */
+    bool last;             /**< the group's: it is the last message */
     uint32_t framed_bytes; /**< the group's */
 };
 
@@ -56,8 +58,11 @@ struct rawe_group_stream;
 struct rawe_group_member {
     struct rawe_group_stream *stream; /**< NULL: it has sent nothing */
     struct rawe_group_member *next_waiting;
-    uint32_t acked; /**< it has all of our frames before this one */
-    bool waiting;   /**< is in the group's list */
+    uint64_t judged_ns;   /**< when it began to lack frames; 0: it lacks none */
+    uint32_t judged_from; /**< our frames from here on have been sent since... */
+    uint32_t lacked;      /**< ... and it has asked for as many */
+    uint32_t acked;       /**< it has all of our frames before this one */
+    bool waiting;         /**< is in the group's list */
 };
 
 struct rawe_group {
@@ -67,20 +72,15 @@ struct rawe_group {
     struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */
     struct rawe_group_send *first, *last; /**< not wholly in frames */
     uint32_t base, sent, next;
-    uint32_t slowest;      /**< member that had acknowledged up to base only */
-    uint32_t tree_asked;   /**< the tree was asked up to here... */
-    uint32_t tree_repeats; /**< ... by this many heartbeats */
-    uint32_t ask_cursor;   /**< member to begin with when members are asked one by one */
-    uint32_t ack_cursor;   /**< member whose stream is acknowledged next */
-    uint32_t heartbeats;   /**< since data was sent last */
-    uint64_t heartbeat_ns; /**< next one; 0: none, all is stable */
-    uint64_t repair_ns;    /**< next repair; 0: none is due */
-    uint64_t held_ns;      /**< since when the last frame waits for more messages; 0: it does not */
-    bool withheld;         /**< the owner's: frames have come that it has not handed up: no NACKs */
-    bool framing;          /**< a call of frame_messages is under way */
+    uint32_t slowest;   /**< member that had acknowledged up to base only */
+    uint32_t asked;     /**< the tree was asked up to here */
+    uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none is known */
+    uint64_t status_ns; /**< next STATUS; 0: none */
+    uint64_t held_ns;   /**< since when the last frame waits for more messages; 0: it does not */
+    bool withheld;      /**< the owner's: frames have come that it has not handed up: no NACKs */
+    bool framing;       /**< a call of frame_messages is under way */
     /* as member of other roots' groups */
     struct rawe_group_member *waiting; /**< their streams have a timer, or are to be delivered */
-    uint32_t stored;                   /**< frames that wait, of all streams */
 };
 
 /** No memory is taken yet. The group stays where it is. */
@@ -95,13 +95,17 @@ void rawe_group_free(struct rawe_group *group);
  */
 bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns);
 
-/** A frame has come, multicast or unicast; `bytes` begin behind the Ethernet header. */
+/** A multicast frame has come; `bytes` begin behind the Ethernet header. */
 void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
                         uint64_t now_ns);
 
 /** A packet with frames of a batch has come, its data where rawe_group_place said, or anywhere. */
 void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, size_t head_bytes,
                               const uint8_t *data, size_t data_bytes, uint64_t now_ns);
+
+/** A control message of a member has come. */
+void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
+                                size_t len_bytes, uint64_t now_ns);
 
 /** Where to receive the data of a packet with this header; NULL: anywhere. */
 uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
@@ -113,10 +117,14 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 /** When rawe_group_progress has something to do at the latest; UINT64_MAX: nothing. */
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
-/** All that was sent is acknowledged by all members. */
-static inline bool rawe_group_stable(const struct rawe_group *group)
-{
-    return group->base == group->next && group->first == NULL;
-}
+/**
+ * The owner waits for long: send something to `root`, whose message it waits for, or with
+ * RAWE_GROUP_ALL to members whose acknowledgements are missing, and to the next member, so that
+ * each death is noticed. It also heals what a lack of memory has lost.
+ */
+void rawe_group_ask(struct rawe_group *group, uint32_t root);
+
+/** All have what this member has sent, and no other waits for an acknowledgement that it passes on. */
+bool rawe_group_done(const struct rawe_group *group);
 
 #endif

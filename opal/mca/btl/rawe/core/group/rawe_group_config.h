@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery: what the owner of a member configures, what is counted, and what all frames have
- * in common.
+ * Group delivery: what the owner of a member configures, and what is counted.
  */
 #ifndef RAWE_GROUP_CONFIG_H
 #define RAWE_GROUP_CONFIG_H
@@ -23,18 +22,15 @@
  */
 #define RAWE_GROUP_NACK_NS 100000u
 #define RAWE_GROUP_SPREAD_NS 200u
-/** A root waits that long for NACKs of other members, then repairs up to this many frames. */
-#define RAWE_GROUP_COLLECT_NS 50000u
-#define RAWE_GROUP_REPAIR_FRAMES 32u
-/** A NACK that comes sooner after a repair for the same member was sent before it came. */
-#define RAWE_GROUP_HOLD_NS 500000u
+/** Frames that a NACK names at most; the next NACK waits for them. */
+#define RAWE_GROUP_NACK_FRAMES 64u
 /** Silence of a root before it says what there is: a frame that is lost last is missed then. */
-#define RAWE_GROUP_ANNOUNCE_NS 200000u
-/** Pause before its next heartbeat; the pauses double, up to the last. */
-#define RAWE_GROUP_HEARTBEAT_NS 1000000u
-#define RAWE_GROUP_HEARTBEAT_MAX_NS 64000000u
-/** Members that a heartbeat asks one by one. */
-#define RAWE_GROUP_ASKED_MAX 64u
+#define RAWE_GROUP_STATUS_NS 200000u
+/** A member that lacks nearly all frames for this long, and that many, hears no multicast. */
+#define RAWE_GROUP_DEAF_NS 1000000000u
+#define RAWE_GROUP_DEAF_FRAMES 8u
+/** Members that rawe_group_ask asks at a time. */
+#define RAWE_GROUP_ASKED_MAX 8u
 
 /** Batches in flight: a receiver has room for as many, however short, before it looks. */
 #define RAWE_GROUP_BATCHES_MAX 96u
@@ -46,19 +42,26 @@ struct rawe_group_part {
     uint32_t at_bytes; /**< what lies before the part; the message is complete with its last part */
     uint32_t len_bytes;  /**< 0 only in an empty message */
     const uint8_t *data; /**< valid during the call */
+    bool heard;          /**< something of this root has come by multicast, now or before */
     bool batches;        /**< a batch of this root has come, now or before */
+    bool last;           /**< in the last part: the group's last message */
 };
 
 /** In place of a member: all others. */
 #define RAWE_GROUP_ALL UINT32_MAX
 
-/** Frames go out from behind their Ethernet headers, which the owner writes. No call back. */
+/** How messages leave. No call back. */
 struct rawe_group_output {
-    /** To a member, or RAWE_GROUP_ALL. False when the send queue is full for now. */
-    bool (*transmit)(void *context, uint32_t to, const struct rawe_bytes *frame);
+    /** A frame to all members, from behind its Ethernet header. It may be lost. False: queue full. */
+    bool (*multicast)(void *context, const struct rawe_bytes *frame);
     /** A batch to all members, behind its header, RAWE_BATCH_HEADER_BYTES; as rawe_batch_output. */
     bool (*batch)(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes);
+    /**
+     * A control message to a member, by its connection: copied, and delivered once, in any order,
+     * unless there is no memory for it.
+     */
+    void (*control)(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes);
     const uint32_t *batch_bytes; /**< data of a batch, now */
     void *context;
 };
@@ -66,15 +69,12 @@ struct rawe_group_output {
 /** The same for all members, but for `self` and what is called. */
 struct rawe_group_config {
     uint64_t id;            /**< random: the first sequence number comes from it as well */
-    uint32_t key;           /**< random; not that of a session: a switch floods group frames */
-    uint32_t members;       /**< 2 to RAWE_GROUP_NO_ROOT */
+    uint32_t members;       /**< 2 to UINT16_MAX */
     uint32_t self;          /**< this member, counted from 0 */
-    uint32_t payload_bytes; /**< of a frame, at most; 128 to UINT16_MAX */
+    uint32_t payload_bytes; /**< of a frame, at most; 128 to RAWE_GROUP_PAYLOAD_MAX */
     uint32_t segment_bytes; /**< of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
     uint32_t share_from;    /**< frames in flight: then messages may wait to share one; 0: never */
-    uint32_t stored_max;    /**< frames that wait for earlier ones, of all roots together */
-    bool checksum;          /**< send checksums, and require them */
     /**
      * The next part of a root's message. False: not now, call again at the next progress; the root
      * waits when its window is full.
@@ -91,44 +91,19 @@ struct rawe_group_counters {
     uint64_t messages_sent, messages_delivered;
     uint64_t frames_sent;  /**< DATA, each counted once */
     uint64_t batches_sent; /**< packets with some of these */
-    uint64_t repairs_unicast, repairs_multicast;
-    uint64_t heartbeats_sent, nacks_sent, acks_sent;
+    uint64_t repairs_sent; /**< frames sent again, each to one member */
+    uint64_t status_sent, nacks_sent, acks_sent, waits_sent;
     uint64_t window_stalls;    /**< times a message waited for acknowledgements */
     uint64_t duplicates;       /**< DATA dropped: came before */
-    uint64_t no_buffer;        /**< frames or messages not taken: no memory, too many wait */
+    uint64_t no_buffer;        /**< frames not taken: no memory */
     uint64_t dropped_decode;   /**< too short, another version, type or flags, wrong lengths */
-    uint64_t dropped_key;      /**< another key */
     uint64_t dropped_group;    /**< another group's id */
     uint64_t dropped_member;   /**< from or about a member that there is not */
-    uint64_t dropped_checksum; /**< wrong, or missing */
+    uint64_t dropped_source;   /**< from an address that is not the member's (the owner's) */
+    uint64_t dropped_checksum; /**< wrong */
     uint64_t dropped_outside;  /**< numbers outside of the window */
     uint64_t dropped_fragment; /**< DATA that contradicts the message it is part of */
 };
-
-/** Room for any frame but DATA. */
-#define RAWE_GROUP_CONTROL_BYTES_MAX \
-    (RAWE_GROUP_HEADER_BYTES + RAWE_GROUP_NACK_BYTES_MAX + RAWE_CHECKSUM_BYTES)
-
-/** Write header and checksum of a frame whose payload is in its place. Returns all of it. */
-struct rawe_bytes rawe_group_seal(const struct rawe_group_config *config, uint8_t *bytes,
-                                  struct rawe_group_header *header);
-
-/** Read the header of a frame of another member of this group. False: dropped, the reason counted. */
-bool rawe_group_open(const struct rawe_group_config *config, struct rawe_group_header *header,
-                     const uint8_t *bytes, size_t len_bytes);
-
-/** The same of a batch, whose header this is. */
-bool rawe_group_open_batch(const struct rawe_group_config *config, struct rawe_group_header *header,
-                           const uint8_t *head, size_t head_bytes, size_t data_bytes);
-
-/** Write this member, as the sender, and the group into a header. */
-void rawe_group_sign(const struct rawe_group_config *config, struct rawe_group_header *header);
-
-static inline bool rawe_group_transmit(const struct rawe_group_config *config, uint32_t to,
-                                       const struct rawe_bytes *frame)
-{
-    return config->output.transmit(config->output.context, to, frame);
-}
 
 static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config *config)
 {
@@ -140,6 +115,33 @@ static inline uint32_t rawe_group_position(const struct rawe_group_config *confi
                                            uint32_t root)
 {
     return (member + config->members - root) % config->members;
+}
+
+/** Send a control message with `data_bytes` of data. */
+static inline void rawe_group_send_control(const struct rawe_group_config *config, uint32_t to,
+                                           const struct rawe_group_control *control,
+                                           const uint8_t *data)
+{
+    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
+    rawe_group_control_encode(bytes, control);
+    if (control->data_bytes != 0) {
+        memcpy(bytes + RAWE_GROUP_CONTROL_HEADER_BYTES, data, control->data_bytes);
+    }
+    config->output.control(config->output.context, to, bytes,
+                           RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
+}
+
+/** Send a STATUS to the members below a position in the tree of a root. */
+static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
+                                        uint32_t position, uint32_t sequence)
+{
+    const struct rawe_group_control control = {
+        .type = RAWE_GROUP_STATUS, .root = (uint16_t)root, .sequence = sequence};
+    const uint32_t child = position * RAWE_GROUP_CHILDREN + 1;
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < config->members; i++) {
+        config->counters->status_sent++;
+        rawe_group_send_control(config, (root + child + i) % config->members, &control, NULL);
+    }
 }
 
 /** The earlier one of two deadlines; 0: a is none. */

@@ -4,26 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(RAWE_GROUP_ASKED_MAX * 2 <= RAWE_GROUP_NACK_BYTES_MAX, "the list has room");
-
 /** A frame that came before an earlier one, or that was not delivered yet. */
 struct rawe_group_stored {
+    uint64_t missing;     /**< pieces of it, a bit each; 0: it is whole */
     uint32_t total_bytes; /**< of its message */
     uint16_t len_bytes;
-    bool shared; /**< by several messages */
+    uint8_t flags;
     uint8_t data[];
 };
 
 struct rawe_group_stream *rawe_group_stream_new(const struct rawe_group_config *config,
-                                                uint32_t *stored_total, uint32_t root)
+                                                uint32_t root)
 {
     struct rawe_group_stream *stream = calloc(1, sizeof(*stream));
     if (stream != NULL) {
         stream->config = config;
-        stream->stored_total = stored_total;
         stream->root = root;
-        stream->next = stream->end = stream->acked = stream->ask = stream->nack_end =
-            rawe_group_first_sequence(config);
+        stream->next = stream->end = stream->acked = stream->ask = stream->asked =
+            stream->nack_end = rawe_group_first_sequence(config);
         for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
             stream->children[i] = stream->next;
         }
@@ -38,83 +36,80 @@ static struct rawe_group_stored **slot_of(const struct rawe_group_stream *stream
 
 static bool lacks(const struct rawe_group_stream *stream, uint32_t sequence)
 {
-    return stream->stored == NULL || *slot_of(stream, sequence) == NULL;
+    const struct rawe_group_stored *frame =
+        stream->stored == NULL ? NULL : *slot_of(stream, sequence);
+    return frame == NULL || frame->missing != 0;
 }
 
-static void drop_stored(struct rawe_group_stream *stream, struct rawe_group_stored **slot)
+static void drop_stored(struct rawe_group_stream *stream, uint32_t sequence)
 {
-    free(*slot);
-    *slot = NULL;
-    --*stream->stored_total;
-    if (--stream->stored_frames == 0) {
-        free(stream->stored);
-        stream->stored = NULL;
+    struct rawe_group_stored **slot = stream->stored == NULL ? NULL : slot_of(stream, sequence);
+    if (slot != NULL && *slot != NULL) {
+        free(*slot);
+        *slot = NULL;
+        if (--stream->stored_frames == 0) {
+            free(stream->stored);
+            stream->stored = NULL;
+        }
     }
 }
 
 void rawe_group_stream_free(struct rawe_group_stream *stream)
 {
     for (uint32_t i = 0; stream != NULL && stream->stored != NULL; i++) {
-        if (!lacks(stream, i)) {
-            drop_stored(stream, slot_of(stream, i));
-        }
+        drop_stored(stream, i);
     }
     free(stream);
-}
-
-/** An ACK that is lost, or that the link has no room for, is asked for again. */
-static void send_ack(const struct rawe_group_stream *stream, uint32_t to, uint32_t next,
-                     uint8_t flags)
-{
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX];
-    struct rawe_group_header header = {.type = RAWE_GROUP_ACK,
-                                       .flags = flags,
-                                       .acked_root = (uint16_t)stream->root,
-                                       .acknowledgement = next};
-    const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-    stream->config->counters->acks_sent += rawe_group_transmit(stream->config, to, &frame);
 }
 
 /** The first frame that is missing from `sequence` on; `end`: none. */
 static uint32_t first_missing(const struct rawe_group_stream *stream, uint32_t sequence)
 {
     sequence = rawe_sequence_before(sequence, stream->next) ? stream->next : sequence;
-    while (sequence != stream->end && !lacks(stream, sequence)) {
+    while (rawe_sequence_before(sequence, stream->end) && !lacks(stream, sequence)) {
         sequence++;
     }
     return sequence;
 }
 
-/** Ask for what is missing from `begin` on, unless it comes in time. */
-static void set_nack(struct rawe_group_stream *stream, uint32_t begin, uint64_t now_ns)
+/** Ask for what is missing, unless it comes in time, or what was asked for before is still to come. */
+static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 {
-    const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
-    const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
-    stream->nack_ns = 0;
-    if (first_missing(stream, begin) != stream->end) {
-        stream->nack_begin = begin;
-        stream->nack_end = stream->end;
-        stream->nack_ns = now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
+    const uint32_t missing = first_missing(stream, stream->next);
+    if (!rawe_sequence_before(missing, stream->end)) {
+        stream->nack_ns = 0;
+        stream->asked = stream->nack_end = stream->end; /* close behind, as numbers come round */
+    } else if (stream->nack_ns == 0 && !rawe_sequence_before(missing, stream->asked)) {
+        const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
+        const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
+        const bool late = rawe_sequence_before(missing, stream->nack_end);
+        stream->nack_end = late ? stream->nack_end : stream->end;
+        stream->nack_ns = late ? now_ns : now_ns + RAWE_GROUP_NACK_NS + (hash * spread_ns >> 32);
     }
 }
 
-/** Set the timer for what is missing, if anything is; `again`: even what was asked for before. */
-static void expect(struct rawe_group_stream *stream, bool again, uint64_t now_ns)
+/** A frame that has come is missing all the same: ask again. */
+static void lose(struct rawe_group_stream *stream, uint32_t sequence)
 {
-    if (stream->end - stream->next == stream->stored_frames) {
-        stream->nack_ns = 0;
-        stream->nack_end = stream->end; /* it stays close behind, as numbers come round */
-    } else if (stream->nack_ns == 0) {
-        set_nack(stream, again ? stream->next : stream->nack_end, now_ns);
+    if (rawe_sequence_before(sequence, stream->asked)) {
+        stream->asked = sequence;
     }
 }
 
 /** Deliver a part of a message. False: not now. */
-static bool take_part(struct rawe_group_stream *stream, uint32_t total_bytes, const uint8_t *data,
-                      uint32_t len_bytes)
+static bool take_part(struct rawe_group_stream *stream, uint8_t flags, uint32_t total_bytes,
+                      const uint8_t *data, uint32_t len_bytes)
 {
-    const struct rawe_group_part part = {stream->root, total_bytes, stream->at_bytes,
-                                         len_bytes,    data,        stream->batches};
+    const struct rawe_group_part part = {
+        .root = stream->root,
+        .total_bytes = total_bytes,
+        .at_bytes = stream->at_bytes,
+        .len_bytes = len_bytes,
+        .data = data,
+        .heard = stream->heard,
+        .batches = stream->batches,
+        .last = (flags & RAWE_GROUP_FLAG_LAST) != 0,
+    };
     stream->refused = !stream->config->deliver(stream->config->context, &part);
     if (stream->refused) {
         return false;
@@ -134,7 +129,7 @@ static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, u
     uint32_t at_bytes = stream->shared_bytes, message_bytes;
     const uint8_t *message;
     while ((message = rawe_group_shared_next(data, len_bytes, &at_bytes, &message_bytes)) != NULL) {
-        if (!take_part(stream, message_bytes, message, message_bytes)) {
+        if (!take_part(stream, 0, message_bytes, message, message_bytes)) {
             return false;
         }
         stream->shared_bytes = at_bytes;
@@ -151,32 +146,36 @@ static bool continues(const struct rawe_group_stream *stream, uint32_t total_byt
 }
 
 /** Deliver the frames that are next, or drop them. False: not delivered now, or not wholly. */
-static bool take(struct rawe_group_stream *stream, uint32_t frames, bool shared,
+static bool take(struct rawe_group_stream *stream, uint32_t frames, uint8_t flags,
                  uint32_t total_bytes, const uint8_t *data, uint32_t len_bytes)
 {
-    if ((shared && stream->at_bytes != 0) || !continues(stream, total_bytes, len_bytes)) {
+    const bool shared = (flags & RAWE_GROUP_FLAG_SHARED) != 0;
+    if (shared ? stream->at_bytes != 0 || !rawe_group_shared_fits(data, len_bytes)
+               : !continues(stream, total_bytes, len_bytes)) {
         stream->config->counters->dropped_fragment++;
+        drop_stored(stream, stream->next);
+        lose(stream, stream->next);
         return true;
     }
     if (!(shared ? take_shared(stream, data, len_bytes)
-                 : take_part(stream, total_bytes, data, len_bytes))) {
+                 : take_part(stream, flags, total_bytes, data, len_bytes))) {
         return false;
     }
     stream->shared_bytes = 0;
-    stream->next += frames;
+    for (uint32_t i = 0; i < frames; i++) {
+        drop_stored(stream, stream->next++); /* pieces may have come before the whole */
+    }
     return true;
 }
 
 /** Deliver what waits, as far as nothing is missing. */
 static void take_stored(struct rawe_group_stream *stream)
 {
-    while (stream->next != stream->end && !lacks(stream, stream->next)) {
-        struct rawe_group_stored **slot = slot_of(stream, stream->next);
-        const struct rawe_group_stored *frame = *slot;
-        if (!take(stream, 1, frame->shared, frame->total_bytes, frame->data, frame->len_bytes)) {
+    while (rawe_sequence_before(stream->next, stream->end) && !lacks(stream, stream->next)) {
+        const struct rawe_group_stored *frame = *slot_of(stream, stream->next);
+        if (!take(stream, 1, frame->flags, frame->total_bytes, frame->data, frame->len_bytes)) {
             return;
         }
-        drop_stored(stream, slot);
     }
 }
 
@@ -202,11 +201,15 @@ static void answer_tree(struct rawe_group_stream *stream)
         least = has < least ? has : least;
     }
     const uint32_t next = stream->next - stream->config->window_frames + least;
-    if (stream->asked && !rawe_sequence_before(next, stream->ask)) {
+    if (stream->owes && !rawe_sequence_before(next, stream->ask)) {
         const uint32_t parent = (place - 1) / RAWE_GROUP_CHILDREN;
-        stream->asked = false;
-        send_ack(stream, (stream->root + parent) % stream->config->members, next,
-                 RAWE_GROUP_FLAG_SUBTREE);
+        const struct rawe_group_control control = {
+            .type = RAWE_GROUP_ACK, .root = (uint16_t)stream->root, .sequence = next};
+        stream->owes = false;
+        stream->acked = next;
+        stream->config->counters->acks_sent++;
+        rawe_group_send_control(stream->config, (stream->root + parent) % stream->config->members,
+                                &control, NULL);
     }
 }
 
@@ -222,61 +225,82 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position
     }
 }
 
-bool rawe_group_stream_piggyback(struct rawe_group_stream *stream, struct rawe_group_header *header)
+/** Frames before `end` exist. False, and counted: they cannot. */
+static bool learn(struct rawe_group_stream *stream, uint32_t end)
 {
-    if (stream->acked == stream->next) {
+    if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
+        stream->config->counters->dropped_outside++;
         return false;
     }
-    stream->acked = stream->next;
-    header->acked_root = (uint16_t)stream->root;
-    header->acknowledgement = stream->next;
+    stream->end = rawe_sequence_before(stream->end, end) ? end : stream->end;
     return true;
 }
 
-static bool is_shared(const struct rawe_group_header *header)
+/** Does a frame with these flags, before `end`, ask for what has not been acknowledged? */
+static bool asks(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
 {
-    return (header->flags & RAWE_GROUP_FLAG_SHARED) != 0;
+    return (flags & RAWE_GROUP_FLAG_ASK) != 0 && rawe_sequence_before(stream->acked, end);
 }
 
-/** Keep a frame until those before it have come. False without room. */
-static bool store(struct rawe_group_stream *stream, const struct rawe_group_header *header,
-                  const uint8_t *data)
+/** What came may be asked to be acknowledged, and may leave a gap. */
+static void heed(struct rawe_group_stream *stream, bool ask, uint32_t end, uint64_t now_ns)
 {
-    struct rawe_group_stored *frame = NULL;
-    if (*stream->stored_total < stream->config->stored_max) {
-        frame = malloc(sizeof(*frame) + header->payload_bytes);
+    if (ask) {
+        stream->ask = stream->owes && rawe_sequence_before(end, stream->ask) ? stream->ask : end;
+        stream->owes = true;
     }
+    answer_tree(stream);
+    expect(stream, now_ns);
+}
+
+/** Room for a frame that has to wait. NULL without memory. */
+static struct rawe_group_stored *store(struct rawe_group_stream *stream, uint32_t sequence,
+                                       uint8_t flags, uint32_t total_bytes, uint16_t len_bytes)
+{
+    struct rawe_group_stored *frame = malloc(sizeof(*frame) + len_bytes);
+    drop_stored(stream, sequence);
     if (frame != NULL && stream->stored == NULL) {
         stream->stored = calloc(stream->config->window_frames, sizeof(*stream->stored));
     }
     if (frame == NULL || stream->stored == NULL) {
         free(frame);
-        return false;
+        stream->config->counters->no_buffer++;
+        lose(stream, sequence);
+        return NULL;
     }
-    frame->total_bytes = header->total_bytes;
-    frame->len_bytes = header->payload_bytes;
-    frame->shared = is_shared(header);
-    memcpy(frame->data, data, header->payload_bytes);
-    *slot_of(stream, header->sequence) = frame;
+    *frame = (struct rawe_group_stored){
+        .total_bytes = total_bytes, .len_bytes = len_bytes, .flags = flags};
+    *slot_of(stream, sequence) = frame;
     stream->stored_frames++;
-    ++*stream->stored_total;
-    return true;
+    return frame;
+}
+
+/** Has it been taken? Counted. */
+static bool is_duplicate(struct rawe_group_stream *stream, uint32_t sequence)
+{
+    const bool duplicate = rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence);
+    stream->config->counters->duplicates += duplicate;
+    return duplicate;
 }
 
 static void receive_frame(struct rawe_group_stream *stream, const struct rawe_group_header *header,
                           const uint8_t *data)
 {
     const uint32_t sequence = header->sequence;
-    if (rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence)) {
-        stream->config->counters->duplicates++;
+    if (is_duplicate(stream, sequence)) {
         return;
     }
     if (sequence == stream->next &&
-        take(stream, 1, is_shared(header), header->total_bytes, data, header->payload_bytes)) {
+        take(stream, 1, header->flags, header->total_bytes, data, header->payload_bytes)) {
         take_stored(stream);
-    } else if (!store(stream, header, data)) {
-        stream->config->counters->no_buffer++;
-        stream->refused = stream->refused && sequence != stream->next; /* it is missing again */
+        return;
+    }
+    struct rawe_group_stored *frame =
+        store(stream, sequence, header->flags, header->total_bytes, header->payload_bytes);
+    if (frame != NULL) {
+        memcpy(frame->data, data, header->payload_bytes);
+    } else if (sequence == stream->next) {
+        stream->refused = false;
     }
 }
 
@@ -297,8 +321,8 @@ static void receive_data(struct rawe_group_stream *stream, const struct rawe_gro
         receive_frame(stream, header, data);
         return;
     }
-    if (is_whole(stream, header) &&
-        take(stream, rawe_group_frames(header), false, header->total_bytes, data, left_bytes)) {
+    if (is_whole(stream, header) && take(stream, rawe_group_frames(header), header->flags,
+                                         header->total_bytes, data, left_bytes)) {
         return;
     }
     for (; left_bytes != 0; frame.sequence++) {
@@ -321,70 +345,82 @@ uint8_t *rawe_group_stream_place(const struct rawe_group_stream *stream,
                : NULL;
 }
 
-static bool is_listed(const struct rawe_group_stream *stream,
-                      const struct rawe_group_header *header, const uint8_t *list)
-{
-    for (unsigned i = 0; i < header->payload_bytes / 2u; i++) {
-        if (rawe_group_member_decode(list, i) == stream->config->self) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void rawe_group_stream_receive(struct rawe_group_stream *stream,
                                const struct rawe_group_header *header, const uint8_t *payload,
                                uint64_t now_ns)
 {
-    const bool data = header->type == RAWE_GROUP_DATA;
-    /* Behind the last frame that it says there is. */
-    const uint32_t end = header->sequence + (data ? rawe_group_frames(header) : 0);
-    if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
-        stream->config->counters->dropped_outside++;
-        return;
-    }
-    if (rawe_sequence_before(stream->end, end)) {
-        stream->end = end;
-    }
-    if (data) {
+    const uint32_t end = header->sequence + rawe_group_frames(header);
+    if (learn(stream, end)) {
+        stream->heard = true;
         receive_data(stream, header, payload);
+        heed(stream, asks(stream, header->flags, end), end, now_ns);
     }
-    if ((header->flags & RAWE_GROUP_FLAG_ASK) != 0 &&
-        (!stream->asked || rawe_sequence_before(stream->ask, end))) {
-        stream->ask = end;
-        stream->asked = true;
-    }
-    answer_tree(stream);
-    if (!data && is_listed(stream, header, payload)) {
-        send_ack(stream, stream->root, stream->next, 0);
-    }
-    expect(stream, !data, now_ns); /* a lost NACK, or repair, is repeated after a heartbeat */
 }
 
-/** Ask for what is missing, as far as there is room for it. */
-static void send_nack(struct rawe_group_stream *stream)
+void rawe_group_stream_repair(struct rawe_group_stream *stream,
+                              const struct rawe_group_control *control, uint64_t now_ns)
 {
-    const uint32_t room = stream->config->stored_max - *stream->stored_total;
-    /* The next frame is delivered, and needs none. */
-    uint32_t left = room + lacks(stream, stream->next);
-    uint8_t bytes[RAWE_GROUP_CONTROL_BYTES_MAX] = {0};
-    uint8_t *bitmap = bytes + RAWE_GROUP_HEADER_BYTES;
-    struct rawe_group_header header = {.type = RAWE_GROUP_NACK,
-                                       .acked_root = (uint16_t)stream->root,
-                                       .acknowledgement = stream->next};
-    for (uint32_t i = first_missing(stream, stream->nack_begin);
-         rawe_sequence_before(i, stream->nack_end); i++) {
-        const uint32_t bit = i - stream->next;
-        if (left != 0 && lacks(stream, i)) {
-            left--;
-            bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
-            header.payload_bytes = (uint16_t)(bit / 8 + 1);
+    const uint32_t sequence = control->sequence, at_bytes = control->piece * RAWE_GROUP_PIECE_BYTES;
+    const uint32_t len_bytes = control->payload_bytes;
+    const uint32_t pieces =
+        len_bytes == 0 ? 1 : (len_bytes + RAWE_GROUP_PIECE_BYTES - 1) / RAWE_GROUP_PIECE_BYTES;
+    if (!learn(stream, sequence + 1) || is_duplicate(stream, sequence)) {
+        return;
+    }
+    struct rawe_group_stored *frame = stream->stored == NULL ? NULL : *slot_of(stream, sequence);
+    if (frame == NULL) {
+        frame = store(stream, sequence, control->flags, control->total_bytes, (uint16_t)len_bytes);
+        if (frame != NULL) {
+            frame->missing = UINT64_MAX >> (RAWE_GROUP_PIECES_MAX - pieces);
         }
     }
-    if (header.payload_bytes != 0) {
-        const struct rawe_bytes frame = rawe_group_seal(stream->config, bytes, &header);
-        stream->config->counters->nacks_sent +=
-            rawe_group_transmit(stream->config, stream->root, &frame);
+    if (frame != NULL && frame->len_bytes == len_bytes) {
+        memcpy(frame->data + at_bytes, control->data, control->data_bytes);
+        frame->missing &= ~(UINT64_C(1) << control->piece);
+        take_stored(stream);
+    }
+    heed(stream, asks(stream, control->flags, sequence + 1), sequence + 1, now_ns);
+}
+
+void rawe_group_stream_status(struct rawe_group_stream *stream,
+                              const struct rawe_group_control *control, uint64_t now_ns)
+{
+    const bool again = (control->flags & RAWE_GROUP_FLAG_AGAIN) != 0;
+    if (!learn(stream, control->sequence)) {
+        return;
+    }
+    if (again) { /* there may have been no memory for a message */
+        stream->asked = stream->next;
+    } else {
+        rawe_group_send_down(
+            stream->config, stream->root,
+            rawe_group_position(stream->config, stream->config->self, stream->root),
+            control->sequence);
+    }
+    heed(stream, again || rawe_sequence_before(stream->acked, control->sequence), control->sequence,
+         now_ns);
+}
+
+/** Ask for what is missing. */
+static void send_nack(struct rawe_group_stream *stream)
+{
+    uint8_t bitmap[RAWE_GROUP_NACK_BYTES_MAX] = {0};
+    struct rawe_group_control control = {
+        .type = RAWE_GROUP_NACK, .root = (uint16_t)stream->root, .sequence = stream->next};
+    uint32_t left = RAWE_GROUP_NACK_FRAMES;
+    uint32_t i = first_missing(stream, stream->asked);
+    for (; left != 0 && rawe_sequence_before(i, stream->nack_end); i++) {
+        const uint32_t bit = i - stream->next;
+        if (lacks(stream, i)) {
+            left--;
+            bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
+            control.data_bytes = (uint16_t)(bit / 8 + 1);
+        }
+    }
+    if (control.data_bytes != 0) {
+        stream->asked = i;
+        stream->config->counters->nacks_sent++;
+        rawe_group_send_control(stream->config, stream->root, &control, bitmap);
     }
 }
 
@@ -393,13 +429,14 @@ void rawe_group_stream_progress(struct rawe_group_stream *stream, bool withheld,
     if (stream->refused) {
         take_stored(stream);
         answer_tree(stream);
-        expect(stream, false, now_ns);
+        expect(stream, now_ns);
     }
     if (stream->nack_ns == 0 || stream->nack_ns > now_ns) {
         return;
     }
+    stream->nack_ns = withheld ? now_ns + RAWE_GROUP_NACK_NS : 0;
     if (!withheld) {
         send_nack(stream);
+        expect(stream, now_ns);
     }
-    set_nack(stream, withheld ? stream->nack_begin : stream->nack_end, now_ns);
 }

@@ -383,6 +383,13 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
     return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
 }
 
+bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
+                            size_t len_bytes)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    return conn != NULL && rawe_conn_send_control(conn, channel, data, len_bytes, now_ns(peer));
+}
+
 /*
  * Long GETs, which bring all long messages. What they have asked for and not got yet may meet in the
  * switch port in front of this host. Those of several peers ask for no more than a limit together

@@ -15,6 +15,7 @@
  *   PUT data                                       bulk     from where it lies
  *   short PUT (rawe_peer_put_short), GET, ATOMIC   express  copied; coalesced while frames fly
  *   their replies, if they fit a frame             express  the same
+ *   control messages                               express  the same
  *   longer replies                                 bulk     from where they lie
  */
 #ifndef RAWE_PEER_H
@@ -31,6 +32,9 @@
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
+
+/** Longest control message, in bytes: it fits a frame of any path that is used. */
+#define RAWE_PEER_CONTROL_BYTES 400u
 
 /** This many messages in a row, within streak_ns, begin a streak: each takes 2 us, or more. */
 #define RAWE_PEER_STREAK_MESSAGES 8u
@@ -162,6 +166,14 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 
 /** Send a message in one or two pieces; see struct rawe_message. */
 enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
+
+/**
+ * Send a control message of up to RAWE_PEER_CONTROL_BYTES, by copying it: the peer's owner is given it
+ * once, by rawe_callbacks.control; they may overtake each other. For the owners of engines themselves,
+ * not for the upper layer. False: the connection has failed, or there is no memory.
+ */
+bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint8_t *data,
+                            size_t len_bytes);
 
 /** GET, ATOMIC, or a PUT that can be copied; else false. A long GET may have to wait. */
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);

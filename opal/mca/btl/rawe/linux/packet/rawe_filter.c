@@ -170,25 +170,7 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
     demand_either(program, BPF_H, INTERFACE_TYPE_OFFSET, ARPHRD_ETHER, ARPHRD_LOOPBACK);
 }
 
-/** Pass the packet, but for one to another group: `id_byte` is where the last byte of its id lies. */
-static void finish_for_groups(struct program *program, const struct rawe_port_config *config,
-                              uint32_t id_byte)
-{
-    if (config->groups == NULL) {
-        finish(program, UINT32_MAX);
-        return;
-    }
-    load(program, BPF_B, id_byte);
-    for (uint32_t i = 0; i < 32 * RAWE_PORT_GROUP_WORDS; i++) {
-        if ((config->groups[i / 32] >> i % 32 & 1) != 0) {
-            compare(program, BPF_JEQ, i, 0, 1);
-            finish(program, UINT32_MAX);
-        }
-    }
-    finish(program, 0);
-}
-
-/** Everything for the session's port and key but PING and PONG. */
+/** Everything for the session's port and key but PING and PONG; of batches, BULK and PROBE. */
 static void write_for_session(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -202,13 +184,15 @@ static void write_for_session(struct program *program, const struct rawe_port_co
     demand_addressed(program, config);
     if (bulk) {
         demand(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+        demand_either(program, BPF_B, at->version_type, VERSION_TYPE(RAWE_FRAME_BULK),
+                      VERSION_TYPE(RAWE_FRAME_PROBE));
+    } else {
+        load(program, BPF_B, at->version_type);
+        demand_range(program, VERSION_TYPE(RAWE_FRAME_DATA), VERSION_TYPE(RAWE_FRAME_TYPE_END) - 1);
+        refuse(program, VERSION_TYPE(RAWE_FRAME_PING));
+        refuse(program, VERSION_TYPE(RAWE_FRAME_PONG));
     }
-    load(program, BPF_B, at->version_type);
-    demand_range(program, VERSION_TYPE(0), VERSION_TYPE(0xF));
-    append(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF));
-    refuse(program, RAWE_FRAME_PING);
-    refuse(program, RAWE_FRAME_PONG);
-    finish_for_groups(program, config, RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_ID_BYTE);
+    finish(program, UINT32_MAX);
 }
 
 /** PING and PONG for the responder's port and key, PROBE for the session's. */
@@ -230,15 +214,28 @@ static void write_for_responder(struct program *program, const struct rawe_port_
     finish(program, UINT32_MAX);
 }
 
-/** What is sent to the members of a group with the key, to all of them or to this one. */
+/** DATA to all members of a group, in frames or in batches, whose id has a last byte that is wanted. */
 static void write_for_group(struct program *program, const struct rawe_port_config *config)
 {
-    demand(program, BPF_W, AT(RAWE_OFFSET_KEY), config->key);
-    demand(program, BPF_H, ETHERTYPE_OFFSET, config->ethertype);
-    load(program, BPF_B, AT(RAWE_OFFSET_VERSION_TYPE));
-    demand_range(program, VERSION_TYPE(RAWE_GROUP_DATA), VERSION_TYPE(RAWE_GROUP_TYPE_END) - 1);
-    demand_either(program, BPF_B, PACKET_TYPE_OFFSET, PACKET_HOST, PACKET_MULTICAST);
-    finish_for_groups(program, config, AT(RAWE_GROUP_OFFSET_ID_BYTE));
+    const bool bulk = rawe_port_use_is_bulk(config->use);
+
+    if (bulk) {
+        demand_length(program, config->use == RAWE_PORT_MIDDLE);
+        demand(program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+    }
+    demand_addressed(program, config);
+    demand(program, BPF_B, (bulk ? &in_batches : &in_frames)->version_type,
+           VERSION_TYPE(RAWE_GROUP_DATA));
+    load(program, BPF_B,
+         bulk ? RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_ID_BYTE
+              : AT(RAWE_GROUP_OFFSET_ID_BYTE));
+    for (uint32_t i = 0; i < 32 * RAWE_PORT_GROUP_WORDS; i++) {
+        if ((config->groups[i / 32] >> i % 32 & 1) != 0) {
+            compare(program, BPF_JEQ, i, 0, 1);
+            finish(program, UINT32_MAX);
+        }
+    }
+    finish(program, 0);
 }
 
 uint16_t rawe_filter_ethertype(const struct rawe_port_config *config)
@@ -264,7 +261,7 @@ int rawe_filter_attach(int fd, const struct rawe_port_config *config, struct raw
 
     if (config->use == RAWE_PORT_RESPONDER) {
         write_for_responder(&program, config);
-    } else if (config->use == RAWE_PORT_GROUP) {
+    } else if (config->groups != NULL) {
         write_for_group(&program, config);
     } else {
         write_for_session(&program, config);

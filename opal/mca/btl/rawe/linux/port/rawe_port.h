@@ -32,7 +32,7 @@ enum rawe_port_use {
     RAWE_PORT_BULK,      /**< batches */
     RAWE_PORT_MIDDLE,    /**< beside a bulk port: those packets of batches that are not too long */
     RAWE_PORT_USES,      /**< how many of them rawe-socket-helper opens sockets for */
-    RAWE_PORT_GROUP = RAWE_PORT_USES, /**< frames of groups with this key, to the group or to us */
+    RAWE_PORT_GROUP = RAWE_PORT_USES, /**< frames of groups, to a group address */
 };
 
 /** Does it get batches? */
@@ -98,8 +98,9 @@ struct rawe_port_config {
     uint32_t ping_key;
     uint8_t group[6]; /**< frames to this address instead of the interface's; zeros: none */
     /**
-     * Of what is sent to groups, only that for these: bit i (of word i / 32) is set if the last byte of
-     * an id is i. It stays the caller's, and may change: see rawe_port_renew_filter. NULL: all.
+     * NULL: frames with our port and key. Else those to these groups alone, whatever stands there: bit i
+     * (of word i / 32) is set if the last byte of an id is i. It stays the caller's, and may change:
+     * see rawe_port_renew_filter.
      */
     const uint32_t *groups;
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
