@@ -30,7 +30,7 @@ def backtraces(lab, program):
 
 
 class StartWatcher:
-    """Says where all ranks stand if there is no `started` file after so many seconds."""
+    """Says where all ranks stand if there is no `started` file after these seconds."""
 
     def __init__(self, lab, program, started, seconds, say=print):
         self.lab, self.program, self.started = lab, program, Path(started)

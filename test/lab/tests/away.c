@@ -198,6 +198,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "matched") == 0) {
         match_at_first_contact(rank, buffers, bytes, file, seconds);
         MPI_Finalize();
+        free(buffers);
+        free(requests);
         return 0;
     }
     /* Connections are made, and batches tried, before it matters. */

@@ -399,8 +399,8 @@ def test_its_list_cannot_be_replaced_in_a_namespace_of_the_user(place):
     assert status != GRANTED and granted == []
 
 
-# A host with a log of its own. Each argument is a request, "+": the log's queue is filled first; behind
-# "--" stands how the helper is started.
+# A host with a log of its own. Each argument is a request, "+": the log's queue is filled first;
+# behind "--" stands how the helper is started.
 LOGGED = """
 import socket, struct, subprocess, sys
 at = sys.argv.index("--")

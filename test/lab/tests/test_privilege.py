@@ -74,8 +74,8 @@ def test_an_open_socket_needs_the_capability_no_more(make_lab):
     assert done.stdout.strip() == "60", done.stderr
 
 
-# Ten frames with another host's source address, then ten with our own; by the queueing discipline and
-# past it (PACKET_QDISC_BYPASS).
+# Ten frames with another host's source address, then ten with our own; by the queueing discipline
+# and past it (PACKET_QDISC_BYPASS).
 SEND = """
 import socket, sys
 to = bytes.fromhex(sys.argv[1].replace(":", ""))

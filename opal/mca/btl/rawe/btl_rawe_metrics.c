@@ -67,7 +67,7 @@ static const struct metric metrics[] = {
      COUNT(bulk.damaged)},
     {"pings_answered", "questions of peers whether this process lives, answered by its thread",
      COUNT(responder.pings_answered)},
-    {"pings_unanswered", "such questions whose answer the kernel had no room for",
+    {"pings_unanswered", "such questions that there was no room to answer, or to keep",
      COUNT(responder.pings_unanswered)},
     {"pongs_matched", "answers of peers to this process's own questions",
      COUNT(responder.pongs_matched)},
