@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_compat.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,26 @@ TEST(mca_btl_rawe_help_begin__reads_what_the_job_asked_for)
     begin("tcp,rawe", 0);
     MCA_BTL_RAWE_HELP_IF_ASKED(no_capability, "eth0", "none", "why");
     assert_int_equal(shown, 1);
+}
+
+/** It is the administrator's, or the user's, to raise; nothing to be reported. */
+TEST(mca_btl_rawe_help_failed__names_the_limit)
+{
+    static const struct {
+        int code;
+        const char *word;
+    } cases[] = {{EMFILE, "RLIMIT_NOFILE"},
+                 {ENFILE, "fs.file-max"},
+                 {EAGAIN, "RLIMIT_NPROC"},
+                 {ENOMEM, "RLIMIT_AS"},
+                 {EINVAL, "Please report it"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        begin("rawe,self", 0);
+        mca_btl_rawe_help_failed("testing", cases[i].code, __func__);
+        assert_int_equal(shown, 1);
+        assert_non_null(strstr(text, cases[i].word));
+    }
 }
 
 static void show_what_ends_nothing(void)

@@ -199,8 +199,7 @@ static void open_modules(void)
     char unknown[128];
 
     if (0 != rawe_interface_list(&interfaces, &count)) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "listing the network interfaces",
-                                   strerror(errno), __func__);
+        mca_btl_rawe_help_failed("listing the network interfaces", errno, __func__);
         return;
     }
     const char *include = mca_btl_rawe_params.if_include;
@@ -267,7 +266,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_routes_init();
     struct rawe_port_error error;
     if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, error.step, strerror(error.code), __func__);
+        mca_btl_rawe_help_failed(error.step, error.code, __func__);
         return NULL;
     }
     open_modules();
@@ -289,8 +288,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_routes_begin();
     int code = mca_btl_rawe_params.async_progress ? mca_btl_rawe_async_start() : 0;
     if (0 != code) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "starting the thread of async_progress",
-                                   strerror(code), __func__);
+        mca_btl_rawe_help_failed("starting the thread of async_progress", code, __func__);
     }
     mca_btl_rawe_metrics_monitor_open();
     mca_btl_rawe_proc_listen();

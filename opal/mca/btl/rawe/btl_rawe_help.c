@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_help.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /** By topic, and whether it ended the job. Atomic: any of MPI's threads may report. */
 static atomic_bool shown[MCA_BTL_RAWE_HELP_TOPICS][2];
@@ -71,4 +73,31 @@ struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
         snprintf(out.text, sizeof(out.text), "rank %u of job %u", rank, job);
     }
     return out;
+}
+
+const char *mca_btl_rawe_help_limit(int code)
+{
+    switch (code) {
+    case EMFILE:
+        return "descriptors of a process (RLIMIT_NOFILE, ulimit -n)";
+    case ENFILE:
+        return "descriptors of the host (sysctl fs.file-max)";
+    case EAGAIN:
+        return "processes and threads of the user (RLIMIT_NPROC, ulimit -u, or the cgroup's pids.max)";
+    case ENOMEM:
+        return "memory (RLIMIT_AS, ulimit -v; RLIMIT_MEMLOCK, ulimit -l; or the cgroup's)";
+    default:
+        return NULL;
+    }
+}
+
+void mca_btl_rawe_help_failed(const char *doing, int code, const char *source)
+{
+    const char *limit = mca_btl_rawe_help_limit(code);
+
+    if (NULL != limit) {
+        MCA_BTL_RAWE_HELP_IF_ASKED(limit_reached, doing, strerror(code), limit);
+    } else {
+        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, doing, strerror(code), source);
+    }
 }

@@ -31,6 +31,12 @@
 void mca_btl_rawe_help_show(enum mca_btl_rawe_help_topic topic, bool ends_job, const char *name,
                             const char *text, ...) __attribute__((format(printf, 4, 5)));
 
+/** Tell that something failed, as MCA_BTL_RAWE_HELP_IF_ASKED: by the limit that it met, or as ours. */
+void mca_btl_rawe_help_failed(const char *doing, int code, const char *source);
+
+/** The limit that an errno tells of; NULL: of none. */
+const char *mca_btl_rawe_help_limit(int code);
+
 /** A life of the component begins: nothing has been shown, and what the job asked for is read. */
 void mca_btl_rawe_help_begin(void);
 

@@ -374,7 +374,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     const struct identity *identity = identity_of(interface);
 
     if (NULL == module || NULL == identity) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "opening a module", strerror(errno), __func__);
+        mca_btl_rawe_help_failed("opening a module", errno, __func__);
         free(module);
         return NULL;
     }
@@ -403,7 +403,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     if (!free_lists_init(module)) {
-        MCA_BTL_RAWE_HELP_IF_ASKED(internal_error, "allocating memory", "no memory", __func__);
+        mca_btl_rawe_help_failed("allocating memory", ENOMEM, __func__);
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }

@@ -56,6 +56,8 @@ void mca_btl_rawe_failures_report(void)
     } else if (ENOMEM == error.code) {
         MCA_BTL_RAWE_HELP_IF_ASKED(ring_not_allocated, interface, mca_btl_rawe_state.ring_bytes,
                                    strerror(error.code));
+    } else if (NULL != mca_btl_rawe_help_limit(error.code)) {
+        mca_btl_rawe_help_failed(error.step, error.code, __func__);
     } else {
         MCA_BTL_RAWE_HELP_IF_ASKED(link_failed, interface, error.step, strerror(error.code));
     }
