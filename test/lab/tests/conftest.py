@@ -114,9 +114,20 @@ def compiled(name, *others):
 
 
 bcasts = compiled("bcasts", "reductions")
-away, bursts, contacts, endless, leaves, lives, pulled, shrinks, survivors = map(
+away, bursts, contacts, endless, leaves, lives, numbered, pulled, shrinks, survivors = map(
     compiled,
-    ("away", "bursts", "contacts", "endless", "leaves", "lives", "pulled", "shrinks", "survivors"),
+    (
+        "away",
+        "bursts",
+        "contacts",
+        "endless",
+        "leaves",
+        "lives",
+        "numbered",
+        "pulled",
+        "shrinks",
+        "survivors",
+    ),
 )
 
 
