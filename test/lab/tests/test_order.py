@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages to a process come in order, whatever its interfaces do: ob1 sorts few that come early."""
+"""Messages to a process come in order, whatever its interfaces do: ob1 sorts few of them."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from conftest import RAWE, assert_success, thorough
 from jobs import Job
 
-# Messages, bytes (0: mixed, to 100 kB), outstanding, milliseconds that receivers compute, reductions.
+# Messages, bytes (0: mixed, to 100 kB), outstanding, ms that receivers compute, reductions.
 SHORT_TO_ONE_AWAY = (70000, 4, 1, 300, 0)
 SHORT = (200000, 4, 1, 0, 0)
 OUTSTANDING = (100000, 200, 1000, 100, 0)
