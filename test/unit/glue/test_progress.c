@@ -3,6 +3,7 @@
  *
  * Tests of the glue's progress of one module.
  */
+#include "unit_engine.h"
 #include "unit_module.h"
 
 #include <stdio.h>
@@ -129,6 +130,44 @@ TEST(progress__and_before_later_batches)
     mca_btl_rawe_module_progress(&module, true);
     assert_int_equal(received_before, 2);
     assert_int_equal(module.engine.counters.dropped_short, 3);
+}
+
+static unsigned delivered;
+
+static void expect_next(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                        size_t len_bytes)
+{
+    assert_int_equal(tag, delivered);
+    delivered++;
+}
+
+/** What came by several modules is told in the order of arrival, in whichever module's turn. */
+TEST(progress__what_all_modules_deferred_comes_in_order)
+{
+    static struct rawe_engine second;
+    static struct rawe_handle_table handles;
+    struct rawe_engine *engines[] = {&module.engine, &second};
+    struct rawe_conn conns[2];
+
+    rawe_handle_table_init(&handles, 2);
+    unit_engine_start(&second, &handles, NULL, fake_ompi.now_ns);
+    second.deferral = module.engine.deferral; /* as the modules of a process */
+    delivered = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        unsigned which = i * i % 3 != 0;
+        uint8_t payload[RAWE_FRAGMENT_MESSAGE_BYTES + 8] = {0};
+        conns[which] = (struct rawe_conn){.engine = engines[which]};
+        engines[which]->callbacks.deliver = expect_next;
+        (void)rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                                    .tag = (uint8_t)i,
+                                                                    .data_bytes = 8});
+        assert_true(rawe_deferral_keep(second.deferral, &conns[which], payload, sizeof(payload)));
+    }
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(delivered, 100);
+    assert_false(rawe_engine_has_deferred(&second));
+    rawe_engine_free(&second);
+    rawe_handle_table_free(&handles);
 }
 
 static unsigned errors; /**< that ended the job */
