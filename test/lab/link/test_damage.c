@@ -154,18 +154,20 @@ TEST(bulk_receive__batches_in_every_wiring)
 {
     static const char *const wirings[][2] = {
         {"off", "on"}, {"on", "on"}, {"off", "off"}, {"on", "off"}};
-    static const uint32_t sizes[] = {1, 777, 1400, 1401, 14000, 60001};
+    static const uint32_t batch_bytes[] = {1, 777, 1400, 1401, 14000, 60001};
     static uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES], data[60001];
 
     for (size_t w = 0; w < sizeof wirings / sizeof wirings[0]; w++) {
         wire_up(wirings[w][0], wirings[w][1]);
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            const struct rawe_frame packet = {.pieces = {{head, sizeof head}, {data, sizes[i]}},
-                                              .piece_count = 2,
-                                              .len_bytes = (uint32_t)sizeof head + sizes[i]};
-            make(head, data, sizes[i], 1400, 0, (uint8_t)((sizes[i] + 1399) / 1400));
-            assert_true(from->kind->transmit_batch(from, &packet, sizes[i] > 1400 ? 1400 : 0));
-            receive(sizes[i]);
+        for (size_t i = 0; i < sizeof batch_bytes / sizeof batch_bytes[0]; i++) {
+            const struct rawe_frame packet = {
+                .pieces = {{head, sizeof head}, {data, batch_bytes[i]}},
+                .piece_count = 2,
+                .len_bytes = (uint32_t)sizeof head + batch_bytes[i]};
+            make(head, data, batch_bytes[i], 1400, 0, (uint8_t)((batch_bytes[i] + 1399) / 1400));
+            assert_true(
+                from->kind->transmit_batch(from, &packet, batch_bytes[i] > 1400 ? 1400 : 0));
+            receive(batch_bytes[i]);
         }
     }
     assert_int_equal(damaged(), 0);

@@ -25,6 +25,7 @@ OTHERS = {
     for kind, drops in (("link", "ring_drops"), ("bulk", "queue_drops"))
     for name in ("frames_sent", "frames_received", "send_full", "send_errors", drops)
 } | {"pings_answered", "pongs_matched", "frames_unacked_most", "reassembly_buffers_most"}
+OTHERS.add("bulk_dropped_checksum")
 STATS = ("--mca", "btl_rawe_stats", "1")
 AT_ONCE = ("--mca", "btl_rawe_streak_us", "1000000")  # what is sent within a second is a burst
 WORD = re.compile(r"(\w+)=(\S+)")
