@@ -14,6 +14,8 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
+#include "btl_rawe_multicast.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
@@ -100,8 +102,34 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
     return 0;
 }
 
+static unsigned groups_last;   /**< calls after which groups need nothing more */
+static unsigned groups_driven; /**< calls before the engines finalize */
+
+/* In place of groups. */
+bool mca_btl_rawe_multicast_done(void)
+{
+    return groups_driven >= groups_last;
+}
+
+unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
+                                         bool deferring)
+{
+    assert_true(module->open && deferring); /* the PML is closed */
+    assert_false(module->engine.finalizing);
+    groups_driven += module == &modules[0];
+    fake_ompi.now_ns += 100 * MS;
+    return 0;
+}
+
+bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_max)
+{
+    assert_true(module->open);
+    return false;
+}
+
 static void set_up(void)
 {
+    groups_last = groups_driven = 0;
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
@@ -198,6 +226,30 @@ TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
     linger(1);
     assert_int_equal(needed[0], RAWE_NEEDS_NONE);
     assert_int_equal(needed[1], RAWE_NEEDS_NONE);
+}
+
+/** Others may lack the last Bcast, unless a fence says that all have left their calls. */
+TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
+{
+    static const struct {
+        bool fenced;
+        unsigned timeout_s, last, driven;
+    } cases[] = {{true, 3, 10, 0},
+                 {false, 3, 10, 10},
+                 {false, 3, 0, 0},
+                 {false, 3, 1000, 15},
+                 {false, 0, 1000, 150}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        tear_down();
+        set_up();
+        fenced = cases[i].fenced;
+        groups_last = cases[i].last;
+        mca_btl_rawe_params.peer_timeout = cases[i].timeout_s;
+        linger(1);
+        assert_int_equal(groups_driven, cases[i].driven);
+        assert_int_equal(driven[0], 1);
+    }
 }
 
 /** Processes of connected jobs exchange messages behind Open MPI's fence. */
