@@ -34,16 +34,21 @@ TEST(elsewhere__is_deferred_with_the_engine_that_receives)
     assert_int_equal(rails.host[1].inbox.messages[1].tag, 4);
 }
 
-/** A CONNECT that ends a life of the connection: what was in flight is reported when it may be. */
-TEST(elsewhere__so_is_the_end_of_a_life)
+/**
+ * A CONNECT that ends a life of the connection, while the owner is away: what was in flight is
+ * reported when it may be. Returns the engine of the owner.
+ */
+static struct rawe_engine *end_life(struct unit_send *send)
 {
-    static struct unit_send send;
     static uint8_t data[100];
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
-    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
     rails_cut(0);
-    unit_send_message(rails_conn(1, 0, RAWE_LANE_EXPRESS), &send, 7, data, sizeof(data));
+    if (send != NULL) {
+        unit_send_message(rails_conn(1, 0, RAWE_LANE_EXPRESS), send, 7, data, sizeof(data));
+    } else {
+        unit_send_copy(rails_conn(1, 0, RAWE_LANE_EXPRESS), 7, sizeof(data));
+    }
     rawe_conn_close(conn, rails.now_ns);
     rails_peer(0, 0)->conn[RAWE_LANE_EXPRESS] = NULL;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
@@ -51,12 +56,29 @@ TEST(elsewhere__so_is_the_end_of_a_life)
     rawe_engine_defer_begin(receiver);
     unit_settle(&rails.net);
     rawe_engine_defer_end(receiver);
+    return &rails.host[1].nic[0].engine;
+}
+
+TEST(elsewhere__so_is_the_end_of_a_life)
+{
+    static struct unit_send send;
+    struct rawe_engine *owner = end_life(&send);
     assert_int_equal(rails.host[1].lost_calls, 0);
     assert_int_equal(send.done, 0);
     assert_false(owner->deferral->active);
     rawe_engine_deliver_deferred(owner);
     assert_int_equal(rails.host[1].lost_calls, 1);
     unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
+}
+
+/** No send completes with it: the loss alone has the owner look. */
+TEST(elsewhere__so_is_the_loss_of_a_copied_message)
+{
+    struct rawe_engine *owner = end_life(NULL);
+    assert_int_equal(rails.host[1].lost_calls, 0);
+    assert_true(rawe_engine_has_deferred(owner));
+    rawe_engine_deliver_deferred(owner);
+    assert_int_equal(rails.host[1].lost_calls, 1);
 }
 
 /** What came by several interfaces is told in the order in which it was taken, whichever has its turn. */
