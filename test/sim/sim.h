@@ -70,6 +70,7 @@ struct sim_packet {
     bool batch;             /**< it has a batch header */
     uint32_t damaged_bytes; /**< its length before it was damaged; 0: it was not */
     uint32_t segment_bytes; /**< data of each of its frames but the last; 0: it is one frame */
+    uint64_t arrived_ns;    /**< at the receiver's interface */
     uint8_t bytes[];
 };
 
@@ -242,7 +243,7 @@ struct sim_node {
     bool muted;  /**< what it sends goes nowhere */
     struct sim_nic nics[SIM_NICS_MAX];
     unsigned nic_count;
-    uint64_t clock_offset_ns;
+    struct sim_host *host;
     struct sim_random random; /**< poll times, identities */
     struct sim_random pause, trouble, accesses, rest, memory;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
@@ -588,6 +589,7 @@ struct sim {
     struct sim_net net;
     struct sim_incidents incidents;
     struct sim_node *nodes;
+    struct sim_host *hosts;
     struct net_ledger ledger;
     uint64_t puts; /**< complete in good order */
     struct sim_access *accesses;

@@ -453,6 +453,18 @@ static void check_control(struct sim *sim, uint64_t migrated)
     }
 }
 
+/** All is settled: who has no operation under way waits for nothing, as others on the host see it. */
+static void check_inflow(const struct sim_nic *nic)
+{
+    const struct rawe_inflow_share *share = nic->engine.inflow.share;
+
+    if (share != NULL && nic->engine.operations.in_use == 0 && share->asked_bytes != 0) {
+        net_fail("what is asked for comes, or is forgotten",
+                 "n%u seems to wait for %llu bytes on interface %u", nic->node->index,
+                 (unsigned long long)share->asked_bytes, nic->index);
+    }
+}
+
 void sim_check_counters(struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -463,6 +475,7 @@ void sim_check_counters(struct sim *sim)
         const struct sim_node *node = &sim->nodes[i];
         for (unsigned nic = 0; node->alive && nic < node->nic_count; nic++) {
             add_counters(&sum, &node->nics[nic].engine.counters);
+            check_inflow(&node->nics[nic]);
         }
         connections += node->alive ? node->channels_most : 0;
     }

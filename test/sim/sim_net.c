@@ -132,7 +132,7 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
 /** What `len_bytes` take on the interface's links. */
 static uint64_t wire_time_ns(const struct sim_nic *nic, uint64_t len_bytes)
 {
-    return len_bytes * nic->node->sim->plan.ps_per_byte * nic->slowness / 1000 + 1;
+    return len_bytes * nic->node->sim->plan.ps_per_byte * nic->link->slowness / 1000 + 1;
 }
 
 bool sim_net_full(struct sim *sim, struct sim_nic *nic)
@@ -146,8 +146,8 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
         nic->full_until_ns = now_ns + sim_random_scaled(&nic->full, 100, sim->plan.full_ns);
         return true;
     }
-    return nic->wire_free_ns > now_ns &&
-           nic->wire_free_ns - now_ns > wire_time_ns(nic, sim->plan.backlog_bytes);
+    return nic->link->wire_free_ns > now_ns &&
+           nic->link->wire_free_ns - now_ns > wire_time_ns(nic, sim->plan.backlog_bytes);
 }
 
 void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packet, uint64_t at_ns)
@@ -157,12 +157,12 @@ void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packe
     packet->source = nic->node->index;
     packet->source_nic = nic->index;
     sim_trace(sim, "%s", sim_trace_frame(packet, text, sizeof(text)));
-    if (nic->wire_free_ns < at_ns) {
-        nic->wire_free_ns = at_ns;
+    if (nic->link->wire_free_ns < at_ns) {
+        nic->link->wire_free_ns = at_ns;
     }
-    nic->wire_free_ns += wire_time_ns(nic, packet->len_bytes);
+    nic->link->wire_free_ns += wire_time_ns(nic, packet->len_bytes);
     sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = nic->wire_free_ns + sim->plan.delay_ns,
+                    (struct sim_event){.at_ns = nic->link->wire_free_ns + sim->plan.delay_ns,
                                        .kind = SIM_EVENT_SWITCH,
                                        .node = packet->destination,
                                        .packet = packet});
@@ -309,15 +309,15 @@ void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_n
     struct sim_nic *to = &sim->nodes[packet->destination].nics[packet->destination_nic];
     uint64_t *newest_ns =
         &to->newest_ns[(size_t)packet->source * sim->plan.nics + packet->source_nic];
-    uint64_t free_ns = to->port_free_ns > sim->now_ns ? to->port_free_ns : sim->now_ns;
+    uint64_t free_ns = to->link->port_free_ns > sim->now_ns ? to->link->port_free_ns : sim->now_ns;
 
     if (sim->plan.switch_bytes != 0 && free_ns - sim->now_ns + wire_time_ns(to, packet->len_bytes) >
                                            wire_time_ns(to, sim->plan.switch_bytes)) {
         sim_packet_lose(sim, packet, "no room at the switch");
         return;
     }
-    to->port_free_ns = free_ns + wire_time_ns(to, packet->len_bytes);
-    uint64_t arrival_ns = to->port_free_ns + sim->plan.delay_ns + late_ns;
+    to->link->port_free_ns = free_ns + wire_time_ns(to, packet->len_bytes);
+    uint64_t arrival_ns = to->link->port_free_ns + sim->plan.delay_ns + late_ns;
     if (arrival_ns < *newest_ns) {
         sim->incidents.overtaken++;
     } else {

@@ -64,6 +64,7 @@ void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index)
 
     nic->node = node;
     nic->index = index;
+    nic->link = &node->host->links[index];
     memcpy(nic->mac,
            (uint8_t[]){2, 0, 0, (uint8_t)index, (uint8_t)(node->index >> 8), (uint8_t)node->index},
            RAWE_MAC_BYTES);
@@ -82,10 +83,11 @@ void sim_nic_wire(struct sim_nic *nic)
 {
     struct sim_random *random = nic->index == 0 ? &nic->node->trouble : &nic->random;
 
-    nic->slowness =
+    unsigned slowness =
         sim_random_below(random, 2) == 0
             ? 1
             : (unsigned)sim_random_between(random, 1, nic->node->sim->plan.slowness_most);
+    nic->link->slowness = nic->link->slowness != 0 ? nic->link->slowness : slowness;
     random = random_of(nic);
     nic->sends_batches = sim_random_below(random, 4) != 0;
     nic->batch_path = (enum sim_batch_path)sim_random_below(random, SIM_BATCH_PATHS);
@@ -102,6 +104,12 @@ static void choose_identity(struct sim_nic *nic)
     if (nic->node->life == 1 || sim_random_below(random, 2) == 0) {
         nic->port = (uint16_t)sim_random_between(random, 1, 0xFFFF);
     }
+}
+
+uint32_t sim_nic_link_mbps(const struct sim_nic *nic)
+{
+    const struct sim_plan *plan = &nic->node->sim->plan;
+    return plan->rates_known ? 8000000 / plan->ps_per_byte / nic->link->slowness : 0;
 }
 
 static uint64_t clock_of(void *context)
@@ -130,6 +138,9 @@ void sim_nic_start(struct sim_nic *nic)
         .liveness.probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
         .inflow_bytes = plan->inflow_bytes,
+        .inflow_shared = plan->processes > 1 ? &node->host->inflow[nic->index] : NULL,
+        .inflow_index = node->index % plan->processes,
+        .link_mbps = sim_nic_link_mbps(nic),
         .congestion = plan->yields ? &rawe_cc_delay : &rawe_cc_cubic,
         .liveness.peer_timeout_ns = plan->peer_timeout_ns,
         .liveness.idle_ns = plan->idle_ns,
@@ -138,6 +149,7 @@ void sim_nic_start(struct sim_nic *nic)
         .deferral = &node->deferral,
         .streak_ns = plan->streak_ns,
         .clock_ns = clock_of,
+        .arrival_clock_ns = plan->arrivals_known ? clock_of : NULL,
         .clock_context = node,
         .first_sequence = plan->first_sequence,
         .overtaken_most = plan->overtaken_most,
@@ -189,6 +201,7 @@ void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet)
         sim_packet_lose(sim, packet, "ring is full");
         return;
     }
+    packet->arrived_ns = sim->now_ns;
     sim_queue_put(queue, packet);
     sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
 }
@@ -197,6 +210,11 @@ uint64_t sim_nic_time(const struct sim_nic *nic)
 {
     const struct sim_node *node = nic->node;
     return node->sim->plan.clock_per_call ? sim_node_clock(node) : nic->engine.now_ns;
+}
+
+static void note_arrival(struct sim_nic *nic, const struct sim_packet *packet)
+{
+    rawe_engine_arriving(&nic->engine, sim_node_clock_at(nic->node, packet->arrived_ns));
 }
 
 /** From memory of exactly its length: sanitizers see what is read beyond. */
@@ -221,6 +239,7 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
+        note_arrival(nic, packet);
         receive_frame(nic, packet);
         sim_packet_give(sim, packet);
     }
@@ -230,6 +249,7 @@ void sim_nic_receive(struct sim_nic *nic, unsigned budget)
      */
     while ((packet = sim_batch_take(nic)) != NULL) {
         if (sim_batch_intact(packet)) {
+            note_arrival(nic, packet);
             (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
         }
         sim_packet_give(sim, packet);

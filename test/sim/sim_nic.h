@@ -27,6 +27,20 @@ void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet);
 /** NULL when it is empty. */
 struct sim_packet *sim_queue_take(struct sim_queue *queue);
 
+/** A host's link to the switch and back. */
+struct sim_link {
+    unsigned slowness;     /**< factor by which it is slower than planned */
+    uint64_t wire_free_ns; /**< to the switch: free again */
+    uint64_t port_free_ns; /**< from the switch: free again */
+};
+
+/** A host. Its processes share links, clock and inflow, and have an address each on a link. */
+struct sim_host {
+    struct sim_link links[SIM_NICS_MAX];
+    struct rawe_inflow_shared inflow[SIM_NICS_MAX];
+    uint64_t clock_offset_ns;
+};
+
 /** An interface; context of its engine. */
 struct sim_nic {
     struct sim_node *node;
@@ -47,9 +61,7 @@ struct sim_nic {
     uint64_t batches_until_ns;      /**< where that is FADING */
     bool single_frames_stay;        /**< then those of one frame pass still */
 
-    unsigned slowness;     /**< factor by which its links are slower than planned */
-    uint64_t wire_free_ns; /**< link to the switch: free again */
-    uint64_t port_free_ns; /**< link from the switch: free again */
+    struct sim_link *link; /**< of its host, which other processes use, too */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
     uint64_t pulled_until_ns;   /**< its cable is pulled */
@@ -59,7 +71,9 @@ struct sim_nic {
 };
 
 void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index);
-/** Choose what its links are like, and what becomes of batches on them. */
+/** The rate of its link, in Mb/s; 0: the plan has it that no process knows. */
+uint32_t sim_nic_link_mbps(const struct sim_nic *nic);
+/** Choose what its link is like, and what becomes of batches on it. */
 void sim_nic_wire(struct sim_nic *nic);
 /** A process starts on the node: who it is on this interface, and its engine. */
 void sim_nic_start(struct sim_nic *nic);

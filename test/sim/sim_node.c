@@ -16,7 +16,7 @@
 
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns)
 {
-    uint64_t clock_ns = at_ns + node->clock_offset_ns;
+    uint64_t clock_ns = at_ns + node->host->clock_offset_ns;
     return clock_ns - clock_ns % node->sim->plan.clock_step_ns;
 }
 
@@ -63,11 +63,15 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
     node->rest = sim_random_stream(seed, 1006 + 8ull * index);
     node->memory = sim_random_stream(seed, 1007 + 8ull * index);
+    node->host = &sim->hosts[index / sim->plan.processes];
     node->nic_count = choose_nics(sim, index);
     for (unsigned i = 0; i < node->nic_count; i++) {
         sim_nic_init(&node->nics[i], node, i);
     }
-    node->clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
+    uint64_t clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
+    if (index % sim->plan.processes == 0) {
+        node->host->clock_offset_ns = clock_offset_ns;
+    }
     node->pauses_left = sim->plan.pauses_most;
     node->freezes_left = node->jumps_left = 2;
     for (unsigned i = 0; i < node->nic_count; i++) {
@@ -186,7 +190,8 @@ static uint64_t timer_due_ns(const struct sim_node *node)
     }
     earliest_ns = ((earliest_ns >> RAWE_TIMER_TICK_SHIFT) + 1) << RAWE_TIMER_TICK_SHIFT;
     earliest_ns += node->sim->plan.clock_step_ns - 1;
-    return earliest_ns > node->clock_offset_ns ? earliest_ns - node->clock_offset_ns : 0;
+    return earliest_ns > node->host->clock_offset_ns ? earliest_ns - node->host->clock_offset_ns
+                                                     : 0;
 }
 
 bool sim_node_waiting(const struct sim_node *node)

@@ -426,6 +426,17 @@ static void plan_inflow(struct sim_plan *plan, uint64_t seed)
     plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
 }
 
+/** The same: several processes a host, and what engines are told of links. */
+static void plan_hosts(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 44);
+    unsigned several = (unsigned)sim_random_between(&random, 2, SIM_PROCESSES_MAX);
+
+    plan->processes = sim_random_below(&random, 3) == 0 ? several : 1;
+    plan->rates_known = sim_random_below(&random, 2) == 0;
+    plan->arrivals_known = sim_random_below(&random, 2) == 0;
+}
+
 /** The same: how often memory runs out. */
 static void plan_memory(struct sim_plan *plan, uint64_t seed)
 {
@@ -465,5 +476,6 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_order(plan, options->seed);
     plan_departure(plan, options->seed);
     plan_inflow(plan, options->seed);
+    plan_hosts(plan, options->seed);
     plan_memory(plan, options->seed);
 }

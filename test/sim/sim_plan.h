@@ -13,6 +13,7 @@
 
 #define SIM_NODES_MAX 1000u
 #define SIM_NICS_MAX 3u
+#define SIM_PROCESSES_MAX 3u
 
 /* clang-format off */
 #define SIM_FAULT_LIST(X)                                                                         \
@@ -107,6 +108,7 @@ enum sim_batch_path {
 struct sim_plan {
     uint32_t faults;
     unsigned nodes;
+    unsigned processes;  /**< nodes of a host: they share its links and clock */
     unsigned nics;       /**< interfaces of a node, at most */
     bool mixed_nics;     /**< some have fewer */
     unsigned operations; /**< messages, requests and transfers begun, over all nodes */
@@ -134,6 +136,8 @@ struct sim_plan {
     uint32_t backlog_bytes; /**< what the send path takes before it is full */
     uint32_t switch_bytes;  /**< buffer of a switch port; 0: unbounded */
     uint32_t ring_frames;   /**< what a receive ring holds */
+    bool rates_known;       /**< as drivers tell them */
+    bool arrivals_known;    /**< when frames have come to an interface */
     bool padding;           /**< short frames arrive with 60 bytes */
 
     /* hosts */

@@ -20,10 +20,12 @@
 /** So soon after it was opened a route is used by those whose own are down. */
 #define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
 
-/** Speed of any interface, as it says itself: the way to the switch may be slower. */
-static uint32_t speed_mbps(const struct sim_plan *plan)
+/** Speed of a route: of the slower of its two links, or what any link claims to have. */
+static uint32_t speed_mbps(const struct sim_nic *nic, const struct sim_nic *to)
 {
-    return 8000000u / plan->ps_per_byte;
+    const struct sim_plan *plan = &nic->node->sim->plan;
+    uint32_t ours = sim_nic_link_mbps(nic), theirs = sim_nic_link_mbps(to);
+    return !plan->rates_known ? 8000000u / plan->ps_per_byte : ours < theirs ? ours : theirs;
 }
 
 static struct sim_peer *find(const struct sim_node *node, uint32_t index, unsigned nic,
@@ -53,7 +55,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
         .payload_max_bytes = nic->payload_max_bytes,
         .interface = (uint8_t)(far + 1),
         .owner = route,
-        .speed_mbps = speed_mbps(&node->sim->plan),
+        .speed_mbps = speed_mbps(nic, to),
     };
     memcpy(config.mac, to->mac, RAWE_MAC_BYTES);
     /* Half of them know the peer's MTU, half have to learn it from the peer. */
@@ -374,7 +376,7 @@ uint64_t sim_route_due_ns(const struct sim_node *node)
         return due_ns;
     }
     due_ns = (due_ns > least_ns ? due_ns : least_ns) + node->sim->plan.clock_step_ns - 1;
-    return due_ns > node->clock_offset_ns ? due_ns - node->clock_offset_ns : 0;
+    return due_ns > node->host->clock_offset_ns ? due_ns - node->host->clock_offset_ns : 0;
 }
 
 /* ---- invariants ---- */

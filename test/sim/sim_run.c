@@ -231,6 +231,8 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     sim_plan_make(&sim->plan, options);
     sim->faults_end_ns = sim->plan.faults_end_ns;
     sim->nodes = net_zeroed(sim->plan.nodes * sizeof(*sim->nodes));
+    sim->hosts = aligned_alloc(_Alignof(struct sim_host), sim->plan.nodes * sizeof(*sim->hosts));
+    memset(sim->hosts, 0, sim->plan.nodes * sizeof(*sim->hosts));
     sim_submit_init(sim);
     sim_net_init(sim);
     sim_trouble_plan(sim);
@@ -248,6 +250,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
         sim_node_free(&sim->nodes[i]);
     }
     free(sim->nodes);
+    free(sim->hosts);
     sim_submit_free(sim);
     sim_access_free(sim);
     sim_transfer_free(sim);

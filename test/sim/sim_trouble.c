@@ -79,7 +79,13 @@ static void maybe_jump(struct sim *sim, struct sim_node *node)
     if (node->jumps_left != 0 && sim_strikes(sim, &node->trouble, sim->plan.jump_ppm)) {
         uint64_t length_ns = sim_random_scaled(&node->trouble, 1000, sim->plan.jump_most_ns);
         node->jumps_left--;
-        node->clock_offset_ns += length_ns;
+        node->host->clock_offset_ns += length_ns;
+        for (unsigned i = 0; i < sim->plan.nodes; i++) {
+            struct sim_node *other = &sim->nodes[i];
+            if (other != node && other->host == node->host && other->alive) {
+                sim_node_wake(other, sim->now_ns); /* its timers are due earlier */
+            }
+        }
         disturbed_until(sim, node->local_ns);
         sim_trace(sim, "n%u: its clock jumps by %llu us", node->index,
                   (unsigned long long)length_ns / 1000);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "receive/rawe_credit.h"
+#include "receive/rawe_inflow.h"
 #include "rma/rawe_operation.h"
 #include "unit_test.h"
 
@@ -127,4 +128,18 @@ TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
     assert_ptr_equal(list.first, &operations[1].completion.send);
     assert_null(list.first->next);
     assert_ptr_equal(find(&operations[0]), &operations[0]);
+}
+
+TEST(rawe_operation_remove__other_processes_see_that_the_rest_will_not_come)
+{
+    static struct rawe_inflow_host host;
+    struct rawe_inflow inflow;
+    rawe_inflow_init(&inflow, 100000, 25000);
+    rawe_inflow_join(&inflow, &host, 0);
+    operations[0].inflow = &inflow;
+    operations[0].left_bytes = 3000;
+    assert_true(rawe_operation_enter(&table, &operations[0]));
+    rawe_inflow_asked(&inflow, 5000, 1);
+    rawe_operation_remove(&operations[0]);
+    assert_int_equal(inflow.share->asked_bytes, 2000);
 }

@@ -108,6 +108,9 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     operation->peer_port = conn->preferred->port;
     operation->left_bytes = operation->len_bytes;
     operation->progress_ns = now_ns;
+    if (operation->inflow != NULL) {
+        rawe_inflow_asked(operation->inflow, operation->len_bytes, engine->now_ns);
+    }
     operation->completion.send.done = part_done;
     operation->completion.send.kind = RAWE_FRAGMENT_GET;
     operation->completion.send.internal = operation->whole != NULL;

@@ -149,6 +149,14 @@ void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_
     change(inflow, bytes, 0, now_ns);
 }
 
+void rawe_inflow_abandoned(struct rawe_inflow *inflow, uint64_t bytes)
+{
+    if (inflow->share != NULL) {
+        const uint64_t asked_bytes = get(&inflow->share->asked_bytes);
+        set(&inflow->share->asked_bytes, asked_bytes > bytes ? asked_bytes - bytes : 0);
+    }
+}
+
 void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns)
 {
     if (inflow->share != NULL) {

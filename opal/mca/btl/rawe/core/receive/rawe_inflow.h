@@ -86,6 +86,8 @@ void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
 void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns);
 /** So much is asked for now. */
 void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
+/** Bytes that were asked for will not come. */
+void rawe_inflow_abandoned(struct rawe_inflow *inflow, uint64_t bytes);
 /** What other processes have asked for and may come, and how many of them there are. */
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
 /** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "receive/rawe_inflow.h"
+
 void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key)
 {
     memset(table, 0, sizeof(*table));
@@ -33,6 +35,9 @@ void rawe_operation_remove(struct rawe_operation *operation)
     table->entries[operation->index] = NULL;
     table->next = operation->index;
     table->in_use--;
+    if (operation->inflow != NULL) {
+        rawe_inflow_abandoned(operation->inflow, operation->left_bytes);
+    }
     rawe_list_remove(&operation->link);
     operation->table = NULL;
 }

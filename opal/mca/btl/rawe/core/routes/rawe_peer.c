@@ -475,16 +475,7 @@ static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
     /* What joins others in a frame that is held back needs no time. */
     bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
-    struct rawe_inflow *inflow = operation->inflow;
-    uint64_t len_bytes = operation->len_bytes;
-    if (!rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer))) {
-        return false;
-    }
-    /* If the connection has failed the operation is done, and its owner's again. */
-    if (inflow != NULL) {
-        rawe_inflow_asked(inflow, len_bytes, peer->engine->now_ns);
-    }
-    return true;
+    return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }
 
 /** A GET in pieces has one the less, or asks for no more. */
