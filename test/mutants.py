@@ -3,7 +3,7 @@
 """Do the tests notice small changes? Draws mutants of core and of coll/rawe at random, by a seed,
 builds each, runs the unit tests, those of its object first, then the simulators with a few hundred
 seeds, and prints the survivors. Some of these behave as the original does: the list is for reading.
-Fails when less than 85 % are found."""
+Fails when less than 80 % are found."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ OWN_FIXTURE = "unit_group.c"  # of one test, beside what others share
 UNIT_SECONDS, SIM_SECONDS = 20, 120  # hundreds of times what they need
 SIM_FAULTS = ("none", "mild", "all")
 SIM_SEEDS = 300
-FOUND_PERCENT = 85  # at least; of the rest most behave as the original does
+FOUND_PERCENT = 80  # at least; of the rest most behave as the original does
 
 # Nothing depends on statistics, on an assertion that holds, on a hint to compiler or processor.
 SKIPPED = re.compile(

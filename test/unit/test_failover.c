@@ -284,6 +284,18 @@ TEST(rawe_failover_check__asks_nothing_of_a_peer_that_was_given_up)
     assert_int_equal(said, 0);
 }
 
+/** A connection that uses another route is silent still, which says nothing of this one. */
+TEST(rawe_failover_check__heeds_only_connections_that_use_the_route)
+{
+    memset(answers, 0, sizeof(answers));
+    silent(1);
+    rawe_liveness_heard(&rails_conn(0, 1, EXPRESS)->liveness);
+    rails_conn(0, 2, EXPRESS)->liveness.silent_since_ns = rails.now_ns;
+    pass(UNIT_S);
+    assert_false(rawe_failover_pending(&failover));
+    assert_false(down(1));
+}
+
 TEST(rawe_failover_check__looks_once_in_an_interval)
 {
     answers[2] = false;

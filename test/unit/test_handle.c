@@ -86,6 +86,19 @@ TEST(rawe_handle_register__another_seed_gives_other_keys)
 }
 
 /** A window of all memory, from MPI_BOTTOM on. */
+/** Not by chance alone: a handle given back never opens what has its place now. */
+TEST(rawe_handle_register__a_place_has_another_generation_each_time)
+{
+    uint32_t first, second;
+    uint64_t first_key, second_key;
+    assert_true(rawe_handle_register(&table, memory, 1, &first, &first_key, RAWE_ACCESS_WRITE));
+    assert_true(rawe_handle_deregister(&table, first, first_key));
+    assert_true(rawe_handle_register(&table, memory, 1, &second, &second_key, RAWE_ACCESS_WRITE));
+    assert_int_equal(second, first);
+    assert_int_equal(second_key >> 32, (first_key >> 32) + 1);
+    assert_true(rawe_handle_deregister(&table, second, second_key));
+}
+
 TEST(rawe_handle_register__memory_from_address_0_on)
 {
     uint32_t index;
