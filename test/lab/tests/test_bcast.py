@@ -456,7 +456,9 @@ def test_bcasts_go_on_where_multicast_is_lost(make_lab, build, bcasts, tmp_path,
     job.lives(4)
     result = job.end()
     # Who found out says so, and the communicator goes on without multicast.
-    assert "does not reach a peer any more" in result.errors + result.output
+    assert (
+        "Multicast frames of the rawe BTL no longer reach a peer" in result.errors + result.output
+    )
     assert result.errors.count("hears no multicast any more") == HOSTS
 
 
