@@ -28,12 +28,17 @@ static unsigned rail_of(const struct rawe_peer *peer)
     return nic->rail;
 }
 
+static bool flaky; /**< half of the PINGs by rail 1 are lost */
+static uint32_t chance;
+
 static void ask(void *context, struct rawe_peer *peer)
 {
     unsigned rail = rail_of(peer);
     assert_ptr_equal(context, &failover);
     asked[rail]++;
-    newest_ns[rail] = answers[rail] ? rails.now_ns + 1 : newest_ns[rail];
+    chance = chance * 1103515245u + 12345u;
+    const bool lost = flaky && rail == 1 && (chance >> 16 & 1) != 0;
+    newest_ns[rail] = answers[rail] && !lost ? rails.now_ns + 1 : newest_ns[rail];
 }
 
 static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
@@ -61,6 +66,8 @@ static void set_up(void)
     rawe_failover_init(&failover, &callbacks, &failover);
     memset(newest_ns, 0, sizeof(newest_ns));
     memset(asked, 0, sizeof(asked));
+    flaky = false;
+    chance = 1;
     for (unsigned rail = 0; rail < RAILS; rail++) {
         answers[rail] = true;
         rawe_conn_connect(rails_conn(0, rail, EXPRESS), rails.now_ns);
@@ -446,6 +453,42 @@ TEST(rawe_failover_lossy__is_used_again_when_the_others_fail)
     assert_int_equal(used(2), 1);
     exchange(1000 * UNIT_MS); /* and there is nothing to compare it with */
     assert_false(down(1));
+}
+
+/** Some of its PINGs are answered: it is worse than others, and better than a dead one. */
+TEST(rawe_failover_lossy__is_used_again_when_the_others_are_silent)
+{
+    flaky = true;
+    rails.lost_each[1] = 3;
+    exchange(6000 * UNIT_MS);
+    assert_true(down(1));
+    answers[0] = answers[2] = false;
+    rails_cut(0);
+    rails_cut(2);
+    silent(0);
+    silent(2);
+    for (unsigned i = 0; i < 1500 && down(1); i++) {
+        rails_conn(0, 0, EXPRESS)->liveness.silent_since_ns = rails.now_ns;
+        rails_conn(0, 2, EXPRESS)->liveness.silent_since_ns = rails.now_ns;
+        pass(20 * UNIT_MS);
+    }
+    assert_false(down(1));
+}
+
+/** Its losses do not have the measurement of the bad one begin again. */
+TEST(rawe_failover_lossy__another_route_that_loses_a_little_is_no_excuse)
+{
+    for (unsigned i = 0; i < 400 && !down(1); i++) {
+        struct rawe_peer *good = rails_peer(0, 0), *bad = rails_peer(0, 1);
+        good->route.arrived += 8000;
+        good->route.lost += 2;
+        rawe_failover_lossy(&failover, rails_conn(0, 0, EXPRESS), rails.now_ns);
+        bad->route.arrived += 20;
+        bad->route.lost += 8;
+        rawe_failover_lossy(&failover, rails_conn(0, 1, EXPRESS), rails.now_ns);
+        pass(10 * UNIT_MS);
+    }
+    assert_true(down(1));
 }
 
 TEST(rawe_failover_lossy__asks_nothing_where_there_is_no_other_route)

@@ -55,8 +55,10 @@ static void measure(struct rawe_failover *failover, struct rawe_peer *peer, uint
         return;
     }
     do {
-        rawe_quality_begin(&each->quality, each->route.arrived, each->route.lost, now_ns);
-        add(failover, each);
+        if (!is_measured(each)) {
+            rawe_quality_begin(&each->quality, each->route.arrived, each->route.lost, now_ns);
+            add(failover, each);
+        }
         each = rawe_peer_next(each);
     } while (each != peer);
 }
@@ -144,13 +146,14 @@ static void ask(const struct rawe_failover *failover, struct rawe_peer *peer, bo
     } while (others && each != peer);
 }
 
-/** The newest answer by any other route to the process that is not down. */
+/** The newest answer by any other route to the process that is not dead: one left for losses counts. */
 static uint64_t others_answered_ns(const struct rawe_failover *failover, struct rawe_peer *peer)
 {
     uint64_t newest_ns = 0;
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
-        uint64_t at_ns = other->health.state == RAWE_HEALTH_DOWN ? 0 : answered_ns(failover, other);
+        bool dead = other->health.state == RAWE_HEALTH_DOWN && !other->health.lossy;
+        uint64_t at_ns = dead ? 0 : answered_ns(failover, other);
         newest_ns = at_ns > newest_ns ? at_ns : newest_ns;
     }
     return newest_ns;

@@ -141,7 +141,10 @@ void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES]
  */
 void rawe_peer_announce(struct rawe_peer *peer, uint64_t now_ns);
 
-/** Peers of a process share routes from now on. Engines may be in use; calls may not overlap. */
+/**
+ * Peers of a process share routes from now on. Engines may be in use, but not for messages to this
+ * process; calls may not overlap.
+ */
 void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
 
 /** The route is down: connections move to another, if any, until rawe_peer_set_up. */
