@@ -333,6 +333,7 @@ TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
         {0, 1000, 20, 100 * MS, false, true}, {0, 1000, 20, 100 * MS, true, true},
         {0, 1000, 20, 10 * MS, false, false}, {0, 1000, 5, 500 * MS, false, false},
         {0, 6, 30, 100 * MS, false, false},   {30, 1000, 60, 100 * MS, false, true},
+        {0, 7, 8, 190 * MS, false, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         set_up();
@@ -349,6 +350,26 @@ TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
         }
         tear_down();
     }
+}
+
+/** What was heard meanwhile counts: a burst that was lost long ago says nothing of today. */
+TEST(rawe_group_send__no_last_message_after_two_losses)
+{
+    start(4);
+    lose(0, 12, 2, 2);
+    for (unsigned i = 0; i < 12; i++) {
+        send_bytes(0, 100);
+        pass(MS);
+    }
+    send_bytes(0, 100); /* heard, as are those that follow in other streams */
+    pass(2000 * MS);
+    lose(13, 1, 2, 2);
+    send_bytes(0, 100);
+    pass(100 * MS);
+    send_bytes(0, 100);
+    pass(100 * MS);
+    assert_got(0, 15);
+    assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
 /** One field of a frame that member 0 would take is changed. */

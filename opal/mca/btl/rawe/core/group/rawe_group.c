@@ -378,19 +378,24 @@ static void repair(const struct rawe_group *group, uint32_t to,
     group->config.counters->repairs_sent++;
 }
 
-/** A member has asked for frames. Does it hear any, since it began to ask? */
+/**
+ * A member has asked for frames. Does it hear any, since it began to ask? If it has asked for none in
+ * the meantime, it has heard what was sent, and begins to ask now.
+ */
 static void judge(struct rawe_group *group, uint32_t index, uint32_t frames, uint64_t now_ns)
 {
     struct rawe_group_member *member = &group->members[index];
-    if (member->judged_ns == 0) {
+    if (member->judged_ns == 0 || now_ns - member->asked_ns >= RAWE_GROUP_DEAF_NS) {
         member->judged_ns = now_ns;
         member->judged_from = group->sent - frames;
         member->lacked = 0;
     }
     member->lacked += frames;
+    member->asked_ns = now_ns;
     if (now_ns - member->judged_ns >= RAWE_GROUP_DEAF_NS) {
         const uint32_t sent = group->sent - member->judged_from;
-        const bool deaf = sent >= RAWE_GROUP_DEAF_FRAMES && member->lacked >= sent - sent / 4;
+        const bool deaf =
+            member->lacked >= RAWE_GROUP_DEAF_FRAMES && member->lacked >= sent - sent / 4;
         group->deaf = deaf ? index : group->deaf;
         member->judged_ns = 0;
     }
