@@ -458,7 +458,8 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
 
     for (uint32_t i = 0; i < members && reached; ++i) {
         if (i != self) {
-            mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(procs[i]);
+            mca_btl_base_endpoint_t *endpoint =
+                NULL == procs[i] ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
             reached = NULL != endpoint && endpoint->module == groups.module && !endpoint->lost;
             group->endpoints[i] = endpoint;
         }
@@ -690,16 +691,18 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
 {
     static const struct rawe_port_receiver receiver = {
         .frame = receive_frame, .place = place_packet, .packet = receive_packet};
-    bool pending = is_pending(module);
 
     if (module != groups.module) {
-        return 0;
+        return 0; /* it need not have a port for groups */
     }
+    const bool pending = is_pending(module);
     groups.sent_ns = 0;
     if (!pending && !groups.holding && !(poll_clock && !rawe_list_empty(&groups.busy))) {
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
+    /* Control messages may have engines send what waited, and complete it: MPI hears of that later. */
+    rawe_engine_defer_begin(&groups.module->engine);
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
@@ -707,6 +710,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.holding = false;
     serve(now_ns);
     groups.deferring = false;
+    rawe_engine_defer_end(&groups.module->engine);
     return received;
 }
 
