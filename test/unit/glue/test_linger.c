@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_linger.h"
 
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
@@ -40,6 +41,8 @@ static bool soon_lost;      /**< the second endpoint loses data, until it is ask
 static bool fenced;         /**< the job has passed a fence in MPI_Finalize */
 static enum rawe_needs needed[2];
 static unsigned routes_checks, repairs;
+static unsigned groups_driven; /**< calls for groups, before the engines finalize */
+static unsigned last_repaired; /**< groups_driven at the last repair */
 static opal_proc_t procs[2];
 static opal_vpid_t departs;      /**< a process of which the runtime says that it has ended ... */
 static unsigned departure_after; /**< ... after this many calls of the second module's progress */
@@ -53,6 +56,7 @@ void mca_btl_rawe_routes_check(bool may_say)
 void mca_btl_rawe_group_repair(void)
 {
     atomic_store(&mca_btl_rawe_state.group_repair, 0);
+    last_repaired = groups_driven;
     repairs++;
 }
 
@@ -102,8 +106,7 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
     return 0;
 }
 
-static unsigned groups_last;   /**< calls after which groups need nothing more */
-static unsigned groups_driven; /**< calls before the engines finalize */
+static unsigned groups_last; /**< calls after which groups need nothing more */
 
 /* In place of groups. */
 bool mca_btl_rawe_multicast_done(void)
@@ -250,6 +253,18 @@ TEST(mca_btl_rawe_linger__stays_for_groups_without_a_fence)
         assert_int_equal(groups_driven, cases[i].driven);
         assert_int_equal(driven[0], 1);
     }
+}
+
+/** A rank of this host may leave before: its sockets' fanout group breaks, and nothing comes any more. */
+TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
+{
+    groups_last = 10;
+    mca_btl_rawe_params.peer_timeout = 3;
+    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    last_repaired = UINT_MAX;
+    linger(1);
+    assert_int_equal(repairs, 1);
+    assert_int_equal(last_repaired, 0);
 }
 
 /** Processes of connected jobs exchange messages behind Open MPI's fence. */

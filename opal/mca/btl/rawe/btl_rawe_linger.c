@@ -25,18 +25,24 @@
 /** How long to stay for groups where btl_rawe_peer_timeout has no limit. */
 #define GROUPS_SECONDS 30u
 
+/** Open sockets again whose fanout group has broken, and look at routes that are in doubt. */
+static void repair(void)
+{
+    if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
+        mca_btl_rawe_group_repair();
+    }
+    if (mca_btl_rawe_routes_pending()) {
+        mca_btl_rawe_routes_check(true);
+    }
+}
+
 /** Make progress in all modules. Returns true if something was received. */
 static bool progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned received = 0;
 
-    if (atomic_load_explicit(&state->group_repair, memory_order_acquire)) {
-        mca_btl_rawe_group_repair();
-    }
-    if (mca_btl_rawe_routes_pending()) {
-        mca_btl_rawe_routes_check(true);
-    }
+    repair();
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             received += mca_btl_rawe_module_progress(state->modules[i], true);
@@ -156,6 +162,7 @@ static bool progress_groups(void)
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool useful = false;
 
+    repair();
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             useful = 0 != mca_btl_rawe_multicast_progress(state->modules[i], true, true) || useful;
