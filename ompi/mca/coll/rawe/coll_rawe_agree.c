@@ -235,11 +235,17 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
         if (leads) {
             enter(module, comm, id, &common, self);
         }
-        do { /* all members know what decides whether there is another try */
+        if (0 == common.segment_bytes) {
+            /* Nothing follows a try without batches that would show one that has come too early. */
+            status = module->barrier(comm, module->barrier_module);
+        }
+        /* All members know what decides whether there is another try. */
+        for (bool again = MPI_SUCCESS == status; again;) {
             const int passes = leads ? try_both(module, &common, self) : PASSES_BATCHES;
             status = module->allreduce(&passes, &all, 1, MPI_INT, MPI_MIN, comm,
                                        module->allreduce_module);
-        } while (MPI_SUCCESS == status && PASSES_BROKEN != all && all < best && ++tries < TRIES);
+            again = MPI_SUCCESS == status && PASSES_BROKEN != all && all < best && ++tries < TRIES;
+        }
         network_failed = network_failed || (MPI_SUCCESS == status && all <= PASSES_NOTHING);
     }
     if (MPI_SUCCESS == status && all > PASSES_NOTHING) {

@@ -76,7 +76,11 @@ opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
     opal_bitmap_t reachable;
 
     OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
-    if (NULL != procs && OPAL_SUCCESS == opal_bitmap_init(&reachable, hosts->count)) {
+    if (NULL != procs && OPAL_SUCCESS != opal_bitmap_init(&reachable, hosts->count)) {
+        free(procs);
+        procs = NULL;
+    }
+    if (NULL != procs) {
         for (int i = 0; i < hosts->count; ++i) {
             procs[i] = ompi_comm_peer_lookup(comm, hosts->leaders[i]);
         }
