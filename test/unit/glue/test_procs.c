@@ -174,6 +174,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
 }
 
 static unsigned introduced;   /**< endpoints */
+static bool known_elsewhere;  /**< another path leads to the process */
 static uint32_t passed_bytes; /**< what the path is found to carry; 0: there is no answer */
 static uint32_t limit_bytes;  /**< of the endpoint's frames */
 
@@ -230,6 +231,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
         memcpy(searched_macs[i], targets[i].to.mac, RAWE_MAC_BYTES);
     }
     paths[0].reachable = 0 != passed_bytes;
+    paths[0].process_known = known_elsewhere;
     paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
     searched_ns[searches++] = timeout_ns;
@@ -405,6 +407,17 @@ TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
     assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
     assert_int_equal(ended, 0);
     assert_int_equal(fake_ompi.shown, 0);
+}
+
+/** It is neither stopped nor cut off: that path is what is silent. */
+TEST(mca_btl_rawe_add_procs__trusts_no_path_of_a_process_that_others_reach)
+{
+    passed_bytes = 1500;
+    assert_ptr_equal(introduce(), &endpoint);
+    passed_bytes = 0;
+    known_elsewhere = true;
+    assert_null(introduce());
+    known_elsewhere = false;
 }
 
 static uint64_t search_of_a_silent_host(void)

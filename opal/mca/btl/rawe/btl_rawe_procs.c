@@ -248,7 +248,7 @@ static void trust_heard(const mca_btl_rawe_module_t *module, const struct candid
         bool answered = false;
         end = process_end(candidates, listed, first);
         for (unsigned i = first; i < end; ++i) {
-            answered = answered || (paths[i].reachable && !paths[i].indirect);
+            answered = answered || paths[i].reachable || paths[i].process_known;
         }
         for (unsigned i = first; i < end && !answered; ++i) {
             if (candidates[i].module == module) {
@@ -496,8 +496,10 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
                 mtu_bytes = smaller(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
-                mca_btl_rawe_proc_note_heard(published.host, module->address.index, address->mac,
-                                             mtu_bytes);
+                if (0 == from->choice) { /* it came by this path */
+                    mca_btl_rawe_proc_note_heard(published.host, module->address.index,
+                                                 address->mac, mtu_bytes);
+                }
             }
         }
     }
