@@ -205,8 +205,10 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {
         return progress_nested(module);
     }
+    /* Another thread delivers what came earlier, without the lock: all else waits, up to a limit. */
+    bool behind = atomic_load_explicit(&mca_btl_rawe_state.delivers_deferred, memory_order_acquire);
     mca_btl_rawe_state.progressing = true;
-    unsigned received = progress(module);
+    unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress(module);
     mca_btl_rawe_state.progressing = false;
     return received;
 }
