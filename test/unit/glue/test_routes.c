@@ -89,7 +89,8 @@ void rawe_carrier_stop(struct rawe_carrier *carrier)
 
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *again)
 {
-    return is_back && strcmp(lost->name, again->name) == 0;
+    return is_back && strcmp(lost->name, again->name) == 0 &&
+           memcmp(lost->mac, again->mac, RAWE_MAC_BYTES) == 0;
 }
 
 bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
@@ -279,6 +280,20 @@ TEST(mca_btl_rawe_routes_check__another_address)
     assert_true(changed(changed_context, &interface));
     pass(1, true);
     assert_int_equal(modules[1].engine.counters.connects_sent, 1);
+}
+
+/** Its driver, loaded again, gives it the address that it had at first. */
+TEST(mca_btl_rawe_routes_check__an_interface_that_is_back_with_its_first_address)
+{
+    const struct rawe_interface other = {
+        .index = modules[1].interface.index, .mac = {2, 0, 0, 0, 0, 9}, .up = true};
+    struct rawe_interface again = {.name = "eth1", .index = 71, .up = true};
+
+    memcpy(again.mac, modules[1].address.mac, RAWE_MAC_BYTES);
+    assert_true(changed(changed_context, &other));
+    is_back = true;
+    assert_true(changed(changed_context, &again));
+    assert_int_equal(modules[1].interface.index, 71);
 }
 
 TEST(mca_btl_rawe_routes_check__a_lost_carrier)

@@ -37,6 +37,16 @@ static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_inter
     return true;
 }
 
+/** Is it the module's interface, created again: with the address that it has, or had at first? */
+static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
+{
+    struct rawe_interface first = module->interface;
+
+    memcpy(first.mac, module->address.mac, RAWE_MAC_BYTES);
+    return rawe_interface_is_back(&module->interface, interface) ||
+           rawe_interface_is_back(&first, interface);
+}
+
 /** rawe_carrier_fn, in the service thread. */
 static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
@@ -48,7 +58,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         if (module->interface.loopback) {
             continue;
         }
-        if (rawe_interface_is_back(&module->interface, interface)) {
+        if (is_back(module, interface)) {
             module->interface.index = interface->index;
         }
         if (module->interface.index != interface->index) {
