@@ -91,9 +91,10 @@ static struct caller caller;
 /* ---- the log ---- */
 
 static struct {
-    int fd;      /**< -1: not connected */
-    bool absent; /**< this host has no log */
-    int wait_ms; /**< what the next line may wait for room */
+    int fd;          /**< -1: not connected */
+    bool absent;     /**< this host has no log */
+    bool ends_lines; /**< with a 0 */
+    int wait_ms;     /**< what the next line may wait for room */
     struct {
         int priority;
         char text[LINE_BYTES];
@@ -101,17 +102,34 @@ static struct {
     unsigned deferred_count;
 } journal = {.fd = -1};
 
-static void log_open(void)
+/** Connect to the log by a socket of this type. Returns 0, or errno. */
+static int log_connect(int type)
 {
     const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LOG_PATH};
 
-    openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
-    journal.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (journal.fd >= 0 && connect(journal.fd, (const void *)&address, sizeof address) != 0) {
-        journal.absent = errno == ENOENT || errno == ECONNREFUSED;
-        close(journal.fd);
-        journal.fd = -1;
+    journal.fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (journal.fd < 0) {
+        return errno;
     }
+    if (connect(journal.fd, (const void *)&address, sizeof address) == 0) {
+        return 0;
+    }
+    const int code = errno;
+    close(journal.fd);
+    journal.fd = -1;
+    return code;
+}
+
+static void log_open(void)
+{
+    int code = log_connect(SOCK_DGRAM);
+
+    openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
+    if (code == EPROTOTYPE) { /* some logs listen to streams, in which a 0 ends a line */
+        code = log_connect(SOCK_STREAM);
+        journal.ends_lines = code == 0;
+    }
+    journal.absent = code == ENOENT || code == ECONNREFUSED;
 }
 
 /** Returns true when the log has taken the line. */
@@ -143,7 +161,7 @@ __attribute__((format(printf, 2, 3))) static bool report(int priority, const cha
     }
     const int length = snprintf(line, sizeof line, "<%d>%srawe-socket-helper[%d]: %s",
                                 LOG_AUTHPRIV | priority, stamp, (int)getpid(), text);
-    const bool taken = log_takes(line, (size_t)length);
+    const bool taken = log_takes(line, (size_t)length + journal.ends_lines);
     if (!taken && journal.wait_ms == 0 && journal.deferred_count < 2) {
         journal.deferred[journal.deferred_count].priority = priority;
         memcpy(journal.deferred[journal.deferred_count++].text, text, sizeof text);
@@ -500,7 +518,9 @@ static void begin_with_room(void)
 {
     struct rlimit limit;
 
-    (void)close_range(STDERR_FILENO + 1, UINT_MAX, 0);
+#ifdef SYS_close_range
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, 0); /* in glibc since 2.34 */
+#endif
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);

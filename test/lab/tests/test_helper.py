@@ -399,18 +399,20 @@ def test_its_list_cannot_be_replaced_in_a_namespace_of_the_user(place):
     assert status != GRANTED and granted == []
 
 
-# A host with a log of its own. Each argument is a request, "+": the log's queue is filled first;
-# behind "--" stands how the helper is started.
+# A host with a log of its own, on a socket of the given type. Each further argument is a request,
+# "+": the log's queue is filled first; behind "--" stands how the helper is started.
 LOGGED = """
 import socket, struct, subprocess, sys
 at = sys.argv.index("--")
-requests, helper = sys.argv[1:at], sys.argv[at + 1 :]
+kind, requests, helper = getattr(socket, sys.argv[1]), sys.argv[2:at], sys.argv[at + 1 :]
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev"], check=True)
 subprocess.run(["mknod", "-m", "666", "/dev/null", "c", "1", "3"], check=True)
-log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+log = socket.socket(socket.AF_UNIX, kind)
 log.bind("/dev/log")
 subprocess.run(["chmod", "666", "/dev/log"], check=True)
 log.settimeout(60)
+if kind == socket.SOCK_STREAM:
+    log.listen()
 for request in requests:
     other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     other.setblocking(False)
@@ -429,21 +431,23 @@ for request in requests:
     for _ in range(filled):
         log.recv(1000)
     process.wait()
-    print(log.recv(1000).decode())
+    lines = log.accept()[0] if kind == socket.SOCK_STREAM else log
+    print(lines.recv(1000).decode().rstrip(chr(0)))
 """
 
 
-def ask_and_read_log(place, *requests, starter=()):
+def ask_and_read_log(place, *requests, starter=(), kind="SOCK_DGRAM"):
     """For each request the status of the answer, and the log's line."""
-    argv = ["unshare", "--mount", sys.executable, "-c", LOGGED]
+    argv = ["unshare", "--mount", sys.executable, "-c", LOGGED, kind]
     argv += [*requests, "--", *USER, *starter, place / "rawe-socket-helper"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
     return [(int(line.split()[0]), line) for line in done.stdout.splitlines()]
 
 
-def test_grant_and_refusal_are_logged(place):
+@pytest.mark.parametrize("kind", ["SOCK_DGRAM", "SOCK_STREAM"])
+def test_grant_and_refusal_are_logged(place, kind):
     (granted, line), (refused_, other) = ask_and_read_log(
-        place, request().hex(), request(interface=b"wlan0").hex()
+        place, request().hex(), request(interface=b"wlan0").hex(), kind=kind
     )
     assert granted == GRANTED and refused_ == INTERFACE_REFUSED
     assert f"granted (uid {NOBODY}, gid {NOBODY}): link on lo, EtherType 0x88B5" in line
