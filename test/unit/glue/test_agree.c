@@ -99,6 +99,15 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     return MPI_SUCCESS;
 }
 
+static unsigned barriers;
+
+static int barrier(struct ompi_communicator_t *on, mca_coll_base_module_t *module)
+{
+    assert_int_equal(tries, 0);
+    barriers++;
+    return MPI_SUCCESS;
+}
+
 /** All say the same. */
 static int allgather(const void *send, int send_count, struct ompi_datatype_t *send_type,
                      void *receive, int receive_count, struct ompi_datatype_t *receive_type,
@@ -165,8 +174,9 @@ TEST(agree__what_passes)
                                          .hosts = &hosts,
                                          .bcast = bcast,
                                          .allgather = allgather,
-                                         .allreduce = allreduce};
-        tries = reductions = 0;
+                                         .allreduce = allreduce,
+                                         .barrier = barrier};
+        tries = reductions = barriers = 0;
         network_failed = closed = false;
         segment_bytes = cases[i].segment_bytes;
         refuses = cases[i].refuses;
@@ -179,6 +189,8 @@ TEST(agree__what_passes)
         assert_int_equal(module.batches, cases[i].batches);
         assert_int_equal(tries, cases[i].tries);
         assert_int_equal(reductions, cases[i].reductions);
+        /* Where no batch follows a try, nothing shows that it has come too early. */
+        assert_int_equal(barriers, segment_bytes == 0);
         assert_int_equal(network_failed, cases[i].stage == MCA_COLL_RAWE_PASSES);
     }
 }
