@@ -235,10 +235,8 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
         if (leads) {
             enter(module, comm, id, &common, self);
         }
-        if (0 == common.segment_bytes) {
-            /* Nothing follows a try without batches that would show one that has come too early. */
-            status = module->barrier(comm, module->barrier_module);
-        }
+        /* What comes before a member has entered is lost: it would wait for long, then ask. */
+        status = module->barrier(comm, module->barrier_module);
         /* All members know what decides whether there is another try. */
         for (bool again = MPI_SUCCESS == status; again;) {
             const int passes = leads ? try_both(module, &common, self) : PASSES_BATCHES;
