@@ -1,0 +1,283 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the whole component, as ob1 uses it between two processes with several interfaces: each
+ * message arrives once, and none overtakes 8192 others or more, as ob1 numbers them with 16 bits.
+ */
+#include "unit_processes.h"
+
+#include <string.h>
+
+#include "btl_rawe_send.h"
+
+#define TAG (MCA_BTL_TAG_USR + 1)
+
+#define STEP_NS US
+#define STEPS_MAX 2000000u
+#define MESSAGES 300000u
+/** The program sends that many messages in a step. */
+#define STEP_SENDS 8u
+/** Descriptors that wait for their completion: the program sends no more then. */
+#define OUTSTANDING_MAX 20000u
+/** Of the messages received, the callback of one in 16 replies, of one in 23 makes progress. */
+#define REPLY_EACH 16u
+#define WAIT_EACH 23u
+/** Of the packets on a wire, one is lost. */
+#define LOST_EACH 1009u
+#define SERVE_EACH_NS (100 * US)
+
+#define TINY_BYTES 4u
+#define SHORT_BYTES 200u
+#define LONG_BYTES 100000u
+#define LONG_FRAGMENTS 2u
+#define NUMBERS 65536u /**< of 16 bits */
+/** What doc/protocol.md promises: RAWE_ORDER_MOST. */
+#define OVERTAKEN_MOST 8192u
+
+/** The PML's, in front of each message. */
+struct header {
+    uint32_t number;
+    uint32_t fragment; /**< of fragments of long messages, from 1 on; 0: it is none */
+    uint32_t len_bytes;
+};
+
+/** The program of a process. */
+static struct program {
+    uint32_t sent, fragments_sent;
+    uint32_t expected, fragments_expected; /**< numbers of what is received next */
+    bool came[NUMBERS];                    /**< by their 16 bits: messages that came early */
+    unsigned outstanding;
+    unsigned deferred_outside, deferred_inside; /**< returns that found messages deferred */
+    unsigned turn;                              /**< the rail for the next message */
+    bool computes;                              /**< outside MPI */
+    bool in_callback;
+    uint64_t changes_ns; /**< when it leaves MPI, or is back */
+} programs[PROCESSES];
+
+static struct unit_process *process; /**< that is entered */
+static struct program *program;      /**< its */
+static uint32_t random_state;
+static uint8_t pattern[251 + LONG_BYTES];
+static opal_convertor_t convertor;
+static opal_datatype_t bytes_type;
+
+static uint32_t draw(uint32_t below)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)random_state * below) >> 32);
+}
+
+/** Content that depends on the number. */
+static uint8_t *content(uint32_t number)
+{
+    return &pattern[number % 251];
+}
+
+/* ---- sending, as ob1 does ---- */
+
+static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
+                    struct mca_btl_base_descriptor_t *descriptor, int status)
+{
+    assert_int_equal(status, OPAL_SUCCESS);
+    assert_false(program->computes);
+    program->outstanding--;
+}
+
+static void send_descriptor(unsigned rail, mca_btl_base_descriptor_t *descriptor,
+                            const struct header *header)
+{
+    assert_non_null(descriptor);
+    uint8_t *data = descriptor->des_segments[0].seg_addr.pval;
+    memcpy(data, header, sizeof(*header));
+    memcpy(data + sizeof(*header), content(header->number), header->len_bytes);
+    descriptor->des_cbfunc = on_sent;
+    program->outstanding++;
+    int result = mca_btl_rawe_send(&process->modules[rail]->super, process->endpoints[rail],
+                                   descriptor, TAG);
+    if (result == 1) {
+        program->outstanding--;
+    } else {
+        assert_int_equal(result, OPAL_SUCCESS);
+    }
+}
+
+static void send_eager(unsigned rail, uint32_t len_bytes)
+{
+    struct header header = {.number = program->sent++, .len_bytes = len_bytes};
+    mca_btl_base_descriptor_t *descriptor = NULL;
+
+    convertor.pBaseBuf = content(header.number);
+    int result = mca_btl_rawe_sendi(
+        &process->modules[rail]->super, process->endpoints[rail], &convertor, &header,
+        sizeof(header), len_bytes, MCA_BTL_NO_ORDER,
+        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP, TAG, &descriptor);
+    if (result != OPAL_SUCCESS) {
+        assert_int_equal(result, OPAL_ERR_OUT_OF_RESOURCE);
+        send_descriptor(rail, descriptor, &header);
+    }
+}
+
+static void send_fragment(unsigned rail)
+{
+    struct header header = {.number = program->sent++,
+                            .fragment = ++program->fragments_sent,
+                            .len_bytes = LONG_BYTES / LONG_FRAGMENTS};
+
+    send_descriptor(rail,
+                    mca_btl_rawe_alloc(&process->modules[rail]->super, process->endpoints[rail],
+                                       MCA_BTL_NO_ORDER, sizeof(header) + header.len_bytes,
+                                       MCA_BTL_DES_FLAGS_BTL_OWNERSHIP),
+                    &header);
+}
+
+/** Most are tiny; by all rails in turn. */
+static void send_next(void)
+{
+    unsigned kind = draw(2000), count = kind == 0 ? LONG_FRAGMENTS : 1;
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned rail = program->turn++ % rails;
+        if (kind == 0) {
+            send_fragment(rail);
+        } else {
+            send_eager(rail, kind < 40 ? SHORT_BYTES : TINY_BYTES);
+        }
+    }
+}
+
+/* ---- receiving, as ob1 does ---- */
+
+/** Of a number, ob1 knows 16 bits: after 32768 others or more it would take a message for another. */
+static void match(uint32_t number)
+{
+    assert_true(number >= program->expected); /* else it came twice */
+    assert_true(number - program->expected < OVERTAKEN_MOST);
+    assert_false(program->came[(uint16_t)number]);
+    program->came[(uint16_t)number] = true;
+    while (program->came[(uint16_t)program->expected]) {
+        program->came[(uint16_t)program->expected++] = false;
+    }
+}
+
+static void note_received(const uint8_t *data, size_t len_bytes)
+{
+    struct header header;
+
+    assert_false(program->computes);
+    assert_false(program->in_callback); /* what comes in a callback is told after it */
+    assert_true(len_bytes >= sizeof(header));
+    memcpy(&header, data, sizeof(header));
+    assert_int_equal(len_bytes, sizeof(header) + header.len_bytes);
+    assert_memory_equal(data + sizeof(header), content(header.number), header.len_bytes);
+    match(header.number);
+    if (header.fragment != 0) {
+        assert_int_equal(header.fragment, ++program->fragments_expected);
+    }
+    program->in_callback = true;
+    if (process->index == 1 && header.number % REPLY_EACH == 0) {
+        send_next();
+    }
+    if (header.number % WAIT_EACH == 0) {
+        process_progress();
+        program->deferred_inside += mca_btl_rawe_state.deferral.pending;
+    }
+    program->in_callback = false;
+}
+
+#if BTL_VERSION >= 330
+static void receive(struct mca_btl_base_module_t *btl,
+                    const mca_btl_base_receive_descriptor_t *descriptor)
+{
+    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
+}
+#else
+static void receive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+                    mca_btl_base_descriptor_t *descriptor, void *context)
+{
+    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
+}
+#endif
+
+/* ---- the two programs ---- */
+
+/** The program computes now and then, for up to 3 ms. */
+static void come_and_go(void)
+{
+    if (fake_ompi.now_ns >= program->changes_ns) {
+        program->deferred_outside += program->computes && mca_btl_rawe_state.deferral.pending;
+        program->computes = !program->computes && program->changes_ns != 0;
+        program->changes_ns = fake_ompi.now_ns + (1 + draw(3000)) * US;
+    }
+}
+
+static void step(unsigned index)
+{
+    process = process_enter(index);
+    program = &programs[index];
+    come_and_go();
+    if (program->computes) {
+        if (fake_ompi.now_ns % SERVE_EACH_NS == 0) {
+            process_serve(process);
+        }
+        return;
+    }
+    for (unsigned i = 0; index == 0 && i < STEP_SENDS && program->sent < MESSAGES &&
+                         program->outstanding < OUTSTANDING_MAX;
+         i++) {
+        send_next();
+    }
+    process_progress();
+}
+
+static bool all_done(void)
+{
+    return programs[0].sent >= MESSAGES && programs[1].expected == programs[0].sent &&
+           programs[0].expected == programs[1].sent && programs[0].outstanding == 0 &&
+           programs[1].outstanding == 0;
+}
+
+/** Messages from process 0 to process 1, and replies, until all have come. */
+static void run(const uint32_t *speeds_mbps, unsigned count, uint32_t seed)
+{
+    unsigned steps = 0;
+
+    random_state = seed;
+    memset(programs, 0, sizeof(programs));
+    processes_start(speeds_mbps, count);
+    rails_lose_each = LOST_EACH;
+    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    for (; !all_done() && steps < STEPS_MAX; steps++) {
+        if (steps % 20000 == 5000) {
+            rail_stall(draw(count), 10 * MS);
+        }
+        time_pass(STEP_NS);
+        step(0);
+        step(1);
+    }
+    assert_true(all_done());
+    assert_true(programs[1].deferred_outside != 0 && programs[1].deferred_inside != 0);
+    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
+    processes_stop();
+}
+
+static void set_up(void)
+{
+    for (size_t i = 0; i < sizeof(pattern); i++) {
+        pattern[i] = (uint8_t)(i * i >> 3 ^ i);
+    }
+    convertor.flags =
+        CONVERTOR_HOMOGENEOUS | OPAL_DATATYPE_FLAG_NO_GAPS | OPAL_DATATYPE_FLAG_CONTIGUOUS;
+    convertor.pDesc = &bytes_type;
+}
+
+FIXTURE(set_up, NULL);
+
+TEST(component_progress__messages_by_two_interfaces_overtake_few)
+{
+    run((const uint32_t[]){10000, 2500}, 2, 1);
+}
+
+TEST(component_progress__messages_by_three_interfaces_overtake_few)
+{
+    run((const uint32_t[]){10000, 10000, 1000}, 3, 2);
+}
