@@ -212,17 +212,6 @@ static mca_btl_base_endpoint_t *carrier(const mca_btl_rawe_fragment_t *fragment)
     return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
 }
 
-/** What was handed over begins, or has begun: no engine calls Open MPI meanwhile. */
-static void defer(bool begins)
-{
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        if (module->open) {
-            (begins ? rawe_engine_defer_begin : rawe_engine_defer_end)(&module->engine);
-        }
-    }
-}
-
 /** Send a message by this endpoint. Returns as btl_send: 1 if it is complete. Lock held. */
 static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragment_t *fragment)
 {
@@ -239,15 +228,16 @@ static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragme
     }
 }
 
-/** mca_btl_rawe_work.perform of a message. */
+/** mca_btl_rawe_work.perform of a message. No engine calls Open MPI: all share a deferral. */
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
     mca_btl_base_endpoint_t *endpoint = carrier(fragment);
+    struct rawe_engine *engine = &endpoint->module->engine;
 
-    defer(true);
+    rawe_engine_defer_begin(engine);
     int result = send_by(endpoint, fragment);
-    defer(false);
+    rawe_engine_defer_end(engine);
     if (OPAL_SUCCESS != result) {
         report_later(fragment, 1 == result ? OPAL_SUCCESS : result);
     }
@@ -389,16 +379,17 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** mca_btl_rawe_work.perform of a PUT or GET: parts of it go by other modules. */
+/** The same of a PUT or GET: parts of it go by other modules. */
 static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
+    struct rawe_engine *engine = &fragment->endpoint->module->engine;
 
-    defer(true);
+    rawe_engine_defer_begin(engine);
     if (!rdma_begin(fragment)) {
         report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
     }
-    defer(false);
+    rawe_engine_defer_end(engine);
 }
 
 /** A PUT or GET, which begins now, or when the thread that is inside leaves. */
