@@ -236,26 +236,48 @@ static bool all_done(void)
            programs[1].outstanding == 0;
 }
 
+/** Every 20 ms a rail stalls for 10 ms; if `cuts`, one loses its carrier for 5 ms as well. */
+static void disturb(unsigned steps, bool cuts)
+{
+    unsigned at = steps % 20000;
+    unsigned cut = steps / 20000 % rails;
+
+    if (at == 5000) {
+        rail_stall(draw(rails), 10 * MS);
+    } else if (cuts && (at == 12000 || at == 17000)) {
+        rail_set_carrier(cut, at == 17000);
+    }
+}
+
+static bool any_has_migrated(void)
+{
+    uint64_t migrations = 0;
+
+    for (unsigned rail = 0; rail < rails; rail++) {
+        migrations += processes[0].modules[rail]->engine.counters.migrations;
+    }
+    return migrations != 0;
+}
+
 /** Messages from process 0 to process 1, and replies, until all have come. */
-static void run(const uint32_t *speeds_mbps, unsigned count, uint32_t seed)
+static void run(const uint32_t *speeds_mbps, unsigned count, bool cuts)
 {
     unsigned steps = 0;
 
-    random_state = seed;
+    random_state = count;
     memset(programs, 0, sizeof(programs));
     processes_start(speeds_mbps, count);
     rails_lose_each = LOST_EACH;
     mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
     for (; !all_done() && steps < STEPS_MAX; steps++) {
-        if (steps % 20000 == 5000) {
-            rail_stall(draw(count), 10 * MS);
-        }
+        disturb(steps, cuts);
         time_pass(STEP_NS);
         step(0);
         step(1);
     }
     assert_true(all_done());
     assert_true(programs[1].deferred_outside != 0 && programs[1].deferred_inside != 0);
+    assert_int_equal(any_has_migrated(), cuts);
     mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
     processes_stop();
 }
@@ -274,10 +296,16 @@ FIXTURE(set_up, NULL);
 
 TEST(component_progress__messages_by_two_interfaces_overtake_few)
 {
-    run((const uint32_t[]){10000, 2500}, 2, 1);
+    run((const uint32_t[]){10000, 2500}, 2, false);
 }
 
 TEST(component_progress__messages_by_three_interfaces_overtake_few)
 {
-    run((const uint32_t[]){10000, 10000, 1000}, 3, 2);
+    run((const uint32_t[]){10000, 10000, 1000}, 3, false);
+}
+
+TEST(component_progress__messages_overtake_few_while_interfaces_lose_their_carrier)
+{
+    run((const uint32_t[]){10000, 2500}, 2, true);
+    run((const uint32_t[]){10000, 10000, 1000}, 3, true);
 }

@@ -49,6 +49,8 @@ static struct {
     unsigned sent;               /**< packets */
     uint64_t free_ns[PROCESSES]; /**< when the link has sent all that it was given */
     uint64_t stalled_until_ns;
+    bool cut;
+    uint64_t answered_ns[PROCESSES]; /**< when a process last had a PONG by it; 0: never */
 } wires[RAILS_MAX];
 
 struct unit_process processes[PROCESSES];
@@ -182,7 +184,8 @@ static void packet_send(const struct end *from, struct packet *packet)
 
     *free_ns = begins_ns + 8000ull * packet->len_bytes / wires[from->rail].speed_mbps;
     packet->arrives_ns = *free_ns + LATENCY_NS;
-    if (rails_lose_each != 0 && ++wires[from->rail].sent % rails_lose_each == 0) {
+    if (wires[from->rail].cut ||
+        (rails_lose_each != 0 && ++wires[from->rail].sent % rails_lose_each == 0)) {
         free(packet);
         return;
     }
@@ -240,7 +243,7 @@ const struct rawe_port_kind rawe_packet_port = {
     .read_counters = end_read_counters,
 };
 
-/* ---- the responder, which answers nobody, and what waits in real time ---- */
+/* ---- the responder, and what waits in real time ---- */
 
 int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wire,
                          const struct rawe_port_config *config, const uint8_t mac[RAWE_MAC_BYTES],
@@ -270,14 +273,41 @@ bool rawe_responder_shared(const struct rawe_responder *responder)
     return false;
 }
 
+/** That of the entered process, of a rail: a PONG comes at once, or not at all. */
 struct rawe_watch *rawe_responder_watch(struct rawe_responder *responder,
                                         const struct rawe_ping_address *to)
 {
-    return NULL;
+    return (struct rawe_watch *)&wires[to->mac[RAWE_MAC_BYTES - 1]].answered_ns[entered->index];
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch *watch)
 {
+}
+
+void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *watch)
+{
+    for (unsigned rail = 0; rail < rails; rail++) {
+        uint64_t *answered_ns = &wires[rail].answered_ns[entered->index];
+        if ((uint64_t *)watch == answered_ns && !wires[rail].cut &&
+            wires[rail].stalled_until_ns <= fake_ompi.now_ns) {
+            *answered_ns = fake_ompi.now_ns;
+        }
+    }
+}
+
+uint64_t rawe_watch_last_pong_ns(const struct rawe_watch *watch)
+{
+    return *(const uint64_t *)watch;
+}
+
+uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
+{
+    return 0;
+}
+
+bool rawe_watch_answered_from(const struct rawe_watch *watch, uint8_t mac[RAWE_MAC_BYTES])
+{
+    return false; /* from no other address */
 }
 
 struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
@@ -410,6 +440,14 @@ void processes_start(const uint32_t *speeds_mbps, unsigned count)
     }
 }
 
+/** What lies on a wire is lost. */
+static void rail_clear(unsigned rail)
+{
+    for (unsigned i = 0; i < PROCESSES * ENDS; i++) {
+        end_close(&wires[rail].ends[i / ENDS][i % ENDS].port);
+    }
+}
+
 void processes_stop(void)
 {
     for (unsigned i = 0; i < PROCESSES; i++) {
@@ -417,6 +455,9 @@ void processes_stop(void)
         for (unsigned rail = 0; rail < rails; rail++) {
             assert_int_equal(mca_btl_rawe_finalize(&process->modules[rail]->super), OPAL_SUCCESS);
         }
+    }
+    for (unsigned rail = 0; rail < rails; rail++) {
+        rail_clear(rail); /* of what was sent to ports that were closed */
     }
     for (unsigned i = 0; i < PROCESSES; i++) {
         OBJ_RELEASE(process_enter(i)->other);
@@ -443,7 +484,7 @@ void process_serve(const struct unit_process *process)
 static void poll_all(void)
 {
     for (unsigned i = 0; i < rails * PROCESSES * ENDS; i++) {
-        end_poll(&wires[i / 4].ends[i / 2 % 2][i % 2]);
+        end_poll(&wires[i / (PROCESSES * ENDS)].ends[i / ENDS % PROCESSES][i % ENDS]);
     }
 }
 
@@ -457,4 +498,16 @@ void rail_stall(unsigned rail, uint64_t duration_ns)
 {
     wires[rail].stalled_until_ns = fake_ompi.now_ns + duration_ns;
     poll_all();
+}
+
+void rail_set_carrier(unsigned rail, bool carrier)
+{
+    wires[rail].cut = !carrier;
+    rail_clear(rail);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        struct mca_btl_rawe_state *state =
+            entered == &processes[i] ? &mca_btl_rawe_state : &processes[i].state;
+        atomic_store(&processes[i].modules[rail]->carrier, carrier);
+        atomic_store(&state->interfaces_changed, true);
+    }
 }

@@ -51,5 +51,7 @@ void process_serve(const struct unit_process *process);
 void time_pass(uint64_t duration_ns);
 /** Nothing arrives by a rail before that time is over; what is sent there waits. */
 void rail_stall(unsigned rail, uint64_t duration_ns);
+/** The interfaces of a rail lose their carrier, and what lies on the wire is lost; or have it again. */
+void rail_set_carrier(unsigned rail, bool carrier);
 
 #endif
