@@ -319,9 +319,8 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
                               uint64_t now_ns)
 {
     /* Lost twice, it goes in single frames: it may be too long for a buffer on the path. */
-    bool refused = rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST;
-    bool alone =
-        conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 && !refused;
+    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
+                 !(rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST);
     bool lost_whole = alone && was_lost_whole(frame);
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
