@@ -455,10 +455,9 @@ def test_bcasts_go_on_where_multicast_is_lost(make_lab, build, bcasts, tmp_path,
         switch_port(lab, host, "mcast_flood", "off")
     job.lives(4)
     result = job.end()
-    # Who found out says so, and the communicator goes on without multicast.
-    assert (
-        "Multicast frames of the rawe BTL no longer reach a peer" in result.errors + result.output
-    )
+    # The process that found out says so, unless Open MPI 4.1.4 loses the message (see run_told).
+    told = help_messages(result)
+    assert all("Multicast frames of the rawe BTL no longer reach a peer" in one for one in told)
     assert result.errors.count("hears no multicast any more") == HOSTS
 
 
