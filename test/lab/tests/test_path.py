@@ -23,35 +23,47 @@ IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")  # for jobs that end by it
 PING, PONG = 7, 8
 
 
-def rewrite_source(lab, sender, receiver):
+def rewrite_source(lab, sender, receiver, reaches):
     """
-    Frames from one host arrive with a source address that is not its NIC's, and what is sent to
-    that address reaches it: as with a bond that balances by the sender (balance-tlb).
+    Frames from one host arrive with a source address that is not its NIC's. With `reaches` what is
+    sent to that address reaches it: as with a bond that balances by the sender (balance-tlb).
+    Without, PINGs and PONGs keep their address, so that the path is found.
     """
     other = "02:00:00:00:00:99"
     ours, theirs = lab.nic(sender), lab.nic(receiver)
     kind = f"ether type {ETHERTYPE:#06x}"
+    connections = "" if reaches else f"@ll,116,4 != {PING} @ll,116,4 != {PONG}"
     faults._replace_table(
         lab.host(receiver),
         theirs,
         "source",
-        [f"{kind} ether saddr {ours.mac} ether saddr set {other}"],
+        [f"{kind} {connections} ether saddr {ours.mac} ether saddr set {other}"],
     )
-    back = f"{kind} ether daddr {other} ether daddr set {ours.mac} meta pkttype set host"
-    faults._replace_table(lab.host(sender), ours, "source", [back])
+    if reaches:
+        back = f"{kind} ether daddr {other} ether daddr set {ours.mac} meta pkttype set host"
+        faults._replace_table(lab.host(sender), ours, "source", [back])
 
 
 @pytest.mark.thorough
 def test_refused_connections_are_reported_and_end_the_job(make_lab, build, endless):
     for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
         lab = make_lab(hosts=2)
-        rewrite_source(lab, 0, 1)
+        rewrite_source(lab, 0, 1, reaches=False)
         job = Job(lab, build, ["-np", 2, *RAWE, *IMPATIENT, endless, "rounds", 20])
         result = job.finish()
         if help_messages(result):
             break
     assert_failure(result)
     assert_one_message(result, "makes no progress", "eth0", "does not answer", "balance-tlb")
+
+
+@pytest.mark.thorough
+def test_a_peer_that_answers_at_another_address_is_followed(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    rewrite_source(lab, 0, 1, reaches=True)
+    result = Job(lab, build, ["-np", 2, *RAWE, endless, "rounds", 20]).finish()
+    assert_success(result)
+    assert help_messages(result) == []
 
 
 @pytest.mark.parametrize("batches", [0, 1])
