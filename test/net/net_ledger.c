@@ -194,7 +194,8 @@ static struct net_message *find(struct net_ledger *ledger, const struct net_rout
     }
     for (number = ledger->first_unsettled; number < ledger->count; number++) {
         struct net_message *message = ledger->messages[number];
-        if (!message->delivered && is_for(route, message) &&
+        /* One that the engine has not taken yet is not it, although its bytes are the same. */
+        if (!message->delivered && message->turn != 0 && is_for(route, message) &&
             is_exact(message, tag, data, len_bytes)) {
             /* Of several with the same few bytes it is rather not one that may have been lost. */
             found = message;
