@@ -15,7 +15,7 @@
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    forged and replayed frames          sim_campaign  many runs
  *   sim_watch    what connections do over time        sim_depart     nodes finalize
- *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
+ *   sim_event    the queue of things to come        sim_lossy     a route that loses frames
  */
 #ifndef SIM_H
 #define SIM_H
@@ -54,6 +54,7 @@ enum sim_event_kind {
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
     SIM_EVENT_PULL,      /**< some cable of a host is pulled: which one and how `value` decides */
     SIM_EVENT_PLUG,      /**< the cable of interface `value` is put back */
+    SIM_EVENT_LOSSY,     /**< a route begins to lose frames */
 };
 
 /* ---- network ---- */
@@ -77,9 +78,21 @@ struct sim_packet {
 #define SIM_PACKET_SIZES 4u
 #define SIM_HEARD 32u
 
+/** A route that loses a part of its frames for long. */
+struct sim_lossy {
+    struct sim_random random;
+    uint64_t until_ns;    /**< 0: it has not begun to */
+    uint32_t node, other; /**< between these, ... */
+    unsigned nic, far;    /**< ... and these interfaces of theirs */
+    uint64_t lost;        /**< frames, by that */
+    uint64_t others;      /**< that were lost for another reason, ... */
+    uint64_t others_ns;   /**< ... and when the last of these was */
+};
+
 struct sim_net {
     struct sim_packet *free[SIM_PACKET_SIZES];
     struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition, forge;
+    struct sim_lossy lossy;
     uint64_t partition_until_ns;
     uint8_t *side; /**< by node: 0 or 1 */
     bool one_way;  /**< only frames from side 0 to side 1 are lost */
@@ -146,6 +159,16 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
  * From now on allocations may fail on behalf of the node, NULL: none does. Returns the one before.
  */
 struct sim_node *sim_memory_scarce(struct sim_node *node);
+
+/* ---- a route that is lossy for long ---- */
+
+/** Choose which one, and plan when it begins to lose frames. */
+void sim_lossy_plan(struct sim *sim);
+void sim_lossy_begin(struct sim *sim);
+/** Is the packet lost by that? */
+bool sim_lossy_takes(struct sim *sim, const struct sim_packet *packet);
+/** After each progress of a node: it has been left, and others have not. */
+void sim_lossy_check_node(struct sim_node *node);
 
 /* ---- forged frames ---- */
 
@@ -600,6 +623,12 @@ struct sim {
     /** Told of a violation before the process ends; text is one line. */
     void (*on_violation)(struct sim *sim, const char *text);
 };
+
+/** When the route that loses frames is good again, or was; 0: none is lossy. */
+static inline uint64_t sim_lossy_until_ns(const struct sim *sim)
+{
+    return sim->net.lossy.until_ns;
+}
 
 static inline bool sim_faults_on(const struct sim *sim)
 {

@@ -212,6 +212,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     if (sim->now_ns < to->burst_until_ns) {
         return "burst";
     }
+    if (sim_lossy_takes(sim, packet)) {
+        return "its route is lossy";
+    }
     if (!sim_faults_on(sim)) {
         return NULL;
     }

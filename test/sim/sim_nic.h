@@ -109,6 +109,9 @@ struct sim_peer {
     uint32_t number; /**< among those of our process */
     bool is_used;    /**< the program sends by it; or else it has only been called by it */
     uint64_t opened_ns;
+    uint64_t lost_first_ns, lost_last_ns; /**< frames by it while it is lossy: sim_lossy.c */
+    unsigned times_down, mistakes;        /**< since one is lossy, and while all else goes well */
+    bool was_down;
     uint64_t pong_ns;               /**< newest answer of its responder, in the node's clock */
     uint64_t absent_ns[RAWE_LANES]; /**< ... that said that its program computes */
     struct rawe_peer peer;
@@ -139,6 +142,11 @@ static inline struct sim_peer *sim_route_of(const struct rawe_peer *peer)
 {
     return peer->owner;
 }
+/** The route between two interfaces, to the process that runs on a node; NULL: not opened yet. */
+struct sim_peer *sim_route_find(const struct sim_node *node, uint32_t index, unsigned nic,
+                                unsigned far);
+/** Do frames get through on it, in both directions? */
+bool sim_route_carries(const struct sim_peer *route);
 /** How many routes to the process of a route there are. */
 unsigned sim_route_count(struct sim_peer *route);
 /** Close an interface's routes, and their channels, as the component does when it finalizes. */

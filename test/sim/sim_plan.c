@@ -34,9 +34,16 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define DAMAGING (SIM_BIT(CORRUPT) | SIM_BIT(RESIZE) | SIM_BIT(ECHO))
 
 /** Faults that make frames vanish: one answer in time is then not to be relied on. */
-#define UNCERTAIN                                                                  \
-    (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) | \
-     SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL))
+#define UNCERTAIN                                                                           \
+    (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
+     SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
+     SIM_BIT(LOSSY))
+
+/** Runs of several interfaces of which one has a lossy route: each takes as long as a hundred others. */
+#define LOSSY_RARELY 24u
+
+/** Of messages and transfers in these, which have thousands. */
+#define LOSSY_BYTES_MOST (1u << 15)
 
 /** Faults before this one are chosen together; what came later has numbers of its own. */
 #define FAULTS_TOGETHER SIM_FAULT_PULL
@@ -403,6 +410,57 @@ static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
     }
 }
 
+/** The same: of several routes, one loses frames. Where all do, PINGs have to get through. */
+static void plan_lossy(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 46);
+    bool loses = sim_random_below(&random, LOSSY_RARELY) == 0;
+    bool alone = sim_random_below(&random, 2) == 0;
+
+    plan->lossy = (enum sim_lossy_kind)sim_random_below(&random, SIM_LOSSY_KINDS);
+    uint32_t most_ppm = plan->lossy == SIM_LOSSY_ALL || plan->mixed_nics ? 300000 : 500000;
+    plan->lossy_ppm = (uint32_t)sim_random_between(&random, 100000, most_ppm);
+    plan->lossy_from_ns = sim_random_scaled(&random, MS, SECOND);
+    plan->lossy_until_ns = plan->lossy_from_ns + sim_random_between(&random, SECOND, 14 * SECOND);
+    if (!options->faults_exact && (options->faults & SIM_BIT(LOSSY)) != 0 && plan->faults != 0 &&
+        loses && plan->nics > 1) {
+        plan->faults = (alone ? 0 : plan->faults) | SIM_BIT(LOSSY);
+    }
+    if ((plan->faults & SIM_BIT(LOSSY)) == 0 || plan->nics == 1 ||
+        (plan->faults & SIM_FAULTS_LYING) != 0) {
+        plan->lossy_ppm = 0;
+    }
+}
+
+/** What programs do while a route is lossy, and after it: enough to see it left and used again. */
+static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 47);
+    uint64_t gap_ns = sim_random_between(&random, 10 * MS, 80 * MS);
+    unsigned burst_most = (unsigned)sim_random_between(&random, 1, 3);
+    uint64_t end_ns = plan->lossy_until_ns + sim_random_between(&random, 0, 14 * SECOND);
+
+    if (plan->lossy_ppm == 0) {
+        return;
+    }
+    plan->gap_ns = gap_ns;
+    plan->burst_most = burst_most;
+    plan->sends_most += 64;
+    plan->streaks = false;
+    if (options->operations == 0) {
+        plan->operations = (unsigned)(end_ns * (burst_most + 1) / gap_ns) * plan->nodes;
+    }
+    if (plan->message_max_bytes > LOSSY_BYTES_MOST) {
+        plan->message_max_bytes = LOSSY_BYTES_MOST;
+    }
+    if (plan->transfer_max_bytes > LOSSY_BYTES_MOST) {
+        plan->transfer_max_bytes = LOSSY_BYTES_MOST;
+    }
+    if (plan->pause_most_ns > 5 * SECOND) {
+        plan->pause_most_ns = 5 * SECOND; /* only its responder answers: see plan_faults */
+    }
+}
+
 /** Balance between routes needs transfers of several batches. */
 static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
 {
@@ -457,6 +515,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
         plan->nodes = options->nodes;
     }
     plan_nics(plan, options);
+    plan_lossy(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);
@@ -469,6 +528,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     calm(plan);
     calm_troubles(plan);
     plan_long_transfers(plan, options->seed);
+    plan_lossy_workload(plan, options);
     plan_idle(plan, options->seed);
     plan_rest(plan, options->seed);
     plan_congestion(plan, options->seed);

@@ -45,7 +45,8 @@
     X(FORGE,     "forge",     "an unknown peer sends frames, but does not know the keys")             \
     X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
     X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
-    X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")
+    X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")    \
+    X(LOSSY,     "lossy",     "one of several routes loses a part of its frames for seconds")
 /* clang-format on */
 
 enum sim_fault {
@@ -60,7 +61,8 @@ enum sim_fault {
 #define SIM_FAULTS_MILD                                                                         \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
-     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL))
+     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
+     SIM_BIT(LOSSY))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
@@ -103,6 +105,16 @@ enum sim_batch_path {
     SIM_BATCH_BLOCKED, /**< it vanishes */
     SIM_BATCH_FADING,  /**< it arrives as one, until from some time on it vanishes */
     SIM_BATCH_PATHS
+};
+
+/** Which frames a lossy route loses. */
+enum sim_lossy_kind {
+    SIM_LOSSY_ROUTE,     /**< between one interface and one of another host's */
+    SIM_LOSSY_INTERFACE, /**< to and from an interface */
+    SIM_LOSSY_IN,        /**< to it */
+    SIM_LOSSY_OUT,       /**< from it */
+    SIM_LOSSY_ALL,       /**< all */
+    SIM_LOSSY_KINDS
 };
 
 struct sim_plan {
@@ -164,9 +176,12 @@ struct sim_plan {
     uint64_t jump_most_ns;
     uint64_t suspended_ns; /**< all hosts stand still for as long, once; 0: they do not */
     unsigned severances;
-    unsigned pulls;         /**< of cables */
-    uint64_t pull_most_ns;  /**< longest, but for... */
-    unsigned pull_longest;  /**< the one of a host that may stay pulled, if it has others */
+    unsigned pulls;        /**< of cables */
+    uint64_t pull_most_ns; /**< longest, but for... */
+    unsigned pull_longest; /**< the one of a host that may stay pulled, if it has others */
+    enum sim_lossy_kind lossy;
+    uint32_t lossy_ppm; /**< 0: no route is lossy */
+    uint64_t lossy_from_ns, lossy_until_ns;
     unsigned slowness_most; /**< of links; 1: all are alike */
     bool lying;             /**< frames may contain what was never sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */

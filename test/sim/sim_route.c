@@ -16,6 +16,7 @@
 /** Once nothing goes wrong any more, a route that is silent is left, or up again, in this time. */
 #define FAILOVER_NS 5000000000ull
 #define RECOVERY_NS 10000000000ull
+#define RELAPSED_NS 60000000000ull
 
 /** So soon after it was opened a route is used by those whose own are down. */
 #define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
@@ -28,8 +29,8 @@ static uint32_t speed_mbps(const struct sim_nic *nic, const struct sim_nic *to)
     return !plan->rates_known ? 8000000u / plan->ps_per_byte : ours < theirs ? ours : theirs;
 }
 
-static struct sim_peer *find(const struct sim_node *node, uint32_t index, unsigned nic,
-                             unsigned far)
+struct sim_peer *sim_route_find(const struct sim_node *node, uint32_t index, unsigned nic,
+                                unsigned far)
 {
     const struct sim_node *other = &node->sim->nodes[index];
     struct sim_peer *route = node->peers;
@@ -85,7 +86,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
 static void introduce(struct sim_node *node, uint32_t index, unsigned nic)
 {
     unsigned far = nic % node->sim->nodes[index].nic_count;
-    struct sim_peer *route = find(node, index, nic, far);
+    struct sim_peer *route = sim_route_find(node, index, nic, far);
 
     if (route == NULL) {
         route = open_route(&node->nics[nic], index, far);
@@ -96,13 +97,13 @@ static void introduce(struct sim_node *node, uint32_t index, unsigned nic)
 struct sim_peer *sim_route_get(struct sim_node *node, uint32_t index, unsigned nic)
 {
     unsigned far = nic % node->sim->nodes[index].nic_count;
-    struct sim_peer *route = find(node, index, nic, far);
+    struct sim_peer *route = sim_route_find(node, index, nic, far);
 
     if (route == NULL || !route->is_used) {
         for (unsigned i = 0; i < node->nic_count; i++) {
             introduce(node, index, i);
         }
-        route = find(node, index, nic, far);
+        route = sim_route_find(node, index, nic, far);
     }
     return route;
 }
@@ -130,7 +131,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
             if (learns) {
                 (void)sim_route_get(node, from->vpid, meant);
             }
-            struct sim_peer *route = find(node, from->vpid, meant, far);
+            struct sim_peer *route = sim_route_find(node, from->vpid, meant, far);
             return route != NULL || !learns ? route
                                             : open_route(&node->nics[meant], from->vpid, far);
         }
@@ -152,7 +153,7 @@ void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
     }
     for (unsigned far = 0; far < other->nic_count; far++) {
         if (memcmp(other->nics[far].mac, source_mac, RAWE_MAC_BYTES) == 0 &&
-            find(node, channel->peer, nic->index, far) == NULL) {
+            sim_route_find(node, channel->peer, nic->index, far) == NULL) {
             (void)open_route(nic, channel->peer, far);
         }
     }
@@ -381,8 +382,7 @@ uint64_t sim_route_due_ns(const struct sim_node *node)
 
 /* ---- invariants ---- */
 
-/** Do frames get through on the route, in both directions? */
-static bool carries(const struct sim_peer *route)
+bool sim_route_carries(const struct sim_peer *route)
 {
     const struct sim *sim = route->nic->node->sim;
     const struct sim_nic *far = &sim->nodes[route->node].nics[route->far];
@@ -398,7 +398,7 @@ static bool others_carry(struct sim_peer *route)
 
     for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
          other = rawe_peer_next(other)) {
-        found = found || (!other->route.down && carries(sim_route_of(other)));
+        found = found || (!other->route.down && sim_route_carries(sim_route_of(other)));
     }
     return found;
 }
@@ -409,8 +409,8 @@ static void check_silent(const struct sim_channel *channel, struct sim_peer *rou
     const struct rawe_conn *conn = sim_conn(channel);
     uint64_t since_ns = conn->liveness.silent_since_ns;
 
-    if (since_ns != 0 && sim_node_clock(node) > since_ns + FAILOVER_NS && !carries(route) &&
-        others_carry(route)) {
+    if (since_ns != 0 && sim_node_clock(node) > since_ns + FAILOVER_NS &&
+        !sim_route_carries(route) && others_carry(route)) {
         net_fail("silent routes are left", "n%u asks n%u on lane %u by route %u-%u for %llu ms",
                  node->index, channel->peer, channel->lane, route->nic->index, route->far,
                  (unsigned long long)(sim_node_clock(node) - since_ns) / 1000000);
@@ -423,7 +423,10 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     const struct sim_node *node = channel->node;
     const struct sim_peer *preferred = channel->via;
 
-    if (preferred != route && carries(preferred)) {
+    /* One that was left again soon after it had been used again has to answer for longer. */
+    bool waits = preferred->times_down > 1 &&
+                 node->sim->now_ns < sim_lossy_until_ns(node->sim) + RELAPSED_NS;
+    if (preferred != route && sim_route_carries(preferred) && !waits) {
         net_fail("connections fail back",
                  "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
                  channel->peer, channel->lane, route->nic->index, route->far, preferred->nic->index,
@@ -451,6 +454,7 @@ void sim_route_check_node(const struct sim_node *node)
     uint64_t calm_ns =
         sim->faults_end_ns > sim->disturbed_ns ? sim->faults_end_ns : sim->disturbed_ns;
 
+    calm_ns = sim_lossy_until_ns(sim) > calm_ns ? sim_lossy_until_ns(sim) : calm_ns;
     if (node->nic_count == 1 && sim->plan.nics == 1) {
         return;
     }

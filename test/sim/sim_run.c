@@ -89,6 +89,9 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_PLUG:
         sim_trouble_plug(sim, &node->nics[event->value]);
         break;
+    case SIM_EVENT_LOSSY:
+        sim_lossy_begin(sim);
+        break;
     case SIM_EVENT_SUSPEND:
         sim_trouble_suspend(sim, node, event->value);
         break;
@@ -237,6 +240,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     sim_net_init(sim);
     sim_trouble_plan(sim);
     sim_forge_plan(sim);
+    sim_lossy_plan(sim);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         sim_node_init(sim, &sim->nodes[i], i);
         sim_app_init(sim, &sim->nodes[i]);
