@@ -261,7 +261,7 @@ static void change_address(void)
 {
     assert_memory_equal(rails.host[0].nic[0].engine.config.mac + 2, new_mac + 2, 4);
     rawe_engine_set_mac(&rails.host[0].nic[0].engine, new_mac);
-    rawe_peer_announce(rails_peer(0, 0), rails.now_ns);
+    rawe_peer_announce(rails_peer(0, 0), true, rails.now_ns);
 }
 
 static unsigned to_new, to_old;
@@ -327,6 +327,12 @@ TEST(rawe_peer_announce__opens_a_connection_where_there_is_none)
     unit_send_copy(rails_conn(1, 0, RAWE_LANE_EXPRESS), 3, 100);
     unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(rails.host[0].inbox.message_count, 1);
+}
+
+TEST(rawe_peer_announce__opens_none_where_that_is_not_wanted)
+{
+    rawe_peer_announce(rails_peer(0, 0), false, rails.now_ns);
+    assert_null(rails_peer(0, 0)->conn[RAWE_LANE_EXPRESS]);
 }
 
 /** What was in flight to the old address is lost, and sent again. */

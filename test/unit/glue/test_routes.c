@@ -275,11 +275,14 @@ TEST(mca_btl_rawe_routes_check__another_address)
     memset(interface.mac, 0, RAWE_MAC_BYTES); /* the message does not say */
     assert_true(changed(changed_context, &interface));
     assert_int_equal(wakes, 1);
+    /* A peer that has only called is told by its connections, which send from the new address. */
     endpoints[1].in_use = false;
     interface.mac[0] = 2;
     assert_true(changed(changed_context, &interface));
     pass(1, true);
-    assert_int_equal(modules[1].engine.counters.connects_sent, 1);
+    assert_int_equal(modules[1].engine.counters.connects_sent, 2);
+    assert_memory_equal(endpoints[1].peer.conn[RAWE_LANE_EXPRESS]->eth_header + RAWE_MAC_BYTES,
+                        interface.mac, RAWE_MAC_BYTES);
 }
 
 /** Its driver, loaded again, gives it the address that it had at first. */

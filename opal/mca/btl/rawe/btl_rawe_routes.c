@@ -161,8 +161,8 @@ static void heed_interface(mca_btl_rawe_module_t *module, uint64_t now_ns)
     opal_mutex_lock(&module->endpoints_lock);
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
     {
-        if (address_changed && endpoint->in_use && !endpoint->lost) {
-            rawe_peer_announce(&endpoint->peer, now_ns);
+        if (address_changed && !endpoint->lost) {
+            rawe_peer_announce(&endpoint->peer, endpoint->in_use, now_ns);
         }
         if (carrier_changed) {
             rawe_failover_heed_carrier(failover, &endpoint->peer, now_ns);

@@ -198,11 +198,13 @@ void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES]
     for_all(peer, readdress, now_ns);
 }
 
-void rawe_peer_announce(struct rawe_peer *peer, uint64_t now_ns)
+void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns)
 {
-    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    struct rawe_conn *conn =
+        opens ? rawe_peer_conn(peer, RAWE_LANE_EXPRESS) : rawe_peer_awake(peer, RAWE_LANE_EXPRESS);
     for_all(peer, readdress, now_ns);
-    if (conn != NULL && conn->handshake.state == RAWE_CONN_IDLE && !peer->engine->finalizing) {
+    if (opens && conn != NULL && conn->handshake.state == RAWE_CONN_IDLE &&
+        !peer->engine->finalizing) {
         rawe_conn_connect(conn, now_ns);
     }
 }

@@ -137,9 +137,9 @@ void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES]
 
 /**
  * Our interface has another MAC address (rawe_engine_set_mac): the peer, which learns of it by a frame,
- * is sent one, if need be by a connection opened for that.
+ * is sent one. `opens`: if there is no connection, by one that is opened for that.
  */
-void rawe_peer_announce(struct rawe_peer *peer, uint64_t now_ns);
+void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns);
 
 /**
  * Peers of a process share routes from now on. Engines may be in use, but not for messages to this
