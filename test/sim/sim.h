@@ -16,6 +16,7 @@
  *   sim_forge    forged and replayed frames          sim_campaign  many runs
  *   sim_watch    what connections do over time        sim_depart     nodes finalize
  *   sim_event    the queue of things to come        sim_lossy     a route that loses frames
+ *   sim_address  interfaces that get other addresses
  */
 #ifndef SIM_H
 #define SIM_H
@@ -54,6 +55,7 @@ enum sim_event_kind {
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
     SIM_EVENT_PULL,      /**< some cable of a host is pulled: which one and how `value` decides */
     SIM_EVENT_PLUG,      /**< the cable of interface `value` is put back */
+    SIM_EVENT_ADDRESS,   /**< some interface of a host gets another address, as `value` decides */
     SIM_EVENT_LOSSY,     /**< a route begins to lose frames */
 };
 
@@ -108,7 +110,8 @@ struct sim_incidents {
     uint64_t isolated; /**< hosts that stood still or were cut off for too long */
     uint64_t revoked;  /**< handles */
     uint64_t forged;
-    uint64_t pulled; /**< cables */
+    uint64_t pulled;      /**< cables */
+    uint64_t readdressed; /**< interfaces */
     uint64_t no_memory;
 };
 
@@ -159,6 +162,30 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
  * From now on allocations may fail on behalf of the node, NULL: none does. Returns the one before.
  */
 struct sim_node *sim_memory_scarce(struct sim_node *node);
+
+/* ---- interfaces that get other addresses ---- */
+
+/** Plan when they do. */
+void sim_address_plan(struct sim *sim);
+/** An interface of the node gets one. */
+void sim_address_change(struct sim *sim, struct sim_node *node, uint64_t choice);
+/** The node sees to what the kernel has said. */
+void sim_address_heed(struct sim_node *node);
+/** Are both addresses of one interface, now or at different times? */
+bool sim_address_same(const uint8_t one[RAWE_MAC_BYTES], const uint8_t other[RAWE_MAC_BYTES]);
+/** Does the interface receive frames to the address? */
+bool sim_address_takes(const struct sim_nic *nic, const uint8_t mac[RAWE_MAC_BYTES]);
+/** A route leads to the address that the interface has published. */
+void sim_address_begin(struct sim_peer *route, const uint8_t published[RAWE_MAC_BYTES]);
+/** The peer has sent from an address that the route does not lead to. */
+void sim_address_follow(struct sim_peer *route, const uint8_t mac[RAWE_MAC_BYTES]);
+/** The peer is silent: has it another address? */
+void sim_address_seek(struct sim_peer *route);
+/** A PONG has come. */
+void sim_address_answered(struct sim_peer *route, unsigned what,
+                          const uint8_t from[RAWE_MAC_BYTES]);
+/** A frame leaves for an address: violation unless it was validated. */
+void sim_address_check(struct sim_nic *nic, const struct sim_packet *packet);
 
 /* ---- a route that is lossy for long ---- */
 
@@ -278,6 +305,7 @@ struct sim_node {
     uint32_t routes_opened;                /**< to them, ever */
     struct rawe_failover failover;         /**< between those to the same process */
     bool carriers_changed;                 /**< the kernel has said so */
+    bool addresses_changed;                /**< the same */
     struct sim_channel *channels;          /**< all of them */
     unsigned channel_count, channels_most; /**< now, and at any time of this life */
     struct sim_current *current;           /**< by peer */
@@ -377,7 +405,7 @@ bool sim_channel_settled(struct sim_channel *channel);
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 
 /** Fill in whom a packet is for. */
-void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
+void sim_channel_address(struct sim_nic *nic, struct sim_packet *packet);
 
 /* ---- batches ---- */
 

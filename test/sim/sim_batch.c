@@ -33,7 +33,7 @@ static bool transmit(void *context, const struct rawe_frame *frame, uint32_t seg
     }
     struct sim_packet *packet = sim_packet_take(sim, frame->len_bytes);
     struct net_batch batch = net_batch_linearize(&nic->engine, frame, segment_bytes, packet->bytes);
-    sim_channel_address(node, packet);
+    sim_channel_address(nic, packet);
     (void)net_batch_header(packet->bytes, packet->len_bytes, &header);
     if (header.type == RAWE_FRAME_BULK) {
         packet->sequenced = net_batch_frames(&batch);

@@ -237,7 +237,7 @@ static bool has_address(const struct sim_node *node, const uint8_t mac[RAWE_MAC_
 {
     unsigned i = 0;
 
-    while (i < node->nic_count && memcmp(node->nics[i].mac, mac, RAWE_MAC_BYTES) != 0) {
+    while (i < node->nic_count && !sim_address_same(node->nics[i].mac, mac)) {
         i++;
     }
     return i < node->nic_count;
@@ -307,18 +307,20 @@ const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .lost = lost,
                                                      .long_reply = long_reply};
 
-void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
+void sim_channel_address(struct sim_nic *nic, struct sim_packet *packet)
 {
+    const struct sim_node *node = nic->node;
     const struct sim *sim = node->sim;
 
     packet->destination_nic = packet->bytes[3];
     packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
     if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
         packet->destination_nic >= sim->nodes[packet->destination].nic_count ||
-        memcmp(packet->bytes, sim->nodes[packet->destination].nics[packet->destination_nic].mac,
-               RAWE_MAC_BYTES) != 0) {
+        !sim_address_same(packet->bytes,
+                          sim->nodes[packet->destination].nics[packet->destination_nic].mac)) {
         net_fail("frames are addressed", "n%u sends a frame to a foreign address", node->index);
     }
+    sim_address_check(nic, packet);
 }
 
 /** One frame as a packet. */
@@ -329,7 +331,7 @@ static struct sim_packet *make_packet(struct sim_nic *nic, const struct rawe_fra
     struct sim_packet *packet = sim_packet_take(node->sim, frame->len_bytes);
 
     net_frame_linearize(&nic->engine, frame, packet->bytes, &header);
-    sim_channel_address(node, packet);
+    sim_channel_address(nic, packet);
     packet->sequenced = sim_packet_sequenced(packet, &header);
     sim_check_frame(node, &header, packet);
     if (node->sim->plan.padding && packet->len_bytes < 60) {

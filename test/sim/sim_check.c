@@ -485,8 +485,8 @@ void sim_check_counters(struct sim *sim)
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
-                    incidents->pulled == 0 && incidents->no_memory == 0 &&
-                    sum.counters.no_buffer == 0;
+                    incidents->pulled == 0 && incidents->readdressed == 0 &&
+                    incidents->no_memory == 0 && sum.counters.no_buffer == 0;
     bool at_home = sum.counters.migrations == 0;
     if (in_order && at_home && sum.counters.frames_resent > incidents->lost_sequenced) {
         net_fail("no resend without evidence", "%llu frames resent, %llu lost",

@@ -200,6 +200,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
         return "cut off";
     }
     const struct sim_nic *out = &from->nics[packet->source_nic];
+    if (!sim_address_takes(to, packet->bytes)) {
+        return "no interface has that address";
+    }
     if ((sim->now_ns < to->pulled_until_ns && to->pulled_in) ||
         (sim->now_ns < out->pulled_until_ns && out->pulled_out)) {
         return "its cable is pulled";

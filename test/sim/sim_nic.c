@@ -156,6 +156,7 @@ void sim_nic_start(struct sim_nic *nic)
     };
 
     choose_identity(nic);
+    memcpy(nic->published, nic->mac, RAWE_MAC_BYTES);
     config.port = nic->port;
     config.key = nic->key;
     memcpy(config.mac, nic->mac, RAWE_MAC_BYTES);

@@ -44,9 +44,11 @@ struct sim_host {
 /** An interface; context of its engine. */
 struct sim_nic {
     struct sim_node *node;
-    unsigned index; /**< in its node */
-    uint8_t mac[RAWE_MAC_BYTES];
-    uint16_t port; /**< of the process that runs, as the next */
+    unsigned index;                    /**< in its node */
+    uint8_t mac[RAWE_MAC_BYTES];       /**< now */
+    uint8_t published[RAWE_MAC_BYTES]; /**< when the process started */
+    unsigned addresses;                /**< that it has had besides its first */
+    uint16_t port;                     /**< of the process that runs, as the next */
     uint32_t key;
     uint32_t payload_max_bytes;
     struct sim_random random; /**< of the first one its node's is used */
@@ -97,8 +99,21 @@ uint64_t sim_nic_time(const struct sim_nic *nic);
 
 /* ---- routes ---- */
 
-/** What a PING is for: a lane, or a route as such. */
+/** What a PING is for: a lane, a route as such, the address that was published, or a new one. */
 #define SIM_PING_ROUTE RAWE_LANES
+#define SIM_PING_HOME (RAWE_LANES + 1u)
+#define SIM_PING_NEW (RAWE_LANES + 2u)
+#define SIM_PING_BITS 3u
+
+/** Where the peer of a route is: btl_rawe_endpoint.c's seek and follow. All 0: where it was. */
+struct sim_address {
+    uint8_t published[RAWE_MAC_BYTES];
+    uint8_t answered[RAWE_MAC_BYTES];      /**< from where, when asked where it is thought to be */
+    uint8_t home_answered[RAWE_MAC_BYTES]; /**< the same, at the published address */
+    uint8_t asked[RAWE_MAC_BYTES];         /**< it is being validated */
+    bool asks, validated;                  /**< that is so; and it has answered */
+    uint64_t known;                        /**< those that have been, one bit for each */
+};
 
 /** An interface of another process, as one of ours reaches it; owner of a rawe_peer. */
 struct sim_peer {
@@ -112,6 +127,7 @@ struct sim_peer {
     uint64_t lost_first_ns, lost_last_ns; /**< frames by it while it is lossy: sim_lossy.c */
     unsigned times_down, mistakes;        /**< since one is lossy, and while all else goes well */
     bool was_down;
+    struct sim_address address;
     uint64_t pong_ns;               /**< newest answer of its responder, in the node's clock */
     uint64_t absent_ns[RAWE_LANES]; /**< ... that said that its program computes */
     struct rawe_peer peer;
@@ -147,6 +163,9 @@ struct sim_peer *sim_route_find(const struct sim_node *node, uint32_t index, uns
                                 unsigned far);
 /** Do frames get through on it, in both directions? */
 bool sim_route_carries(const struct sim_peer *route);
+/** Send a PING by a route to an address. */
+void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key,
+                   const uint8_t mac[RAWE_MAC_BYTES]);
 /** How many routes to the process of a route there are. */
 unsigned sim_route_count(struct sim_peer *route);
 /** Close an interface's routes, and their channels, as the component does when it finalizes. */

@@ -37,7 +37,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define UNCERTAIN                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
      SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
-     SIM_BIT(LOSSY))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS))
 
 /** Runs of several interfaces of which one has a lossy route: each takes as long as a hundred others. */
 #define LOSSY_RARELY 24u
@@ -432,6 +432,22 @@ static void plan_lossy(struct sim_plan *plan, const struct sim_options *options)
     }
 }
 
+/** The same: interfaces get other addresses. */
+static void plan_addresses(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 49);
+    bool change = sim_random_below(&random, 8) == 0;
+
+    plan->readdressings = (unsigned)sim_random_between(&random, 1, 6);
+    if (!options->faults_exact && (options->faults & SIM_BIT(ADDRESS)) != 0 && plan->faults != 0 &&
+        change) {
+        plan->faults |= SIM_BIT(ADDRESS);
+    }
+    if ((plan->faults & SIM_BIT(ADDRESS)) == 0 || (plan->faults & SIM_FAULTS_LYING) != 0) {
+        plan->readdressings = 0;
+    }
+}
+
 /** What programs do while a route is lossy, and after it: enough to see it left and used again. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
@@ -516,6 +532,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     }
     plan_nics(plan, options);
     plan_lossy(plan, options);
+    plan_addresses(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);

@@ -46,7 +46,8 @@
     X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
     X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
     X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")    \
-    X(LOSSY,     "lossy",     "one of several routes loses a part of its frames for seconds")
+    X(LOSSY,     "lossy",     "one of several routes loses a part of its frames for seconds")   \
+    X(ADDRESS,   "address",   "interfaces get another address, and the one that they had before")
 /* clang-format on */
 
 enum sim_fault {
@@ -62,7 +63,7 @@ enum sim_fault {
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
-     SIM_BIT(LOSSY))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
@@ -176,9 +177,10 @@ struct sim_plan {
     uint64_t jump_most_ns;
     uint64_t suspended_ns; /**< all hosts stand still for as long, once; 0: they do not */
     unsigned severances;
-    unsigned pulls;        /**< of cables */
-    uint64_t pull_most_ns; /**< longest, but for... */
-    unsigned pull_longest; /**< the one of a host that may stay pulled, if it has others */
+    unsigned pulls;         /**< of cables */
+    uint64_t pull_most_ns;  /**< longest, but for... */
+    unsigned pull_longest;  /**< the one of a host that may stay pulled, if it has others */
+    unsigned readdressings; /**< of interfaces */
     enum sim_lossy_kind lossy;
     uint32_t lossy_ppm; /**< 0: no route is lossy */
     uint64_t lossy_from_ns, lossy_until_ns;

@@ -58,7 +58,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
         .owner = route,
         .speed_mbps = speed_mbps(nic, to),
     };
-    memcpy(config.mac, to->mac, RAWE_MAC_BYTES);
+    memcpy(config.mac, to->published, RAWE_MAC_BYTES);
     /* Half of them know the peer's MTU, half have to learn it from the peer. */
     bool knows = (node->index + index) % 2 == 0 || node->nic_count > 1 || other->nic_count > 1;
     if (knows && to->payload_max_bytes < config.payload_max_bytes) {
@@ -73,6 +73,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
     route->life = other->life;
     route->number = node->routes_opened++;
     route->opened_ns = node->sim->now_ns;
+    sim_address_begin(route, to->published);
     rawe_peer_init(&route->peer, &nic->engine, &config);
     if (beside != NULL) {
         rawe_peer_join(&route->peer, &beside->peer);
@@ -125,7 +126,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
     for (unsigned far = 0; far < other->nic_count; far++) {
         const struct sim_nic *caller = &other->nics[far];
         if (caller->key == from->key && caller->port == from->port &&
-            (elsewhere || memcmp(caller->mac, source_mac, RAWE_MAC_BYTES) == 0)) {
+            (elsewhere || sim_address_same(caller->mac, source_mac))) {
             /* Who calls is known to the program, as all processes of its job are. */
             bool learns = !sim_depart_finalizing(node);
             if (learns) {
@@ -148,12 +149,17 @@ void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
     const struct sim_channel *channel = conn->owner;
     const struct sim_node *other = &node->sim->nodes[channel->peer];
 
-    if (nic->engine.deferral->active || channel->peer_life != other->life) {
+    if (channel->peer_life != other->life) {
         return;
     }
     for (unsigned far = 0; far < other->nic_count; far++) {
-        if (memcmp(other->nics[far].mac, source_mac, RAWE_MAC_BYTES) == 0 &&
-            sim_route_find(node, channel->peer, nic->index, far) == NULL) {
+        const struct sim_nic *to = &other->nics[far];
+        struct sim_peer *route = sim_route_find(node, channel->peer, nic->index, far);
+        bool says = to->key == from->key && to->port == from->port;
+        if (route != NULL && says && from->choice == 0) {
+            sim_address_follow(route, source_mac);
+        } else if (route == NULL && (says || from->choice != 0) && !nic->engine.deferral->active &&
+                   memcmp(to->published, source_mac, RAWE_MAC_BYTES) == 0) {
             (void)open_route(nic, channel->peer, far);
         }
     }
@@ -201,8 +207,9 @@ void sim_route_forget(struct sim_node *node)
 /* ---- the responder ---- */
 
 /** Write a PING or PONG from the interface and send it at `at_ns`. */
-static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *to, uint16_t port,
-                      uint32_t key, const struct rawe_ping *ping, uint64_t at_ns)
+static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *to,
+                      const uint8_t mac[RAWE_MAC_BYTES], uint16_t port, uint32_t key,
+                      const struct rawe_ping *ping, uint64_t at_ns)
 {
     struct sim *sim = nic->node->sim;
     struct sim_packet *packet = sim_packet_take(sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
@@ -213,7 +220,7 @@ static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *t
                                  .key = key,
                                  .payload_bytes = RAWE_PING_BYTES};
 
-    net_frame_address(packet->bytes, to->mac, nic->mac);
+    net_frame_address(packet->bytes, mac, nic->mac);
     rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
     rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
     packet->destination = to->node->index;
@@ -221,14 +228,15 @@ static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *t
     sim_net_send(sim, nic, packet, at_ns);
 }
 
-static void ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key)
+void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key,
+                   const uint8_t mac[RAWE_MAC_BYTES])
 {
     struct sim_nic *nic = route->nic;
-    const uint64_t token = (uint64_t)route->number << 2 | what;
+    const uint64_t token = (uint64_t)route->number << SIM_PING_BITS | what;
     struct rawe_ping ping = {.key = nic->key, .port = nic->port, .token = token};
 
-    send_ping(nic, RAWE_FRAME_PING, &nic->node->sim->nodes[route->node].nics[route->far], port, key,
-              &ping, nic->node->local_ns);
+    send_ping(nic, RAWE_FRAME_PING, &nic->node->sim->nodes[route->node].nics[route->far], mac, port,
+              key, &ping, nic->node->local_ns);
 }
 
 /** Ask the peer's responder, as the component does, and pass on what it said before. */
@@ -241,7 +249,7 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns
     sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
               channel->lane, (unsigned long long)silent_ns / 1000);
     node->control[SIM_CONTROL_PING]++;
-    ask(route, channel->lane, conn->peer_port, conn->peer_key);
+    sim_route_ask(route, channel->lane, conn->peer_port, conn->peer_key, route->peer.route.mac);
     rawe_liveness_alive(&conn->liveness, route->absent_ns[channel->lane]);
 }
 
@@ -250,6 +258,7 @@ void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     struct sim_nic *nic = context;
 
     sim_route_stalled(context, conn, silent_ns);
+    sim_address_seek(sim_route_of(rawe_peer_used(conn)));
     rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
 }
 
@@ -272,16 +281,19 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
             RAWE_DECODE_OK) {
         return;
     }
-    unsigned what = ping.token & 3u;
+    unsigned what = ping.token & ((1u << SIM_PING_BITS) - 1u);
+    const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
     if (header->type == RAWE_FRAME_PING) {
-        node->control[SIM_CONTROL_PING] += what != SIM_PING_ROUTE;
+        node->control[SIM_CONTROL_PING] += what < RAWE_LANES;
         send_ping(nic, RAWE_FRAME_PONG, &sim->nodes[packet->source].nics[packet->source_nic],
-                  ping.port, ping.key, &ping, sim->now_ns);
+                  source_mac, ping.port, ping.key, &ping, sim->now_ns);
         return;
     }
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
-        if (route->number == ping.token >> 2 && route->nic == nic) {
-            route->pong_ns = sim_node_clock_at(node, sim->now_ns);
+        if (route->number == ping.token >> SIM_PING_BITS && route->nic == nic) {
+            uint64_t clock_ns = sim_node_clock_at(node, sim->now_ns);
+            route->pong_ns = what <= SIM_PING_ROUTE ? clock_ns : route->pong_ns;
+            sim_address_answered(route, what, source_mac);
             /* If the process does not compute, its silence counts. */
             if (what < RAWE_LANES && (header->flags & RAWE_FLAG_SERVICED) == 0) {
                 route->absent_ns[what] = route->pong_ns;
@@ -295,7 +307,8 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
 /** rawe_failover_callbacks.ask */
 static void ask_route(void *context, struct rawe_peer *peer)
 {
-    ask(sim_route_of(peer), SIM_PING_ROUTE, peer->route.port, peer->route.key);
+    sim_route_ask(sim_route_of(peer), SIM_PING_ROUTE, peer->route.port, peer->route.key,
+                  peer->route.mac);
 }
 
 /** rawe_failover_callbacks.answered_ns */
@@ -314,6 +327,7 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
               route->far, route->node,
               news == RAWE_FAILOVER_ANSWERS        ? "up again"
               : news == RAWE_FAILOVER_CARRIER_LOST ? "without carrier"
+              : news == RAWE_FAILOVER_FOLLOWED     ? "at another address"
                                                    : "down");
 }
 
@@ -326,6 +340,7 @@ void sim_route_start(struct sim_node *node)
     };
 
     rawe_failover_init(&node->failover, &callbacks, node);
+    node->addresses_changed = false;
     node->carriers_changed = true; /* some may be lost already */
 }
 
@@ -357,8 +372,12 @@ static void heed_carriers(struct sim_node *node)
 
 bool sim_route_check(struct sim_node *node, bool may_say)
 {
-    bool due = node->carriers_changed || sim_route_due_ns(node) <= node->local_ns;
+    bool due = node->carriers_changed || node->addresses_changed ||
+               sim_route_due_ns(node) <= node->local_ns;
 
+    if (node->addresses_changed) {
+        sim_address_heed(node);
+    }
     if (node->carriers_changed) {
         heed_carriers(node);
     }
@@ -426,7 +445,10 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     /* One that was left again soon after it had been used again has to answer for longer. */
     bool waits = preferred->times_down > 1 &&
                  node->sim->now_ns < sim_lossy_until_ns(node->sim) + RELAPSED_NS;
-    if (preferred != route && sim_route_carries(preferred) && !waits) {
+    /* A route that no connection uses is not sought, if both its ends have moved at the same time. */
+    const struct sim_nic *to = &node->sim->nodes[preferred->node].nics[preferred->far];
+    bool leads = sim_address_takes(to, preferred->peer.route.mac);
+    if (preferred != route && sim_route_carries(preferred) && leads && !waits) {
         net_fail("connections fail back",
                  "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
                  channel->peer, channel->lane, route->nic->index, route->far, preferred->nic->index,

@@ -89,6 +89,9 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_PLUG:
         sim_trouble_plug(sim, &node->nics[event->value]);
         break;
+    case SIM_EVENT_ADDRESS:
+        sim_address_change(sim, node, event->value);
+        break;
     case SIM_EVENT_LOSSY:
         sim_lossy_begin(sim);
         break;
@@ -241,6 +244,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     sim_trouble_plan(sim);
     sim_forge_plan(sim);
     sim_lossy_plan(sim);
+    sim_address_plan(sim);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         sim_node_init(sim, &sim->nodes[i], i);
         sim_app_init(sim, &sim->nodes[i]);
