@@ -37,8 +37,8 @@ TEST(rawe_quality_measure__needs_time_and_frames)
     assert_false(carry(70, 30, 99 * MS));
     assert_true(carry(0, 0, MS));
     assert_int_equal(quality.permille, 300);
-    assert_false(carry(9, 2, 300 * MS));
-    assert_true(carry(7, 2, 300 * MS));
+    assert_false(carry(30, 9, 300 * MS));
+    assert_true(carry(10, 1, 300 * MS));
     assert_int_equal(quality.permille, 200);
 }
 
@@ -48,7 +48,7 @@ TEST(rawe_quality_measure__few_frames_are_forgotten)
     assert_false(carry(5, 5, 4999 * MS));
     assert_true(carry(0, 0, MS));
     assert_int_equal(quality.permille, 0);
-    assert_false(carry(11, 0, 200 * MS));
+    assert_false(carry(39, 0, 200 * MS));
     assert_true(carry(1, 0, MS));
     assert_int_equal(quality.permille, 0);
 }
@@ -79,7 +79,7 @@ TEST(rawe_quality_judge__two_times_in_a_row_and_only_if_others_are_better)
 TEST(rawe_quality_note_ping__counts_where_there_are_few_frames)
 {
     assert_true(rawe_quality_wants_ping(&quality, arrived, lost));
-    for (unsigned i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 42; i++) {
         quality.asked_ns = now_ns;
         rawe_quality_note_ping(&quality, i % 3 != 2);
         assert_int_equal(quality.asked_ns, 0);
@@ -88,7 +88,7 @@ TEST(rawe_quality_note_ping__counts_where_there_are_few_frames)
     assert_true(carry(0, 0, 100 * MS));
     assert_int_equal(quality.permille, 333);
     assert_true(rawe_quality_wants_ping(&quality, arrived, lost));
-    assert_false(rawe_quality_wants_ping(&quality, arrived + 10, lost + 2));
+    assert_false(rawe_quality_wants_ping(&quality, arrived + 36, lost + 4));
 }
 
 /** A dead route is not poor. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rawe_quality.h"
 
-/** ... and this many frames, or PINGs. With fewer in MOST_NS the measurement begins again. */
-#define FRAMES_MIN 12u
+/**
+ * ... and this many frames, or PINGs: of 12, a route that loses 19 % shows one lost, or none, in three
+ * measurements of ten. With fewer in MOST_NS the measurement begins again.
+ */
+#define FRAMES_MIN 40u
 #define MOST_NS 5000000000ull
 
 /** How many times as much as another. */
