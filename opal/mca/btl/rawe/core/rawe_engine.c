@@ -426,7 +426,9 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
 {
     struct rawe_conn *conn = find(engine, header->connection_id);
     if (conn == NULL) {
-        if (header->type == RAWE_FRAME_PROBE) {
+        /* There may be no memory to wake it: then the peer asks again. */
+        if (header->type == RAWE_FRAME_PROBE &&
+            rawe_conn_table_find_rest(engine->table, header->connection_id) == NULL) {
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
