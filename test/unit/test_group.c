@@ -372,6 +372,24 @@ TEST(rawe_group_send__no_last_message_after_two_losses)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
+/** Of a burst it has heard the half; it lacks all that is sent after that, which is little. */
+TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
+{
+    start(4);
+    lose(4, 8, 2, 2);
+    for (unsigned i = 0; i < 16; i++) {
+        send_bytes(0, 100);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        pass(500 * MS);
+        lose(16 + i, 1, 2, 2);
+        send_bytes(0, 100);
+    }
+    pass(100 * MS);
+    assert_got(0, 19);
+    assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
+}
+
 /** One field of a frame that member 0 would take is changed. */
 TEST(rawe_group_receive__forged_frames)
 {

@@ -379,15 +379,16 @@ static void repair(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * A member has asked for frames. Does it hear any, since it began to ask? If it has asked for none in
+ * A member has asked for some frames from `first` on. Does it hear any, since it began to ask? If it has asked for none in
  * the meantime, it has heard what was sent, and begins to ask now.
  */
-static void judge(struct rawe_group *group, uint32_t index, uint32_t frames, uint64_t now_ns)
+static void judge(struct rawe_group *group, uint32_t index, uint32_t first, uint32_t frames,
+                  uint64_t now_ns)
 {
     struct rawe_group_member *member = &group->members[index];
     if (member->judged_ns == 0 || now_ns - member->asked_ns >= RAWE_GROUP_DEAF_NS) {
         member->judged_ns = now_ns;
-        member->judged_from = group->sent - frames;
+        member->judged_from = first;
         member->lacked = 0;
     }
     member->lacked += frames;
@@ -419,7 +420,7 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
             frames++;
         }
     }
-    judge(group, from, frames, now_ns);
+    judge(group, from, control->sequence, frames, now_ns);
 }
 
 /** Say to a member what was sent, and have it ask again for what it lacks. */

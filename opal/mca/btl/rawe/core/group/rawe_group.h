@@ -60,8 +60,8 @@ struct rawe_group_member {
     struct rawe_group_member *next_waiting;
     uint64_t judged_ns;   /**< when it began to ask for frames; 0: at its next NACK */
     uint64_t asked_ns;    /**< when it asked for some last */
-    uint32_t judged_from; /**< our frames from here on have been sent since... */
-    uint32_t lacked;      /**< ... and it has asked for as many */
+    uint32_t judged_from; /**< of our frames from here on... */
+    uint32_t lacked;      /**< ... it has asked for this many */
     uint32_t acked;       /**< it has all of our frames before this one */
     bool waiting;         /**< is in the group's list */
 };
