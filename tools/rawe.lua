@@ -58,6 +58,7 @@ f.version = ProtoField.uint8("rawe.version", "Version", base.DEC, nil, 0xF0)
 f.type = ProtoField.uint8("rawe.type", "Type", base.DEC, all_types, 0x0F)
 f.flags = ProtoField.uint8("rawe.flags", "Flags", base.HEX)
 f.ack_now = ProtoField.bool("rawe.ack_now", "Acknowledge at once", 8, nil, 0x01)
+f.given_up = ProtoField.bool("rawe.given_up", "Receiver was given up", 8, nil, 0x01)
 f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil, 0x02)
 f.reply = ProtoField.bool("rawe.reply", "Reply", 8, nil, 0x04)
 f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
@@ -129,8 +130,9 @@ local function add_type_and_flags(range, tree)
     local process = (kind == PING or kind == PONG) and f.serviced
         or kind == BULK and f.more or f.finalizing
     local again = kind == ACK and f.refused or f.resent
+    local first = kind == CLOSE and f.given_up or f.ack_now
     local flags = tree:add(f.flags, range(1, 1))
-    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, again, f.duplicate, process }) do
+    for _, flag in ipairs({ first, f.probe_answer, f.reply, again, f.duplicate, process }) do
         flags:add(flag, range(1, 1))
     end
 end

@@ -574,6 +574,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 void sim_check_node(struct sim_node *node);
 /** A connection was given up. */
 void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns);
+void sim_check_given_up(struct sim_channel *channel);
 /** Everything sent has been settled, everybody is quiet. */
 bool sim_check_quiet(struct sim *sim);
 /** Nothing has happened for too long? */

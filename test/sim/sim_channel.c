@@ -265,22 +265,32 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
     return via == NULL ? NULL : sim_channel_wake(channel_renew(via, from->lane));
 }
 
-static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+static void fail(struct sim_channel *channel)
 {
-    const struct sim_nic *nic = context;
-    struct sim_node *node = nic->node;
-    struct sim *sim = node->sim;
-    struct sim_channel *channel = conn->owner;
+    struct sim_node *node = channel->node;
 
-    sim_check_failed(channel, silent_ns);
     channel->failed = true;
-    if (sim->nodes[channel->peer].life == channel->peer_life) {
+    if (node->sim->nodes[channel->peer].life == channel->peer_life) {
         sim_submit_closed(channel); /* the peer, if it lives, learns of it later */
     }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {
         sim_channel_close(channel);
     }
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct sim_channel *channel = conn->owner;
+
+    sim_check_failed(channel, silent_ns);
+    fail(channel);
+}
+
+static void given_up(void *context, struct rawe_conn *conn)
+{
+    sim_check_given_up(conn->owner);
+    fail(conn->owner);
 }
 
 /** A program that is about to finalize would be ended by that. Who closes may lose something. */
@@ -304,6 +314,7 @@ const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .silent = sim_route_silent,
                                                      .stalled = sim_route_stalled,
                                                      .failed = failed,
+                                                     .given_up = given_up,
                                                      .lost = lost,
                                                      .long_reply = long_reply};
 

@@ -305,6 +305,27 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
     }
 }
 
+void sim_check_given_up(struct sim_channel *channel)
+{
+    const struct sim_node *node = channel->node;
+    struct sim *sim = node->sim;
+    const struct sim_node *peer = &sim->nodes[channel->peer];
+    const struct sim_channel *back = sim_channel_far_end(channel);
+
+    sim_trace(sim, "n%u hears that n%u has given it up on lane %u", node->index, channel->peer,
+              channel->lane);
+    sim->activity_ns = sim->now_ns;
+    if (channel->failed) {
+        net_fail("death is told once", "n%u hears again that n%u has given it up", node->index,
+                 channel->peer);
+    }
+    if (peer->alive && peer->life == channel->peer_life && back != NULL && !back->failed &&
+        sim_conn(back)->handshake.peer_id == sim_conn(channel)->handshake.local_id) {
+        net_fail("the living are not given up", "n%u hears that n%u has given it up on lane %u",
+                 node->index, channel->peer, channel->lane);
+    }
+}
+
 static bool node_quiet(const struct sim_node *node)
 {
     if (!node->alive) {

@@ -185,6 +185,101 @@ TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
     assert_int_equal(counters(0)->dropped_connection, 2);
 }
 
+/* ---- a peer is given up, and is there again ---- */
+
+static struct unit_send last_words[2];
+
+static void send_from(unsigned node)
+{
+    static uint8_t data[3000];
+    unit_send_message(end(node), &last_words[node], 1, data, sizeof(data));
+}
+
+/** Node 0 waits for node 1 in vain; node 1 computes, and asks nothing. */
+static void give_node_1_up(void)
+{
+    memset(last_words, 0, sizeof(last_words));
+    unit_start_with((struct unit_options){0});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    send_from(0);
+    unit_run(&net, 6 * UNIT_S, 10 * UNIT_MS);
+    net.filter = NULL;
+    assert_int_equal(net.node[0].failed_calls, 1);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+}
+
+static void assert_node_1_knows(void)
+{
+    assert_int_equal(net.node[1].given_up_calls, 1);
+    assert_int_equal(net.node[1].failed_calls + net.node[1].lost_calls, 0);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_FAILED);
+    unit_assert_sent(&last_words[1], 1, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].given_up_calls, 0);
+    assert_int_equal(net.node[0].failed_calls, 1);
+}
+
+/** Long before it would find node 0 silent. */
+TEST(rawe_conn_answer_failed__who_was_given_up_hears_of_it)
+{
+    give_node_1_up();
+    send_from(1);
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_node_1_knows();
+}
+
+TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
+{
+    give_node_1_up();
+    send_from(1);
+    rawe_engine_defer_begin(engine(1));
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[1].given_up_calls, 0);
+    rawe_engine_defer_end(engine(1));
+    rawe_engine_deliver_deferred(engine(1));
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_node_1_knows();
+}
+
+TEST(rawe_conn_close__of_a_peer_that_was_given_up)
+{
+    give_node_1_up();
+    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* nobody answers from now on */
+    send_from(1);
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[1].given_up_calls, 1);
+    unit_assert_sent(&last_words[1], 1, RAWE_STATUS_FAILED);
+}
+
+TEST(rawe_conn_disowned__a_peer_that_answers_has_given_nobody_up)
+{
+    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
+    memset(last_words, 0, sizeof(last_words));
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned round = 0; round < 2; round++) {
+        send_from(0);
+        net_queue_clear(&net.queue);
+        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+        unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+        unit_assert_sent(last_words, 1, RAWE_STATUS_DONE);
+        memset(last_words, 0, sizeof(last_words));
+    }
+    assert_int_equal(net.node[0].given_up_calls, 0);
+}
+
+/** It asks for a connection that it has closed, or never had. */
+TEST(rawe_conn_receive_connect__of_a_peer_that_was_given_up)
+{
+    give_node_1_up();
+    net.node[1].link_room = 0; /* no CLOSE */
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    net.node[1].link_room = UINT32_MAX;
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    send_from(1);
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_node_1_knows();
+}
+
 /** Node 1 dies without a word and comes back; time must pass, for incarnations grow with it. */
 static void restart_peer(void)
 {

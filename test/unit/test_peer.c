@@ -148,6 +148,32 @@ TEST(rawe_peer_send_copy__failed)
     assert_true(unit_peer_drained());
 }
 
+/** Both ends of both lanes have failed, the one that was not open yet, too. */
+TEST_WITH(unconnected, rawe_peer_give_up__tells_the_peer)
+{
+    unit_peer_connect_lane(RAWE_LANE_EXPRESS);
+    struct sent *waits = unit_peer_send(FRAME_BYTES, false);
+    net_queue_clear(&net.queue);
+    rawe_peer_give_up(&peer);
+    assert_int_equal(waits->completed, 1);
+    assert_int_equal(waits->status, RAWE_STATUS_FAILED);
+    net.node[0].conn[RAWE_LANE_BULK] = peer.conn[RAWE_LANE_BULK];
+    unit_settle(&net); /* its word arrives, and is not believed yet */
+    assert_int_equal(net.node[1].given_up_calls, 0);
+    unit_open(&net, 1, RAWE_LANE_BULK);
+    struct unit_send send[RAWE_LANES] = {{.done = 0}};
+    static uint8_t data[5000];
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        assert_int_equal(peer.conn[lane]->handshake.state, RAWE_CONN_FAILED);
+        unit_send_message(net.node[1].conn[lane], &send[lane], 1, data, sizeof(data));
+    }
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[1].given_up_calls, RAWE_LANES);
+    unit_assert_sent(send, RAWE_LANES, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].failed_calls + net.node[0].given_up_calls, 0);
+    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
+}
+
 TEST(rawe_peer_send__lane_by_length)
 {
     uint32_t framed = rawe_conn_frame_message_bytes(net.node[0].conn[RAWE_LANE_EXPRESS]);

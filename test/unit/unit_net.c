@@ -122,6 +122,13 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
+static void given_up(void *context, struct rawe_conn *conn)
+{
+    struct unit_node *node = context;
+    assert_false(node->engine.deferral->active);
+    node->given_up_calls++;
+}
+
 static void lost(void *context, struct rawe_conn *conn)
 {
     struct unit_node *node = context;
@@ -150,6 +157,7 @@ static void start_node(struct unit_net *net, unsigned index)
         .accept = accept_conn,
         .silent = silent,
         .failed = failed,
+        .given_up = given_up,
         .lost = lost,
     };
     node->link = (struct net_link){

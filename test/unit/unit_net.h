@@ -48,7 +48,7 @@ struct unit_node {
     struct rawe_route route[RAWE_LANES]; /**< of each of them */
     struct unit_message *messages;
     unsigned message_count;
-    unsigned silent_calls, failed_calls, lost_calls;
+    unsigned silent_calls, failed_calls, given_up_calls, lost_calls;
     uint64_t silent_ns;                 /**< given to the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */

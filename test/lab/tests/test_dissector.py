@@ -180,6 +180,7 @@ CONNECTED = [
         },
     ),
     (frame(CLOSE, flags=0x44), {"type": "6", "reply": "1", "finalizing": "1"}),
+    (frame(CLOSE, flags=0x01), {"type": "6", "given_up": "1"}),
     (frame(ACK), {"checksum": f"{crc32c(header(ACK, 0)):#010x}"}),
     (
         frame(PING, ANSWER_TO),

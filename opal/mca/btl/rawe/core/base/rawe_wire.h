@@ -121,6 +121,8 @@ enum rawe_frame_type {
 
 /** Sender wants an acknowledgement at once (end of a burst, window nearly full). */
 #define RAWE_FLAG_ACK_NOW 0x01u
+/** On CLOSE: its sender has given the receiver up, and takes nothing from it any more. */
+#define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
 /** On CONNECT: a reply. On CLOSE: answers a PROBE; its acknowledgement says nothing. */

@@ -132,8 +132,10 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     engine->now_ns = now_ns;
     unsigned closes = engine->finalizing ? CLOSES_FINALIZING : 1;
-    while (conn->handshake.state == RAWE_CONN_OPEN && closes-- != 0) {
-        rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, 0, 0, NULL, 0);
+    bool failed = conn->handshake.state == RAWE_CONN_FAILED && conn->handshake.peer_id != 0;
+    while ((failed || conn->handshake.state == RAWE_CONN_OPEN) && closes-- != 0) {
+        rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, failed ? RAWE_FLAG_GIVEN_UP : 0, 0, NULL,
+                                   0);
     }
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* for what is sent by a `done` */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
@@ -327,13 +329,7 @@ static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
 static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
-    rawe_liveness_ask_at(&conn->liveness, 0);
-    rawe_sendwin_plan_search(&conn->sendwin, 0);
-    rawe_conn_owe_nothing(conn);
-    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit); /* it uses none */
-    engine->counters.peers_lost++;
-    struct rawe_send *complete = rawe_conn_abandon(conn, true);
+    struct rawe_send *complete = rawe_conn_fail(conn);
     if (engine->callbacks.failed != NULL) {
         engine->callbacks.failed(engine->context, conn, silent_ns);
     }
@@ -375,10 +371,11 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     struct rawe_liveness *liveness = &conn->liveness;
     uint64_t silent_ns;
+    const bool given_up = conn->finalize.given_up;
     /* A peer that has ended the connection answers no probe. */
     if (conn->finalize.disowned_ns != 0 && liveness->probes_unanswered != 0 &&
-        rawe_conn_disowned(conn, now_ns)) {
-        return true;
+        rawe_conn_disowned(conn, false, now_ns)) {
+        return !given_up;
     }
     if (!check_stall(conn, now_ns)) {
         return false;

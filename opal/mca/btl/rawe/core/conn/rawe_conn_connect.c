@@ -145,6 +145,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
+    rawe_conn_note_owned(conn);
     rawe_rtt_expect(&conn->rtt, rtt_ns);
     rawe_conn_limit_payload(conn, from->payload_max_bytes);
     rawe_liveness_ask_at(&conn->liveness, 0);
@@ -152,16 +153,64 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     rawe_conn_make_pending(conn);
 }
 
-bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
+struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
+    rawe_liveness_ask_at(&conn->liveness, 0);
+    rawe_sendwin_plan_search(&conn->sendwin, 0);
+    rawe_timer_cancel(&engine->timers, &conn->timer);
+    rawe_conn_owe_nothing(conn);
+    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit); /* it uses none */
+    engine->counters.peers_lost++;
+    return rawe_conn_abandon(conn, true);
+}
+
+void rawe_conn_renounce(struct rawe_conn *conn, uint32_t peer_id)
+{
+    rawe_conn_transmit_to(conn, peer_id, RAWE_FRAME_CLOSE, RAWE_FLAG_GIVEN_UP, 0, NULL, 0);
+}
+
+void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
+                             const uint8_t *payload)
+{
+    struct rawe_connect from;
+    if (conn->handshake.state == RAWE_CONN_FAILED && header->type == RAWE_FRAME_PROBE &&
+        rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK) {
+        rawe_conn_renounce(conn, from.connection_id);
+    }
+}
+
+/** The peer has given us up: our end fails as well. False: not while the owner is away. */
+static bool given_up_by_peer(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (engine->deferral->active && !engine->finalizing) {
+        return false;
+    }
+    struct rawe_send *abandoned = rawe_conn_fail(conn);
+    if (!engine->finalizing && engine->callbacks.given_up != NULL) {
+        engine->callbacks.given_up(engine->context, conn);
+    }
+    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
+    return true;
+}
+
+bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
 {
     const struct rawe_send *head = conn->queue.first;
     bool regular = rawe_conn_peer_finalizing(conn);
     bool data_lost =
         !rawe_sendwin_empty(&conn->sendwin) || (head != NULL && head->framed_bytes != 0);
-    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, now_ns);
-    if (data_lost && !(regular && conn->engine->finalizing) && disowned_ns < DISOWNED_NS) {
+    uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, given_up, now_ns);
+    bool doubtful =
+        conn->finalize.given_up || (data_lost && !(regular && conn->engine->finalizing));
+    if (doubtful && disowned_ns < DISOWNED_NS) {
         rawe_conn_revoke_credit(conn); /* what is queued is not lost with what is in flight */
         return false;
+    }
+    if (conn->finalize.given_up) {
+        return given_up_by_peer(conn);
     }
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
     renew(conn);
@@ -189,6 +238,9 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     switch (rawe_handshake_judge(&conn->handshake, from->incarnation)) {
     case RAWE_HANDSHAKE_DROP:
         engine->counters.dropped_connection++;
+        if (conn->handshake.state == RAWE_CONN_FAILED && !reply) {
+            rawe_conn_renounce(conn, from->connection_id);
+        }
         return;
     case RAWE_HANDSHAKE_RESTART:
         /* What was in flight may be lost; after a CLOSE nothing was. */

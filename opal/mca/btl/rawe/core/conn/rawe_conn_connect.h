@@ -26,9 +26,17 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
  * The peer has ended the connection, or has none. With data in flight that is believed when probes
  * were unanswered for long, as its last acknowledgement may be on its way; or at once when both
  * finalize. Then what is in flight has failed, unless the peer finalizes, and what is queued asks
- * for a new connection. True: believed.
+ * for a new connection. `given_up`: as it has given us up, which is believed after as long; then the
+ * connection has failed. True: believed.
  */
-bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns);
+bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
+/** The connection has failed, for good. The caller completes what this returns as failed. */
+struct rawe_send *rawe_conn_fail(struct rawe_conn *conn);
+/** Tell the peer's connection that ours has failed. */
+void rawe_conn_renounce(struct rawe_conn *conn, uint32_t peer_id);
+/** The same if ours has, and this is a PROBE: a peer that was given up is there, and asks. */
+void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *header,
+                             const uint8_t *payload);
 /** A CONNECT frame for this connection. */
 void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                                uint64_t now_ns);

@@ -20,7 +20,7 @@ void rawe_conn_finalize_reset(struct rawe_conn *conn)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
     finalize->announced = false;
-    finalize->disowned_ns = 0;
+    rawe_conn_note_owned(conn);
 }
 
 void rawe_conn_forget_finalizing(struct rawe_conn *conn)
@@ -49,9 +49,10 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
     }
 }
 
-uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, uint64_t now_ns)
+uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
+    finalize->given_up = finalize->given_up || given_up;
     if (finalize->disowned_ns == 0) {
         finalize->disowned_ns = now_ns;
     }

@@ -34,12 +34,13 @@ void rawe_conn_forget_finalizing(struct rawe_conn *conn);
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
 
 /** The peer says that it has ended the connection, or has none. Since when it does so. */
-uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, uint64_t now_ns);
+uint64_t rawe_conn_note_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns);
 
 /** The peer has sent something: it has not ended the connection, or had not then. */
 static inline void rawe_conn_note_owned(struct rawe_conn *conn)
 {
     conn->finalize.disowned_ns = 0;
+    conn->finalize.given_up = false;
 }
 
 /** Has the peer's process said that it finalizes, on this or any other connection to it? */

@@ -572,6 +572,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *arrived = NULL;
     if (!plausible(conn, header)) {
+        rawe_conn_answer_failed(conn, header, payload);
         return;
     }
     switch (header->type) {
@@ -614,13 +615,17 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
+        if ((header->flags & RAWE_FLAG_GIVEN_UP) != 0) {
+            (void)rawe_conn_disowned(conn, true, now_ns);
+            break;
+        }
         rawe_conn_note_finalizing(conn, header);
         /* It says what has arrived, unless it answers a PROBE (REPLY). */
         if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
             header->acknowledgement - conn->sendwin.una <= rawe_sendwin_used(&conn->sendwin)) {
             arrived = rawe_conn_release_before(conn, header->acknowledgement);
         }
-        (void)rawe_conn_disowned(conn, now_ns);
+        (void)rawe_conn_disowned(conn, false, now_ns);
         rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
         break;
     default:

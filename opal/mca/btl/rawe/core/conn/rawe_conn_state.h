@@ -77,6 +77,8 @@ struct rawe_callbacks {
     void (*lossy)(void *context, const struct rawe_conn *conn);
     /** Silent or stalled for peer_timeout: it has failed. Its sends fail after this call. */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+    /** The peer has given us up: as `failed`. Not while the engine defers, nor when it finalizes. */
+    void (*given_up)(void *context, struct rawe_conn *conn);
     /**
      * The peer ended the connection, and data may be missing there, also of copied messages. The
      * sends fail after this call. Not if the peer finalizes. May be NULL.
@@ -263,6 +265,7 @@ struct rawe_conn_finalize {
     bool peer;               /**< the peer has said that it finalizes */
     bool lost;               /**< the peer has ended it before it had all, and did not finalize */
     bool report_loss;        /**< to the owner, when it is back */
+    bool given_up;           /**< the peer has ended it because it has given us up */
     bool heard;              /**< the peer was, since rawe_conn_finalized was called */
     uint32_t una;            /**< oldest frame in the window then */
     uint64_t asked_ns;       /**< when that was */

@@ -172,6 +172,21 @@ void rawe_peer_close(struct rawe_peer *peer)
     rawe_route_remove(&peer->route);
 }
 
+void rawe_peer_give_up(struct rawe_peer *peer)
+{
+    abandon_waiting(peer->engine, peer);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* without memory the peer is silent */
+        if (conn == NULL || conn->handshake.state == RAWE_CONN_FAILED) {
+            continue;
+        }
+        if (conn->handshake.state == RAWE_CONN_OPEN) {
+            rawe_conn_renounce(conn, conn->handshake.peer_id);
+        }
+        rawe_conn_complete(peer->engine, rawe_conn_fail(conn), RAWE_STATUS_FAILED);
+    }
+}
+
 /** What a route carries has changed. */
 static void fit(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {

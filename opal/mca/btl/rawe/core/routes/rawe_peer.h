@@ -129,6 +129,9 @@ static inline struct rawe_conn *rawe_peer_awake(struct rawe_peer *peer, unsigned
 /** A connection of a peer's comes to rest: see rawe_conn_rest. False without memory. */
 bool rawe_peer_rest(struct rawe_conn *conn);
 
+/** The process behind the peer is lost: its connections fail, and tell it so whenever it asks. */
+void rawe_peer_give_up(struct rawe_peer *peer);
+
 /** The path was found to carry frame payload of that length only. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
 
