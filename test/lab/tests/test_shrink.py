@@ -65,7 +65,7 @@ def test_the_others_go_on_without_a_host_whose_cable_is_pulled(make_lab, build, 
 
 
 def test_who_was_cut_off_for_a_while_goes_on_alone(make_lab, build, shrinks, tmp_path):
-    """The others have given it up, and would let it wait for as long as they compute."""
+    """The others have given it up, one of them by their word alone, and tell it when it asks."""
     lab = make_lab(hosts=RANKS)
     job = ShrinkingJob(lab, build, *patience(2), shrinks, "apart", tmp_path / "file")
     lab.link_down(3)

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "btl_rawe_proc.h"
 #include "btl_rawe_send.h"
 
 #define TAG (MCA_BTL_TAG_USR + 1)
@@ -50,6 +51,7 @@ static struct program {
     unsigned deferred_outside, deferred_inside; /**< returns that found messages deferred */
     unsigned turn;                              /**< the rail for the next message */
     bool computes;                              /**< outside MPI */
+    bool abandoned;                             /**< what it sends fails */
     bool in_callback;
     uint64_t changes_ns; /**< when it leaves MPI, or is back */
 } programs[PROCESSES];
@@ -78,7 +80,7 @@ static uint8_t *content(uint32_t number)
 static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
                     struct mca_btl_base_descriptor_t *descriptor, int status)
 {
-    assert_int_equal(status, OPAL_SUCCESS);
+    assert_int_equal(status == OPAL_SUCCESS, !program->abandoned);
     assert_false(program->computes);
     program->outstanding--;
 }
@@ -308,4 +310,75 @@ TEST(component_progress__messages_overtake_few_while_interfaces_lose_their_carri
 {
     run((const uint32_t[]){10000, 2500}, 2, true);
     run((const uint32_t[]){10000, 10000, 1000}, 3, true);
+}
+
+/* ---- a process that the others have given up, and that is there ---- */
+
+static mca_btl_rawe_compat_departed_fn *departed;
+static unsigned heard[PROCESSES]; /**< by the error callback, in each process */
+
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
+{
+    departed = wanted;
+}
+
+static void note_loss(struct mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *of, char *text)
+{
+    assert_ptr_equal(of, process->other);
+    heard[process->index]++;
+}
+
+static void pass(unsigned milliseconds)
+{
+    for (unsigned i = 0; i < milliseconds; i++) {
+        time_pass(MS);
+        for (unsigned index = 0; index < PROCESSES; index++) {
+            process = process_enter(index);
+            process_progress();
+        }
+    }
+}
+
+static void send_one(unsigned index, unsigned rail)
+{
+    process = process_enter(index);
+    program = &programs[index];
+    send_eager(rail, TINY_BYTES);
+}
+
+/** It learns of it by the interface that was in use, or by another one. */
+static void be_given_up(unsigned asks_by)
+{
+    memset(programs, 0, sizeof(programs));
+    memset(heard, 0, sizeof(heard));
+    processes_start((const uint32_t[]){10000, 10000}, 2);
+    fake_ompi.fault_tolerant = true;
+    for (unsigned index = 0; index < PROCESSES; index++) {
+        (void)process_enter(index);
+        mca_btl_rawe_state.error_callback = note_loss;
+    }
+    send_one(0, 0);
+    send_one(1, 0);
+    pass(5);
+    mca_btl_rawe_proc_listen();
+    departed(&processes[0].other->proc_name); /* the runtime says so, at process 0 */
+    pass(1000);
+    assert_int_equal(heard[0] + heard[1], 0); /* nothing is in flight, and nobody asks */
+    programs[1].abandoned = true;
+    send_one(1, asks_by);
+    pass(2500);
+    assert_int_equal(heard[0], 0); /* Open MPI knows */
+    assert_int_equal(heard[1], 1);
+    processes_stop();
+    mca_btl_rawe_proc_close();
+}
+
+TEST(component_progress__who_was_given_up_hears_of_it)
+{
+    be_given_up(0);
+}
+
+TEST(component_progress__who_was_given_up_hears_of_it_by_a_new_connection)
+{
+    be_given_up(1);
 }

@@ -136,12 +136,22 @@ static void be_silent(mca_btl_base_endpoint_t *endpoint)
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
 }
 
+static mca_btl_rawe_compat_departed_fn *departed;
+
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
+{
+    departed = wanted;
+}
+
+void mca_btl_rawe_compat_departures_end(void)
+{
+    departed = NULL;
+}
+
 /** What progress does at its end. */
 static void report(void)
 {
-    mca_btl_base_endpoint_t *lost = mca_btl_rawe_state.lost;
-    mca_btl_rawe_state.lost = NULL;
-    mca_btl_rawe_endpoints_report_lost(lost);
+    mca_btl_rawe_endpoints_report_lost(mca_btl_rawe_endpoints_take_lost());
 }
 
 static void set_up(void)
@@ -155,7 +165,6 @@ static void set_up(void)
     fake_ompi.now_ns = 1;
     passed_bytes = 0;
     absent_ns = 0;
-    mca_btl_rawe_params.progress_thread_ms = 1;
     watched = NULL;
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
@@ -386,6 +395,58 @@ TEST(mca_btl_rawe_failed__is_reported_once_a_process)
     assert_int_equal(errors, 1);
 }
 
+/** The state of an endpoint's connection. */
+static enum rawe_conn_state state_of(mca_btl_base_endpoint_t *endpoint, unsigned lane)
+{
+    return rawe_peer_conn(&endpoint->peer, lane)->handshake.state;
+}
+
+TEST(mca_btl_rawe_failed__no_connection_to_the_process_is_left)
+{
+    mca_btl_base_endpoint_t *first = introduce_on(0), *second = introduce_on(1);
+    rawe_peer_connect(&second->peer, RAWE_LANE_BULK);
+    give_up(first, RAWE_LANE_EXPRESS);
+    assert_int_equal(state_of(second, RAWE_LANE_BULK), RAWE_CONN_CONNECTING);
+    report();
+    for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
+        assert_int_equal(state_of(first, lane), RAWE_CONN_FAILED);
+        assert_int_equal(state_of(second, lane), RAWE_CONN_FAILED);
+    }
+    assert_true(mca_btl_rawe_endpoint_process_lost(proc->proc_name));
+}
+
+/** Open MPI knows it, as it has said so, or agreed on it with others. */
+TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
+{
+    mca_btl_base_endpoint_t *introduced = introduce_on(0), *called = endpoint_on(1);
+    opal_process_name_t other = {.jobid = 7, .vpid = 4};
+    mca_btl_rawe_proc_listen();
+    departed(&other);
+    report();
+    assert_int_equal(state_of(introduced, RAWE_LANE_EXPRESS), RAWE_CONN_IDLE);
+    departed(&proc->proc_name);
+    report();
+    assert_int_equal(state_of(introduced, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);
+    assert_int_equal(state_of(called, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);
+    assert_int_equal(errors, 0);
+    give_up(introduced, RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(errors, 0);
+}
+
+TEST(mca_btl_rawe_given_up__is_a_loss_of_the_peer)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
+    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS));
+    report();
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
+    mca_btl_rawe_given_up(&modules[1], rawe_peer_conn(&endpoint_on(1)->peer, RAWE_LANE_EXPRESS));
+    report();
+    assert_int_equal(errors, 1); /* it was not introduced there */
+}
+
 TEST(mca_btl_rawe_failed__not_of_a_peer_that_was_not_introduced)
 {
     give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
@@ -424,35 +485,19 @@ TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
     assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
 }
 
-/** Since when a connection in this state counts as silent, if its process computes as of 9 s. */
-static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_state conn_state)
-{
-    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
-
-    endpoint->module->idle_ns = fake_ompi.fault_tolerant ? 1000000000u : 0;
-    conn->handshake.state = conn_state;
-    conn->liveness.silent_since_ns = 1000000000u;
-    absent_ns = 9000000000u;
-    be_silent(endpoint);
-    return conn->liveness.silent_since_ns;
-}
-
-/** The peer has given us up; its responder would say for hours that it computes. */
-TEST(mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers)
-{
-    assert_int_equal(silent_since(introduce_on(0), RAWE_CONN_OPEN), 1000000000u);
-}
-
+/** As of 9 s, whatever the state: a CONNECT waits for MPI as well. */
 TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
+    static const enum rawe_conn_state states[] = {RAWE_CONN_CONNECTING, RAWE_CONN_OPEN};
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    /* A CONNECT waits for MPI. */
-    assert_int_equal(silent_since(endpoint, RAWE_CONN_CONNECTING), 9000000000u);
-    mca_btl_rawe_params.progress_thread_ms = 0;
-    assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
-    mca_btl_rawe_params.progress_thread_ms = 1;
-    fake_ompi.fault_tolerant = false;
-    assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
+    struct rawe_conn *conn = rawe_peer_conn(&endpoint->peer, 0);
+    absent_ns = 9000000000u;
+    for (unsigned i = 0; i < 2; ++i) {
+        conn->handshake.state = states[i];
+        conn->liveness.silent_since_ns = 1000000000u;
+        be_silent(endpoint);
+        assert_int_equal(conn->liveness.silent_since_ns, absent_ns);
+    }
 }
 
 /** The path carries less than before. Returns the longest payload from then on. */

@@ -600,6 +600,7 @@ TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
     for (unsigned i = 0; i < 200; ++i) {
         die(i / 2 * 3);
     }
+    assert_int_equal(mca_btl_rawe_proc_deaths(), 100);
     for (unsigned i = 0; i < 300; ++i) {
         assert_int_equal(mca_btl_rawe_proc_died(name(i)), i % 3 == 0);
     }

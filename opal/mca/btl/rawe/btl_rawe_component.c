@@ -351,9 +351,10 @@ static int component_progress(void)
     }
     /* The progress further up the stack is inside an engine still. */
     mca_btl_base_endpoint_t *lost = NULL;
-    if (OPAL_UNLIKELY(NULL != state->lost && !state->progressing)) {
-        lost = state->lost;
-        state->lost = NULL;
+    if (OPAL_UNLIKELY(
+            (NULL != state->lost || (poll_clock && mca_btl_rawe_proc_deaths() != state->deaths)) &&
+            !state->progressing)) {
+        lost = mca_btl_rawe_endpoints_take_lost();
     }
     struct mca_btl_rawe_message *deferred = NULL;
     if (OPAL_UNLIKELY(state->defers && !state->progressing)) {

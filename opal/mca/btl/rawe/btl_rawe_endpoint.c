@@ -393,15 +393,13 @@ static void seek(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
-/** PING the responder. `explains`: tell the connection when its process last was absent. */
-static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
+/** PING the responder, and tell the connection when its process last was absent. */
+static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
     if (NULL != endpoint->watch) {
         endpoint->watched_ns = conn->engine->now_ns;
-        if (explains) {
-            rawe_liveness_alive(&conn->liveness, rawe_watch_last_absent_ns(endpoint->watch));
-        }
+        rawe_liveness_alive(&conn->liveness, rawe_watch_last_absent_ns(endpoint->watch));
     }
 }
 
@@ -438,21 +436,11 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
                       stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
 }
 
-/**
- * Does the peer's progress thread answer while it computes? Not if a fault-tolerant job has given
- * us up: we must not wait then. idle_ns tells such a job, as Open MPI cannot be asked here.
- */
-static bool is_served(const mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *conn)
-{
-    return RAWE_CONN_OPEN == conn->handshake.state && 0 != mca_btl_rawe_params.progress_thread_ms &&
-           0 != endpoint->module->idle_ns;
-}
-
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
-    watch(endpoint, conn, !is_served(endpoint, conn));
+    watch(endpoint, conn);
     seek(endpoint);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!mca_btl_rawe_state.deferral.active) { /* the progress thread calls no Open MPI */
@@ -507,7 +495,7 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     if (conn->engine->now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
-        watch(endpoint, conn, true);
+        watch(endpoint, conn);
     }
     validate_path(endpoint);
     report_stall(endpoint, "small frames arrive, large ones do not", stalled_ns);
@@ -530,13 +518,18 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
         mca_btl_base_endpoint_t *endpoint = endpoints;
         opal_proc_t *proc = endpoint->proc;
         endpoints = endpoint->next_lost;
-        call_error_callback(endpoint);
+        if (!mca_btl_rawe_proc_died(proc->proc_name)) { /* else Open MPI was told by the runtime */
+            call_error_callback(endpoint);
+        }
         OBJ_RELEASE(endpoint);
         OBJ_RELEASE(proc);
     }
 }
 
-/** The process is lost: say so once. A fault-tolerant job is told after this progress call. */
+/**
+ * The process is lost: say so once. A fault-tolerant job is told after this progress call, and its
+ * other connections to the process fail then.
+ */
 static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
     for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
@@ -553,6 +546,77 @@ static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
     OBJ_RETAIN(endpoint->proc);
     endpoint->next_lost = mca_btl_rawe_state.lost;
     mca_btl_rawe_state.lost = endpoint;
+}
+
+/** Lose those that the runtime says have died, or Open MPI has decided that they have. */
+static void lose_dead(void)
+{
+    mca_btl_base_endpoint_t *endpoint;
+
+    mca_btl_rawe_state.deaths = mca_btl_rawe_proc_deaths();
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        opal_mutex_lock(&module->endpoints_lock);
+        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+        {
+            if (!endpoint->lost && mca_btl_rawe_proc_died(endpoint->proc->proc_name)) {
+                lose(endpoint, "process has died");
+            }
+        }
+        opal_mutex_unlock(&module->endpoints_lock);
+    }
+}
+
+/** An endpoint of a lost process that may have connections; NULL: there is none. */
+static mca_btl_base_endpoint_t *next_to_give_up(void)
+{
+    mca_btl_base_endpoint_t *endpoint, *found = NULL;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && NULL == found; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        opal_mutex_lock(&module->endpoints_lock);
+        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+        {
+            found = endpoint->lost && !endpoint->given_up ? endpoint : found;
+        }
+        opal_mutex_unlock(&module->endpoints_lock);
+    }
+    return found;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void)
+{
+    if (mca_btl_rawe_proc_deaths() != mca_btl_rawe_state.deaths) {
+        lose_dead();
+    }
+    mca_btl_base_endpoint_t *endpoints = mca_btl_rawe_state.lost, *endpoint;
+    mca_btl_rawe_state.lost = NULL;
+    while (NULL != (endpoint = next_to_give_up())) {
+        endpoint->given_up = true;
+        rawe_peer_give_up(&endpoint->peer);
+    }
+    return endpoints;
+}
+
+bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name)
+{
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
+    const mca_btl_base_endpoint_t *endpoint = newest(name);
+    bool lost = NULL != endpoint && endpoint->lost;
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    return lost || mca_btl_rawe_proc_died(name);
+}
+
+void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn)
+{
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
+
+    if (endpoint->lost || !endpoint->in_use) {
+        return;
+    }
+    mca_btl_rawe_compat_say("%s has given this process up",
+                            mca_btl_rawe_peer_text(endpoint->proc).text);
+    lose(endpoint, "peer has given this process up");
 }
 
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)

@@ -27,6 +27,7 @@ typedef struct mca_btl_base_endpoint_t {
     bool stall_reported;             /**< the user knows that the connection makes no progress */
     atomic_bool in_use;              /**< the PML has it: from add_procs to del_procs */
     bool lost;                       /**< Open MPI knows, or is about to be told */
+    bool given_up;                   /**< then its connections have failed */
     struct rawe_peer peer;           /**< its connections */
     struct rawe_watch *watch;        /**< of the peer's responder; NULL: none */
     uint64_t watched_ns;             /**< when the responder was asked last */
@@ -77,6 +78,15 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
+/** Is the process lost, by our word or the runtime's? */
+bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name);
+/**
+ * The processes that were lost since the last call, in a fault-tolerant job, by our word or the
+ * runtime's: no connection to them is left that works, and they are told so when they ask. To be
+ * reported. Lock held, not inside an engine.
+ */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void);
+
 /** Report a list of lost processes. Not inside an engine, nor locked: the callback sends. */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
@@ -99,6 +109,9 @@ void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+/** rawe_callbacks.given_up. */
+void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn);
+
 /** rawe_callbacks.lost. */
 void mca_btl_rawe_lost(void *context, struct rawe_conn *conn);
 

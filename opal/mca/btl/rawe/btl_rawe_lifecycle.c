@@ -275,6 +275,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .silent = mca_btl_rawe_silent,
         .stalled = mca_btl_rawe_stalled,
         .failed = mca_btl_rawe_failed,
+        .given_up = mca_btl_rawe_given_up,
         .lost = mca_btl_rawe_lost,
         .control = mca_btl_rawe_multicast_control,
     };

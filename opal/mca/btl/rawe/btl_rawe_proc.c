@@ -524,9 +524,14 @@ void mca_btl_rawe_proc_listen(void)
     }
 }
 
+unsigned mca_btl_rawe_proc_deaths(void)
+{
+    return atomic_load_explicit(&records.died, memory_order_acquire);
+}
+
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
-    if (0 == atomic_load(&records.died)) {
+    if (0 == mca_btl_rawe_proc_deaths()) {
         return false; /* asked often, and mostly there is none */
     }
     pthread_mutex_lock(&records.lock);

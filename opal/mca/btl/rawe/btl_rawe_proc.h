@@ -74,6 +74,9 @@ uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
 /** Listen to the runtime for deaths, if the job survives them (ULFM). MPI's threads only. */
 void mca_btl_rawe_proc_listen(void);
 
+/** How many processes have died so far. Any thread. */
+unsigned mca_btl_rawe_proc_deaths(void);
+
 /** Has the runtime said that the process died? Any thread. */
 bool mca_btl_rawe_proc_died(opal_process_name_t name);
 

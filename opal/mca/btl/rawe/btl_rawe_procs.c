@@ -506,6 +506,9 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     if (NULL == endpoint) {
         return NULL;
     }
+    if (mca_btl_rawe_endpoint_process_lost(name)) {
+        rawe_peer_give_up(&endpoint->peer); /* it is told so */
+    }
     /* Answers to what comes by it are short. They may leave by the time the program does, if no
      * thread goes on connecting. */
     if (RAWE_LANE_BULK == from->lane && 0 == mca_btl_rawe_params.progress_thread_ms) {

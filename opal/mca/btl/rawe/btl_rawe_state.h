@@ -57,6 +57,7 @@ struct mca_btl_rawe_state {
     opal_mutex_t routes_lock; /**< guards which endpoints a process has; held while they join */
     struct rawe_failover failover;         /**< between the routes to processes */
     struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
+    unsigned deaths;                       /**< mca_btl_rawe_proc_deaths, as heeded last */
     struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock; the same */
     struct mca_btl_rawe_message **deferred_tail;
     atomic_bool delivers_deferred; /**< a thread has taken some, and delivers without the lock */
