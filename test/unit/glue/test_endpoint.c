@@ -136,6 +136,13 @@ static void be_silent(mca_btl_base_endpoint_t *endpoint)
     mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
 }
 
+static bool alone; /**< no other BTL would take the process */
+
+bool mca_btl_rawe_compat_alone(void)
+{
+    return alone;
+}
+
 static mca_btl_rawe_compat_departed_fn *departed;
 
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
@@ -162,6 +169,7 @@ static void set_up(void)
     memset(modules, 0, sizeof(modules));
     fake_ompi.fault_tolerant = true;
     errors = 0;
+    alone = false;
     fake_ompi.now_ns = 1;
     passed_bytes = 0;
     absent_ns = 0;
@@ -449,9 +457,23 @@ TEST(mca_btl_rawe_given_up__is_a_loss_of_the_peer)
 
 TEST(mca_btl_rawe_failed__not_of_a_peer_that_was_not_introduced)
 {
-    give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
+    mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
+    give_up(endpoint, RAWE_LANE_EXPRESS);
+    alone = true;
+    fake_ompi.fault_tolerant = false;
+    give_up(endpoint, RAWE_LANE_EXPRESS);
     report();
     assert_int_equal(errors + fake_ompi.shown, 0);
+}
+
+/** A job that goes on may wait for its messages. */
+TEST(mca_btl_rawe_failed__of_a_peer_that_only_sends)
+{
+    alone = true;
+    give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
 }
 
 TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)

@@ -527,6 +527,16 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
 }
 
 /**
+ * May Open MPI wait for the process, by rawe? It introduces those that it sends to. A fault-tolerant job
+ * that only receives from one must hear of its loss, too.
+ */
+static bool is_awaited(const mca_btl_base_endpoint_t *endpoint)
+{
+    return endpoint->in_use ||
+           (mca_btl_rawe_compat_fault_tolerant() && mca_btl_rawe_compat_alone());
+}
+
+/**
  * The process is lost: say so once. A fault-tolerant job is told after this progress call, and its
  * other connections to the process fail then.
  */
@@ -611,7 +621,7 @@ void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !endpoint->in_use) {
+    if (endpoint->lost || !is_awaited(endpoint)) {
         return;
     }
     mca_btl_rawe_compat_say("%s has given this process up",
@@ -624,7 +634,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     mca_btl_rawe_module_t *module = context;
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !endpoint->in_use) {
+    if (endpoint->lost || !is_awaited(endpoint)) {
         return;
     }
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -645,7 +655,7 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !endpoint->in_use) {
+    if (endpoint->lost || !is_awaited(endpoint)) {
         return;
     }
     if (!mca_btl_rawe_compat_fault_tolerant()) {
