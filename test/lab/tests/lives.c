@@ -4,12 +4,15 @@
  * lives: a process uses Open MPI several times, by sessions of MPI 4, one after the other. Each time,
  * messages of several sizes go round the ranks.
  *
- * Usage: lives TIMES. Each rank prints "lived" at the end.
+ * Usage: lives TIMES [BCASTS FILE]. That many Bcasts of all roots follow. Each rank prints "waits", and
+ * when FILE is there as many again follow, and one of the first rank, which is the last call before
+ * the session ends. Each rank prints "lived" at the end.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BYTES_MOST = 300000 };
 
@@ -41,7 +44,37 @@ static void exchange(MPI_Comm comm, int life)
     }
 }
 
-static void live(int life)
+static void bcast(MPI_Comm comm, int root, int value)
+{
+    int rank, received;
+
+    MPI_Comm_rank(comm, &rank);
+    received = rank == root ? value : -1;
+    MPI_Bcast(&received, 1, MPI_INT, root, comm);
+    check(received == value, "a Bcast is wrong");
+}
+
+/** There is no Barrier behind the last one. */
+static void bcasts(MPI_Comm comm, int count, const char *file)
+{
+    int size;
+
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < 2 * count; i++) {
+        if (i == count) {
+            puts("waits");
+            fflush(stdout);
+        }
+        while (i == count && access(file, F_OK) != 0) {
+            usleep(10000);
+        }
+        bcast(comm, i % size, i);
+    }
+    MPI_Barrier(comm);
+    bcast(comm, 0, count);
+}
+
+static void live(int life, int count, const char *file)
 {
     MPI_Session session;
     MPI_Group group;
@@ -51,6 +84,9 @@ static void live(int life)
     MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
     MPI_Comm_create_from_group(group, "lives", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
     exchange(comm, life);
+    if (count != 0) {
+        bcasts(comm, count, file);
+    }
     MPI_Comm_free(&comm);
     MPI_Group_free(&group);
     MPI_Session_finalize(&session);
@@ -58,9 +94,9 @@ static void live(int life)
 
 int main(int argc, char **argv)
 {
-    check(argc == 2, "usage: lives TIMES");
+    check(argc == 2 || argc == 4, "usage: lives TIMES [BCASTS FILE]");
     for (int life = 0; life < atoi(argv[1]); life++) {
-        live(life);
+        live(life, argc == 4 ? atoi(argv[2]) : 0, argv[argc - 1]);
     }
     puts("lived");
     return 0;

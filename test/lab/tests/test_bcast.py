@@ -504,6 +504,22 @@ def test_the_last_bcast_arrives_without_a_fence(make_lab, build, bcasts, attempt
     assert_success(lab.mpirun(words, timeout=HANG_SECONDS, build=build))
 
 
+@pytest.mark.skipif(launch.open_mpi()[0] < 5, reason="4.1 has no sessions")
+@pytest.mark.parametrize("attempt", range(2))
+def test_the_last_bcast_of_a_session_arrives(make_lab, build, lives, tmp_path, attempt):
+    """A session ends without a fence. It begins on a good network: 5.0.7 may hang there else."""
+    lab = make_lab(hosts=HOSTS)
+    file = tmp_path / "go-on"
+    job = Job(lab, build, ["-np", HOSTS, *RAWE, *SAY, lives, 1, 60, file])
+    job.wait_for("waits", HOSTS)
+    lab.set_loss(25)
+    file.touch()
+    result = job.finish()
+    assert_success(result)
+    assert result.output.count("lived") == HOSTS
+    assert multicasts(result) >= HOSTS
+
+
 # A host that is in no job: it repeats frames of groups with other data, as from their members, but
 # from its own address.
 FORGE = """
