@@ -262,7 +262,8 @@ struct sim_channel {
     struct sim_sending *sendings; /**< by sequence number, modulo the window: the newest one */
     struct sim_sending *early;    /**< of frames that had arrived before: not evidence at once */
     uint32_t early_count, early_room;
-    uint32_t credit_most; /**< that the peer has ever advertised */
+    uint32_t credit_most;  /**< that the peer has ever advertised */
+    uint32_t probe_number; /**< of the newest probe */
     struct sim_watch watch;
     uint32_t next_in_order; /**< of its net_route */
     uint64_t progress_ns;   /**< the peer replied last to an operation: it need not be asked */
@@ -430,7 +431,10 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
 /** A frame leaves: note what credit it tells the peer. */
 void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header,
                          uint32_t destination);
-/** A probe leaves: once it has arrived, what was sent before it is known to be lost. */
+/**
+ * A probe leaves: once it has arrived, what was sent before it is known to be lost. Violation when
+ * an earlier one had its number, as the answer to that would say too much.
+ */
 void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
                         struct sim_packet *packet);
 /** The packet has been handed to the engine of the node. */

@@ -12,6 +12,8 @@
 
 #include "sim.h"
 
+#include "conn/rawe_conn_control.h"
+
 /** Is it the session key of an interface that frames of the connection may go to? */
 static bool leads_to(const struct rawe_conn *conn, uint32_t key)
 {
@@ -148,10 +150,21 @@ void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
 {
     struct sim_channel *channel = sim_evidence_channel(node, header);
 
-    if (channel != NULL && channel->sendings != NULL &&
-        channel->stream_id == header->connection_id) {
+    if (channel == NULL) {
+        return;
+    }
+    if (channel->sendings != NULL && channel->stream_id == header->connection_id) {
         number_packet(channel, packet);
     }
+    if (header->sequence == RAWE_PROBE_PLAIN) {
+        return;
+    }
+    if (!rawe_sequence_before(channel->probe_number, header->sequence)) {
+        net_fail("probes are numbered", "n%u sends probe %u to n%u on lane %u, the newest is %u",
+                 node->index, header->sequence, channel->peer, channel->lane,
+                 channel->probe_number);
+    }
+    channel->probe_number = header->sequence;
 }
 
 /** The sequenced frames of a packet have arrived. */

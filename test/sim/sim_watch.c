@@ -104,6 +104,21 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
     }
 }
 
+/** Other processes of the host see what the engine has granted, but for what waits in its ring. */
+static void check_published(struct sim *sim, const struct sim_nic *nic)
+{
+    const struct rawe_grants *grants = &nic->engine.grants;
+    const struct rawe_inflow_host *host = &nic->node->host->inflow[nic->index].grants;
+    const unsigned process = nic->node->index % sim->plan.processes;
+    const uint64_t published = atomic_load(&host->shares[process].asked_bytes);
+    const uint64_t granted = (uint64_t)grants->frames * grants->frame_bytes;
+
+    if (sim->plan.processes > 1 && !sim->plan.arrivals_known && published != granted) {
+        net_fail("grants are published", "n%u has granted %llu bytes, its host sees %llu",
+                 nic->node->index, (unsigned long long)granted, (unsigned long long)published);
+    }
+}
+
 /**
  * All peers together may have no more in flight than the ring holds; one that has closed, and whose
  * connection rests, knows of none. Not looked at while a sender still counts whose connection has been
@@ -142,6 +157,7 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
         net_fail("grants are counted", "n%u has granted %u frames, and counts %u", node->index,
                  granted, nic->engine.grants.frames);
     }
+    check_published(sim, nic);
 }
 
 /** How often a connection of the node has begun on a path of which it knew no window. */

@@ -34,6 +34,18 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
+TEST_WITH(unconnected, rawe_engine_init__processes_of_a_host_share_what_they_ask_for_and_grant)
+{
+    static struct rawe_inflow_shared shared;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.inflow_shared = &shared;
+    net.config.inflow_index = 3;
+    unit_start(&net);
+    assert_ptr_equal(engine(0)->inflow.share, &shared.gets.shares[3]);
+    assert_ptr_equal(engine(0)->grants.inflow.share, &shared.grants.shares[3]);
+}
+
 static unsigned nested_flushes;
 
 static void flush_again(struct unit_send *send)
@@ -230,9 +242,13 @@ TEST_WITH(unconnected, rawe_engine_receive__a_wrong_bit_in_what_names_the_connec
         unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_connection);
     }
-    for (unsigned bit = 0; bit < 48; bit++) {
+    for (unsigned change = 1; change < 6 * 256; change++) {
         struct net_frame *frame = good_frame();
-        frame->bytes[RAWE_MAC_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        frame->bytes[RAWE_MAC_BYTES + change / 256] += (uint8_t)change;
+        if (change % 256 == 0) {
+            net_frame_free(frame); /* no change */
+            continue;
+        }
         unit_hand_over(&net, frame);
         assert_one_drop(&counters(1)->dropped_source);
     }

@@ -330,6 +330,19 @@ TEST(rawe_grants_next__processes_of_a_host_share)
     }
 }
 
+/** PROBEs take time of the link, and use up nothing of what was granted. */
+TEST(rawe_grants_probed__other_processes_see_the_same)
+{
+    begin_host(2);
+    grant_all(2);
+    const uint64_t before = rawe_inflow_others(&rank[1].inflow, now_ns).bytes;
+    assert_true(before == (uint64_t)rank[0].frames * FRAME_BYTES);
+    for (unsigned i = 0; i < 100; i++) {
+        rawe_grants_probed(&rank[0], now_ns);
+    }
+    assert_true(rawe_inflow_others(&rank[1].inflow, now_ns).bytes == before);
+}
+
 TEST(rawe_grants_next__a_process_that_dies_holds_up_no_other)
 {
     begin_host(2);

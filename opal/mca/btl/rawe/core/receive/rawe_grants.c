@@ -52,15 +52,21 @@ static uint32_t frames_under_way(const struct rawe_grants *grants)
     return grants->frames > waiting ? grants->frames - waiting : 0;
 }
 
+/** Tell other processes of the host what has been granted here. */
+static void publish(struct rawe_grants *grants)
+{
+    if (grants->inflow.share != NULL) {
+        rawe_inflow_publish(&grants->inflow,
+                            (uint64_t)frames_under_way(grants) * grants->frame_bytes);
+    }
+}
+
 /** What a member is granted is so much more, or, modulo 2^32, less. */
 static void add(struct rawe_grants *grants, struct rawe_grants_member *member, uint32_t frames)
 {
     member->frames += frames;
     grants->frames += frames;
-    if (grants->inflow.share != NULL) {
-        rawe_inflow_publish(&grants->inflow,
-                            (uint64_t)frames_under_way(grants) * grants->frame_bytes);
-    }
+    publish(grants);
 }
 
 void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *member)
@@ -157,6 +163,7 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
 {
     if (shares(grants)) {
         rawe_inflow_arrived(&grants->inflow, PROBE_BYTES, now_ns);
+        publish(grants); /* nothing of what was granted has come */
     }
 }
 
