@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "routes/rawe_balance.h"
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn_record.h"
@@ -168,6 +169,26 @@ static void has_rate(unsigned rail, uint32_t mbps)
     ack.now_ns = rails.now_ns;
     rawe_cc_acknowledged(cc, &ack);
     assert_int_equal(cc->rate_mbps, mbps);
+}
+
+/** As the component sets it. */
+TEST(rawe_balance_operate__by_the_speed_that_a_peer_was_given)
+{
+    start(0, 0, 0, 1000);
+    struct rawe_peer *peer = rails_peer(0, 2), *others[] = {rails_peer(0, 0), rails_peer(0, 1)};
+    struct rawe_peer_config config = net_peer_config(RAILS); /* host 1's first interface */
+    config.payload_max_bytes = peer->route.payload_max_bytes;
+    config.interface = 1;
+    config.owner = others[0]->owner;
+    config.speed_mbps = 3000;
+    rawe_peer_close(others[0]);
+    rawe_peer_init(others[0], others[0]->engine, &config);
+    rawe_peer_join(others[0], peer);
+    others[0]->takes_part = true;
+    struct access *access = put(2, 0, 32 * GRAIN_BYTES);
+    assert_in_range(load_bytes(0), 23 * GRAIN_BYTES, 25 * GRAIN_BYTES);
+    assert_in_range(load_bytes(2), 7 * GRAIN_BYTES, 9 * GRAIN_BYTES);
+    assert_arrives(access, 0, 32 * GRAIN_BYTES);
 }
 
 TEST(rawe_balance_operate__by_measured_rates)

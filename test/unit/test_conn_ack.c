@@ -149,6 +149,23 @@ TEST(acknowledged__no_rtt_sample_from_a_peer_that_had_to_be_asked)
     assert_all_arrived(1);
 }
 
+/** Questions had become rare. Of what is still missing once the peer is heard, it is asked soon. */
+TEST(acknowledged__a_silence_that_is_over_delays_no_question)
+{
+    in_flight(2);
+    unit_receive_next(&net);
+    net.filter = drop_all;
+    net_queue_clear(&net.queue); /* the second one is lost, and what says that the first came */
+    unit_run(&net, UNIT_S, 200 * UNIT_US);
+    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns + 15 * UNIT_MS);
+    const uint64_t before = counters(0)->probes_sent;
+    acknowledge(1, NULL, 0);
+    unit_run(&net, 12 * UNIT_MS, 100 * UNIT_US);
+    assert_true(counters(0)->probes_sent > before);
+    net.filter = NULL;
+    finish();
+}
+
 TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
 {
     in_flight(1);

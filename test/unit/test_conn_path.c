@@ -67,6 +67,22 @@ TEST(rawe_conn_move__frames_that_follow_are_not_older_than_the_probe)
     assert_int_equal(conn->engine->now_ns, rails.now_ns);
 }
 
+/** The first answer by the new route says what the old one has lost. */
+TEST(rawe_conn_move__the_answer_to_its_probe_finds_what_was_lost)
+{
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    unit_send_copy(conn, 1, 100);
+    rails.now_ns += UNIT_US;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    while (conn->engine->counters.frames_resent == 0) {
+        unit_run(&rails.net, 10 * UNIT_US, 10 * UNIT_US);
+        assert_int_equal(conn->engine->counters.probes_sent, 1); /* no other was needed */
+    }
+    assert_int_equal(conn->engine->counters.probes_answered, 1);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+}
+
 /** Silence may be congestion, and the next route may lead through the same port. */
 TEST(rawe_conn_move__neither_raises_the_window_nor_forgives_losses)
 {

@@ -557,6 +557,23 @@ TEST(get__a_target_that_is_away_is_asked_soon)
     record_run();
 }
 
+/** Not at once: a target in MPI needs that time to reply. */
+TEST(get__a_target_that_is_not_late_is_not_asked)
+{
+    record_get(0, 8);
+    record_run();
+    uint64_t before = engine(0)->counters.probes_sent;
+    for (unsigned i = 0; i < 20; i++) {
+        net.node[1].paused = true;
+        (void)record_get(0, 60000);
+        unit_run(&net, net.config.liveness.probe_least_ns / 5, 5 * UNIT_US);
+        net.node[1].paused = false;
+        unit_run(&net, 20 * UNIT_US, 10 * UNIT_US);
+    }
+    assert_int_equal(engine(0)->counters.probes_sent, before);
+    record_run();
+}
+
 /** None of its replies is awaited with a question while they come. */
 TEST(get__a_target_that_replies_is_not_asked)
 {
@@ -584,6 +601,10 @@ TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
     before = engine(0)->counters.probes_sent;
     unit_run(&net, 30 * UNIT_MS, 50 * UNIT_US);
     assert_in_range(engine(0)->counters.probes_sent - before, 3, 5);
+    unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
+    before = engine(0)->counters.probes_sent;
+    unit_run(&net, 10 * net.config.liveness.probe_most_ns, 50 * UNIT_US);
+    assert_in_range(engine(0)->counters.probes_sent - before, 9, 11); /* as rarely as it gets */
     assert_int_equal(access->done, 0);
     net.filter = NULL;
     record_run();

@@ -299,6 +299,19 @@ TEST(rawe_conn_wake__by_a_send_and_by_a_frame)
     }
 }
 
+/** A lost frame is asked about as soon as on a connection that did not rest. */
+TEST(rawe_conn_wake__the_round_trip_is_known)
+{
+    const struct rawe_rtt before = rest_of(0, EXPRESS)->rtt;
+    assert_int_not_equal(before.smoothed_ns, 0);
+    rails.cut[0] = true;
+    send(0, EXPRESS);
+    const struct rawe_conn *conn = rails_conn(0, 0, EXPRESS);
+    assert_memory_equal(&conn->rtt, &before, sizeof(before));
+    rails.cut[0] = false;
+    finish(0, EXPRESS);
+}
+
 TEST(rawe_conn_wake__the_path_may_carry_less_now)
 {
     rawe_peer_set_payload_max(rails_peer(0, 0), 600);

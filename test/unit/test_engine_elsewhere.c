@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "net_engine.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_connect.h"
 
@@ -250,6 +251,55 @@ TEST_WITH(with_unknown, rawe_engine_receive__nothing_by_a_route_that_is_refused)
     assert_true(rails.carried[1] > probes);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+}
+
+static void set_up_batches(void)
+{
+    rails_init();
+    rails_start(16);
+}
+
+static const struct unit_fixture with_batches = {set_up_batches, rails_stop};
+
+/** Data is written before the frame is judged: not where an unknown peer says, which knows all keys. */
+TEST_WITH(with_batches, rawe_engine_place__by_any_route_of_the_peer_and_no_other)
+{
+    static uint8_t source[30000], memory[sizeof(source)];
+    struct unit_send first = {0}, send = {0};
+    struct rawe_handle_table *handles = &rails.host[1].handles;
+    uint32_t index;
+    uint64_t key;
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_BULK);
+    unit_fill(source, sizeof(source), 3);
+    assert_true(
+        rawe_handle_register(handles, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
+    unit_send_put(conn, &first, source, sizeof(source), index, key, 0); /* batches pass */
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(first.done, 1);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    memset(memory, 0, sizeof(memory));
+    unit_send_put(conn, &send, source, sizeof(source), index, key, 0);
+    struct net_frame *frame = net_frame_copy(rails.net.wire);
+    assert_int_not_equal(frame->batch, 0);
+    struct rawe_engine *engine = &rails.host[1].nic[0].engine;
+    frame->bytes[RAWE_MAC_BYTES + 5] ^= 0x80;
+    assert_false(net_receive(engine, frame->bytes, (uint32_t)frame->len_bytes, rails.now_ns));
+    assert_int_equal(engine->counters.dropped_source, 1);
+    for (unsigned i = 0; i < sizeof(memory); i++) {
+        assert_int_equal(memory[i], 0);
+    }
+    net_frame_free(frame);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_memory_equal(memory, source, sizeof(memory));
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    memset(memory, 0, sizeof(memory));
+    const unsigned placed = rails.net.batches_placed;
+    unit_send_put(conn, &first, source, sizeof(source), index, key, 0);
+    unit_run(&rails.net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_true(rails.net.batches_placed > placed);
+    assert_memory_equal(memory, source, sizeof(memory));
+    assert_true(rawe_handle_deregister(handles, index, key));
 }
 
 /* ---- an address that changes ---- */

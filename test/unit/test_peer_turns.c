@@ -176,6 +176,21 @@ TEST(rawe_peer_operate__waits_for_other_processes)
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
+/** PUTs and short GETs bring nothing that fills a port. */
+TEST(rawe_peer_operate__only_long_gets_count_as_asked)
+{
+    struct rawe_inflow process = share_with_another();
+    net.node[1].paused = true;
+    begin(&peer, 1000);
+    begin(&peer, GET_BYTES);
+    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, GET_BYTES);
+    begin(&peer, 1000);
+    begin(&peer, GET_BYTES);
+    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, 2 * GET_BYTES);
+    net.node[1].paused = false;
+    unit_peer_finish();
+}
+
 /** What it asks for itself, other processes see until it has come. */
 TEST(rawe_peer_operate__tells_other_processes)
 {
@@ -275,6 +290,19 @@ TEST(rawe_peer_begin_waiting__without_memory_for_a_piece_it_waits_on)
     struct get *get = begin(&peer, GET_BYTES);
     unit_allocations_left = -1;
     assert_int_equal(get->operation.asked_bytes, 0);
+    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
+    assert_int_equal(get->status, RAWE_STATUS_DONE);
+}
+
+/** A piece that cannot be asked for is given back: the leak sanitizer watches. */
+TEST(rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_on)
+{
+    begin(&other, SHORT_BYTES);
+    const uint32_t in_use = under_way();
+    peer.engine->operations.in_use = RAWE_OPERATIONS_MAX;
+    struct get *get = begin(&peer, GET_BYTES);
+    assert_int_equal(get->operation.asked_bytes, 0);
+    peer.engine->operations.in_use = in_use;
     unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
     assert_int_equal(get->status, RAWE_STATUS_DONE);
 }

@@ -250,6 +250,18 @@ TEST(rawe_sendqueue_push__messages_pass_long_replies)
     ASSERT_ORDER(5, 0, 1, 4);
 }
 
+/** A connection that has ended is used again: nothing refers to what was queued before. */
+TEST(rawe_sendqueue_clear__the_queue_can_be_appended_to)
+{
+    push_message(0, 100);
+    push_reply(1);
+    assert_ptr_equal(rawe_sendqueue_clear(&queue), &sends[0]);
+    push_reply(2);
+    push_message(3, 100);
+    ASSERT_ORDER(3, 2);
+    assert_ptr_equal(sends[1].next, NULL);
+}
+
 TEST(rawe_sendqueue_push__messages_let_a_reply_pass_after_64_kib)
 {
     push_reply(0);
