@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn.h"
+#include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_record.h"
 
 FIXTURE(unit_set_up, unit_tear_down);
@@ -91,6 +92,25 @@ TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(counters(1)->duplicates, 0);
+}
+
+/** A process that stood still wants credit, before it asks what it should have asked long ago. */
+TEST(rawe_conn_ask_credit__puts_off_no_question_to_a_silent_peer)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
+    const uint64_t planned_ns = end(0)->liveness.probe_deadline_ns;
+    const uint64_t asked = counters(0)->probes_sent;
+    net.now_ns += 10 * UNIT_S;
+    end(0)->reported_more = true;
+    rawe_conn_ask_credit(end(0), net.now_ns);
+    assert_true(end(0)->liveness.probe_deadline_ns == planned_ns);
+    rawe_engine_advance(engine(0), net.now_ns);
+    assert_int_equal(counters(0)->probes_sent, asked + 1);
+    net.filter = NULL;
+    finish();
 }
 
 #define IDLE_NS (500 * UNIT_MS)

@@ -329,8 +329,13 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     longer_ns = longer_ns < most_ns ? longer_ns : most_ns;
     interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
     uint64_t deadline_ns = from_ns + interval_ns;
+    deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
     conn->wants_credit = true;
-    rawe_liveness_ask_at(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns);
+    if (rawe_liveness_is_silent(&conn->liveness)) {
+        (void)rawe_liveness_ask_by(&conn->liveness, deadline_ns); /* a planned question stays */
+    } else {
+        rawe_liveness_ask_at(&conn->liveness, deadline_ns);
+    }
     rawe_conn_arm(conn);
 }
 
