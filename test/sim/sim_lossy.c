@@ -213,7 +213,6 @@ void sim_lossy_check_node(struct sim_node *node)
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
         bool left = route->peer.route.down && !route->was_down;
         route->was_down = route->peer.route.down;
-        route->times_down += left;
         if (left && calm) {
             check_departure(node, route);
         }

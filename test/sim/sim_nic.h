@@ -125,8 +125,10 @@ struct sim_peer {
     bool is_used;    /**< the program sends by it; or else it has only been called by it */
     uint64_t opened_ns;
     uint64_t lost_first_ns, lost_last_ns; /**< frames by it while it is lossy: sim_lossy.c */
-    unsigned times_down, mistakes;        /**< since one is lossy, and while all else goes well */
-    bool was_down;
+    unsigned mistakes;                    /**< how often it was left while all else went well */
+    unsigned times_down;                  /**< ever */
+    uint64_t down_ns;                     /**< since when it is; 0: it is up */
+    bool was_down;                        /**< sim_lossy.c: at the last look */
     struct sim_address address;
     uint64_t pong_ns;               /**< newest answer of its responder, in the node's clock */
     uint64_t absent_ns[RAWE_LANES]; /**< ... that said that its program computes */

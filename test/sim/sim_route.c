@@ -443,8 +443,10 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     const struct sim_peer *preferred = channel->via;
 
     /* One that was left again soon after it had been used again has to answer for longer. */
-    bool waits = preferred->times_down > 1 &&
-                 node->sim->now_ns < sim_lossy_until_ns(node->sim) + RELAPSED_NS;
+    bool again = preferred->times_down > 1;
+    uint64_t from_ns = again ? sim_lossy_until_ns(node->sim) : 0;
+    from_ns = from_ns < preferred->down_ns ? preferred->down_ns : from_ns; /* a port was full */
+    bool waits = node->sim->now_ns < from_ns + (again ? RELAPSED_NS : RECOVERY_NS);
     /* A route that no connection uses is not sought, if both its ends have moved at the same time. */
     const struct sim_nic *to = &node->sim->nodes[preferred->node].nics[preferred->far];
     bool leads = sim_address_takes(to, preferred->peer.route.mac);
@@ -470,6 +472,16 @@ static void check_down(const struct sim_channel *channel, const struct sim_peer 
     }
 }
 
+/** Since when is each route down, and how often has it been? */
+static void note_down(const struct sim_node *node)
+{
+    for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
+        bool down = route->peer.route.down;
+        route->times_down += down && route->down_ns == 0;
+        route->down_ns = !down ? 0 : route->down_ns != 0 ? route->down_ns : node->sim->now_ns;
+    }
+}
+
 void sim_route_check_node(const struct sim_node *node)
 {
     const struct sim *sim = node->sim;
@@ -480,6 +492,7 @@ void sim_route_check_node(const struct sim_node *node)
     if (node->nic_count == 1 && sim->plan.nics == 1) {
         return;
     }
+    note_down(node);
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         const struct rawe_conn *conn = sim_conn(channel);
         const struct sim_node *other = &sim->nodes[channel->peer];
