@@ -85,7 +85,7 @@ static bool read_faults(const struct option_row *row, const char *value)
         if (fault == SIM_FAULTS) {
             return false;
         }
-        options->faults |= 1u << fault;
+        options->faults |= 1ull << fault;
         if (name[len] == '\0') {
             break;
         }

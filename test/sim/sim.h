@@ -16,7 +16,7 @@
  *   sim_forge    forged and replayed frames          sim_campaign  many runs
  *   sim_watch    what connections do over time        sim_depart     nodes finalize
  *   sim_event    the queue of things to come        sim_lossy     a route that loses frames
- *   sim_address  interfaces that get other addresses
+ *   sim_address  interfaces that get other addresses  sim_served  no peer starves
  */
 #ifndef SIM_H
 #define SIM_H
@@ -74,6 +74,7 @@ struct sim_packet {
     uint32_t damaged_bytes; /**< its length before it was damaged; 0: it was not */
     uint32_t segment_bytes; /**< data of each of its frames but the last; 0: it is one frame */
     uint64_t arrived_ns;    /**< at the receiver's interface */
+    uint64_t step_ns;       /**< sim_host.step_ns then */
     uint8_t bytes[];
 };
 
@@ -265,6 +266,8 @@ struct sim_channel {
     uint32_t credit_most;  /**< that the peer has ever advertised */
     uint32_t probe_number; /**< of the newest probe */
     struct sim_watch watch;
+    uint64_t served;        /**< how far its frames have come: sim_served.c */
+    uint64_t served_ns;     /**< when that last changed, or nothing was to be sent */
     uint32_t next_in_order; /**< of its net_route */
     uint64_t progress_ns;   /**< the peer replied last to an operation: it need not be asked */
 };
@@ -272,6 +275,8 @@ struct sim_channel {
 /** The channels to send on, to one node. */
 struct sim_current {
     struct sim_channel *lanes[SIM_NICS_MAX][RAWE_LANES]; /**< by our interface */
+    uint64_t read;    /**< how far GETs from it have come: sim_served.c */
+    uint64_t read_ns; /**< when that last changed, or there were none */
 };
 
 struct sim_app {
@@ -296,7 +301,7 @@ struct sim_node {
     unsigned nic_count;
     struct sim_host *host;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, trouble, accesses, rest, memory;
+    struct sim_random pause, trouble, accesses, rest, memory, steps;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
 
     struct rawe_handle_table handles;
@@ -320,7 +325,7 @@ struct sim_node {
     bool in_thread;           /**< it makes progress now */
     uint64_t cut_until_ns;    /**< no frame reaches or leaves it */
     bool isolated;            /**< was silent beyond the peer timeout: peers may have given it up */
-    unsigned pauses_left, freezes_left, jumps_left;
+    unsigned pauses_left, freezes_left, jumps_left, steps_left;
     uint64_t
         idle_backoff_ns;  /**< wait before the next flush, grows while flushes achieve nothing */
     uint64_t wake_ns;     /**< when progress is called next; UINT64_MAX: not planned */
@@ -447,6 +452,11 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header);
 /** After each progress of a node: against what was after the last one. */
 void sim_watch_node(struct sim_node *node);
 
+/* ---- no peer starves ---- */
+
+/** After each progress of a node: what it has to send gets through in time. */
+void sim_served_check_node(struct sim_node *node);
+
 /* ---- messages: what is sent, in the ledger ---- */
 
 enum sim_message_kind {
@@ -533,6 +543,8 @@ void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other);
 void sim_access_died(struct sim_node *node);
 /** Its window is not there any more. */
 void sim_access_end(struct sim_node *node);
+/** How far a node's GETs from each other one have come: it changes with all that comes. 0: none. */
+void sim_access_progress(const struct sim_node *node, uint64_t *progress);
 /** At the quiet end: counters are what was added to them. */
 void sim_access_check(const struct sim *sim);
 void sim_access_free(struct sim *sim);
@@ -612,7 +624,7 @@ struct sim_result {
     uint64_t calm_control[SIM_CONTROLS]; /**< the same */
     uint64_t digest;                     /**< of all that happened */
     unsigned nodes, nics;
-    uint32_t faults;
+    uint64_t faults;
 };
 
 static inline uint64_t sim_control_sum(const uint64_t control[SIM_CONTROLS])

@@ -437,6 +437,19 @@ void sim_access_end(struct sim_node *node)
     }
 }
 
+void sim_access_progress(const struct sim_node *node, uint64_t *progress)
+{
+    for (const struct sim_access *access = node->sim->accesses; access != NULL;
+         access = access->next) {
+        const struct rawe_operation *operation = &access->operation;
+        if (!access->ended && operation->kind == RAWE_FRAGMENT_GET &&
+            access->from.index == node->index && access->from.life == node->life) {
+            progress[access->to.index] += 1 + operation->left_bytes + 3 * operation->asked_bytes -
+                                          ((uint64_t)operation->parts << 40);
+        }
+    }
+}
+
 void sim_access_check(const struct sim *sim)
 {
     for (unsigned i = 0; i < sim->plan.nodes; i++) {

@@ -193,7 +193,7 @@ static bool shrink_faults(struct search *search)
 
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
         struct sim_options less = search->best;
-        less.faults &= ~(1u << fault);
+        less.faults &= ~(1ull << fault);
         if (less.faults != search->best.faults) {
             smaller |= keep_if_fails(search, &less);
         }

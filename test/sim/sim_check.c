@@ -254,6 +254,7 @@ void sim_check_node(struct sim_node *node)
     sim_watch_node(node);
     sim_route_check_node(node);
     sim_lossy_check_node(node);
+    sim_served_check_node(node);
     for (unsigned i = 0; i < node->nic_count; i++) {
         check_memory(&node->nics[i]);
         add_counters(&sum, &node->nics[i].engine.counters);

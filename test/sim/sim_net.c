@@ -144,10 +144,29 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
     }
     if (sim_faults_on(sim) && sim_strikes(sim, &nic->full, sim->plan.full_ppm)) {
         nic->full_until_ns = now_ns + sim_random_scaled(&nic->full, 100, sim->plan.full_ns);
+        /* As a queue whose length is set, or that is replaced. */
+        nic->backlog_bytes = (uint32_t)sim_random_scaled(&nic->errors, sim->plan.backlog_bytes / 64,
+                                                         sim->plan.backlog_bytes);
         return true;
     }
     return nic->link->wire_free_ns > now_ns &&
-           nic->link->wire_free_ns - now_ns > wire_time_ns(nic, sim->plan.backlog_bytes);
+           nic->link->wire_free_ns - now_ns > wire_time_ns(nic, nic->backlog_bytes);
+}
+
+/** Does a port report an error that is not "full"? What it was given counts as sent. */
+static bool fails(struct sim *sim, struct sim_nic *nic, bool bulk)
+{
+    uint64_t now_ns = nic->node->local_ns;
+
+    if (!sim_faults_on(sim)) {
+        return false;
+    }
+    if (now_ns >= nic->fails_until_ns[bulk] &&
+        sim_strikes(sim, &nic->errors, sim->plan.error_ppm)) {
+        nic->fails_until_ns[bulk] =
+            now_ns + sim_random_scaled(&nic->errors, 100, sim->plan.error_ns);
+    }
+    return now_ns < nic->fails_until_ns[bulk];
 }
 
 void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packet, uint64_t at_ns)
@@ -156,6 +175,10 @@ void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packe
 
     packet->source = nic->node->index;
     packet->source_nic = nic->index;
+    if (fails(sim, nic, packet->batch)) {
+        sim_packet_lose(sim, packet, "its port fails");
+        return;
+    }
     sim_trace(sim, "%s", sim_trace_frame(packet, text, sizeof(text)));
     if (nic->link->wire_free_ns < at_ns) {
         nic->link->wire_free_ns = at_ns;

@@ -71,6 +71,9 @@ void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index)
     nic->random = sim_random_stream(seed, 20000 + stream);
     nic->full = index == 0 ? sim_random_stream(seed, 1002 + 8ull * node->index)
                            : sim_random_stream(seed, 30000 + stream);
+    nic->errors = sim_random_stream(seed, 50000 + stream);
+    nic->strays = sim_random_stream(seed, 60000 + stream);
+    nic->backlog_bytes = sim->plan.backlog_bytes;
     nic->payload_max_bytes = choose_payload(nic);
     nic->ring.tail = &nic->ring.first;
     nic->bulk.tail = &nic->bulk.first;
@@ -91,6 +94,9 @@ void sim_nic_wire(struct sim_nic *nic)
     random = random_of(nic);
     nic->sends_batches = sim_random_below(random, 4) != 0;
     nic->batch_path = (enum sim_batch_path)sim_random_below(random, SIM_BATCH_PATHS);
+    if ((nic->node->sim->plan.faults & SIM_BIT(STEADY)) != 0) {
+        nic->batch_path %= SIM_BATCH_BLOCKED; /* they pass, or it takes half a second to notice */
+    }
     nic->batches_until_ns = sim_random_scaled(random, 1000, 100000000);
     nic->single_frames_stay = sim_random_below(random, 2) == 0;
 }
@@ -115,6 +121,13 @@ uint32_t sim_nic_link_mbps(const struct sim_nic *nic)
 static uint64_t clock_of(void *context)
 {
     return sim_node_clock(context);
+}
+
+/** As CLOCK_REALTIME, which can be set. */
+static uint64_t arrival_clock_of(void *context)
+{
+    const struct sim_node *node = context;
+    return sim_node_clock(node) + node->host->step_ns;
 }
 
 void sim_nic_start(struct sim_nic *nic)
@@ -149,7 +162,7 @@ void sim_nic_start(struct sim_nic *nic)
         .deferral = &node->deferral,
         .streak_ns = plan->streak_ns,
         .clock_ns = clock_of,
-        .arrival_clock_ns = plan->arrivals_known ? clock_of : NULL,
+        .arrival_clock_ns = plan->arrivals_known ? arrival_clock_of : NULL,
         .clock_context = node,
         .first_sequence = plan->first_sequence,
         .overtaken_most = plan->overtaken_most,
@@ -176,6 +189,47 @@ void sim_nic_stop(struct sim_nic *nic)
     memset(&nic->engine, 0, sizeof(nic->engine));
 }
 
+/** Another process of the host that runs; NULL: there is none. */
+static struct sim_node *other_process(struct sim_node *node)
+{
+    const struct sim *sim = node->sim;
+    uint32_t first = node->index - node->index % sim->plan.processes;
+
+    for (uint32_t i = first; i < first + sim->plan.processes && i < sim->plan.nodes; i++) {
+        if (i != node->index && sim->nodes[i].alive) {
+            return &sim->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+/**
+ * While a process joins or leaves the others that receive behind one hook of the kernel, frames come
+ * to the wrong one. The filter would drop most, but for those that it has let through before.
+ */
+static bool goes_astray(struct sim_nic *nic, struct sim_packet *packet)
+{
+    struct sim *sim = nic->node->sim;
+    struct sim_node *other = other_process(nic->node);
+
+    if (other == NULL || packet->batch || !sim_faults_on(sim)) {
+        return false;
+    }
+    if (sim->now_ns >= nic->strays_until_ns) {
+        if (!sim_strikes(sim, &nic->strays, sim->plan.stray_ppm)) {
+            return false;
+        }
+        nic->strays_until_ns =
+            sim->now_ns + sim_random_scaled(&nic->strays, 100, sim->plan.stray_ns);
+    }
+    if (other->nic_count > nic->index) {
+        sim_queue_put(&other->nics[nic->index].stray, sim_packet_copy(sim, packet));
+        sim_node_wake(other, sim->now_ns + 1);
+    }
+    sim_packet_lose(sim, packet, "it comes to another process");
+    return true;
+}
+
 void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet)
 {
     struct sim_node *node = nic->node;
@@ -196,6 +250,9 @@ void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet)
         sim_packet_give(sim, packet);
         return;
     }
+    if (goes_astray(nic, packet)) {
+        return;
+    }
     struct sim_queue *queue = packet->batch ? &nic->bulk : &nic->ring;
     if (queue->count >= sim->plan.ring_frames) {
         sim->incidents.ring_drops++;
@@ -203,6 +260,7 @@ void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet)
         return;
     }
     packet->arrived_ns = sim->now_ns;
+    packet->step_ns = node->host->step_ns;
     sim_queue_put(queue, packet);
     sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
 }
@@ -215,7 +273,8 @@ uint64_t sim_nic_time(const struct sim_nic *nic)
 
 static void note_arrival(struct sim_nic *nic, const struct sim_packet *packet)
 {
-    rawe_engine_arriving(&nic->engine, sim_node_clock_at(nic->node, packet->arrived_ns));
+    rawe_engine_arriving(&nic->engine,
+                         sim_node_clock_at(nic->node, packet->arrived_ns) + packet->step_ns);
 }
 
 /** From memory of exactly its length: sanitizers see what is read beyond. */

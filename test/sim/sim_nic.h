@@ -39,6 +39,7 @@ struct sim_host {
     struct sim_link links[SIM_NICS_MAX];
     struct rawe_inflow_shared inflow[SIM_NICS_MAX];
     uint64_t clock_offset_ns;
+    uint64_t step_ns; /**< by which the clock of arrivals is ahead of the other */
 };
 
 /** An interface; context of its engine. */
@@ -52,7 +53,7 @@ struct sim_nic {
     uint32_t key;
     uint32_t payload_max_bytes;
     struct sim_random random; /**< of the first one its node's is used */
-    struct sim_random full;
+    struct sim_random full, errors, strays;
     struct rawe_engine engine;
 
     struct sim_queue ring;  /**< frames */
@@ -66,6 +67,9 @@ struct sim_nic {
     struct sim_link *link; /**< of its host, which other processes use, too */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
+    uint32_t backlog_bytes;     /**< what its queue takes at present */
+    uint64_t fails_until_ns[2]; /**< its port reports errors: that of frames, that of batches */
+    uint64_t strays_until_ns;   /**< frames to it come to another process of the host */
     uint64_t pulled_until_ns;   /**< its cable is pulled */
     bool pulled_in, pulled_out; /**< ... for frames of that way */
     bool carrier;               /**< as the kernel says */

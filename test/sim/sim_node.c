@@ -11,6 +11,9 @@
 /** A progress call that finds nothing to do. */
 #define IDLE_PROGRESS_NS 50u
 
+/** The clock of arrivals counts from 1970 on: it is never set back beyond zero. */
+#define FIRST_STEP_NS (1ull << 50)
+
 /** Longest wait between two flushes that achieve nothing. */
 #define IDLE_BACKOFF_MOST_NS 10000000u
 
@@ -63,6 +66,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
     node->rest = sim_random_stream(seed, 1006 + 8ull * index);
     node->memory = sim_random_stream(seed, 1007 + 8ull * index);
+    node->steps = sim_random_stream(seed, 70000 + (uint64_t)index);
     node->host = &sim->hosts[index / sim->plan.processes];
     node->nic_count = choose_nics(sim, index);
     for (unsigned i = 0; i < node->nic_count; i++) {
@@ -71,9 +75,11 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     uint64_t clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
     if (index % sim->plan.processes == 0) {
         node->host->clock_offset_ns = clock_offset_ns;
+        node->host->step_ns = FIRST_STEP_NS;
     }
     node->pauses_left = sim->plan.pauses_most;
     node->freezes_left = node->jumps_left = 2;
+    node->steps_left = 4;
     for (unsigned i = 0; i < node->nic_count; i++) {
         sim_nic_wire(&node->nics[i]);
     }

@@ -37,7 +37,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define UNCERTAIN                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
      SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY))
 
 /** Runs of several interfaces of which one has a lossy route: each takes as long as a hundred others. */
 #define LOSSY_RARELY 24u
@@ -48,12 +48,12 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 /** Faults before this one are chosen together; what came later has numbers of its own. */
 #define FAULTS_TOGETHER SIM_FAULT_PULL
 
-void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
+void sim_faults_format(uint64_t faults, char *out, size_t out_bytes)
 {
     size_t used = 0;
     out[0] = '\0';
     for (unsigned fault = 0; fault < SIM_FAULTS && used < out_bytes; fault++) {
-        if (faults & 1u << fault) {
+        if (faults & 1ull << fault) {
             used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used == 0 ? "" : ",",
                                      sim_fault_names[fault].name);
         }
@@ -63,16 +63,16 @@ void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
     }
 }
 
-static uint32_t choose_faults(struct sim_random *random, const struct sim_options *options)
+static uint64_t choose_faults(struct sim_random *random, const struct sim_options *options)
 {
-    uint32_t chosen = 0;
+    uint64_t chosen = 0;
     uint64_t style = sim_random_below(random, 8);
     uint64_t only = sim_random_below(random, FAULTS_TOGETHER);
     uint64_t percent = sim_random_scaled(random, 8, 40);
     uint64_t lie = sim_random_below(random, 32);
     for (unsigned fault = 0; fault < FAULTS_TOGETHER; fault++) {
         if (sim_random_below(random, 100) < percent) {
-            chosen |= 1u << fault;
+            chosen |= 1ull << fault;
         }
     }
     /* Runs in which frames may lie prove little else: there are few of them. */
@@ -82,7 +82,7 @@ static uint32_t choose_faults(struct sim_random *random, const struct sim_option
         return options->faults;
     }
     /* One run in eight has no fault at all, one in eight a single kind of them. */
-    return style == 0 ? 0 : (style == 1 ? 1u << only : chosen) & options->faults;
+    return style == 0 ? 0 : (style == 1 ? 1ull << only : chosen) & options->faults;
 }
 
 static unsigned choose_nodes(struct sim_random *random)
@@ -252,7 +252,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
 
 static void calm_troubles(struct sim_plan *plan)
 {
-    uint32_t faults = plan->faults;
+    uint64_t faults = plan->faults;
 
     if ((faults & SILENCING) != 0 && plan->probe_most_ns < 400 * MS) {
         plan->probe_most_ns = 400 * MS;
@@ -280,7 +280,7 @@ static void calm_troubles(struct sim_plan *plan)
 /** Take out what belongs to faults that are switched off. */
 static void calm(struct sim_plan *plan)
 {
-    uint32_t faults = plan->faults;
+    uint64_t faults = plan->faults;
 
     plan->loss_ppm = faults & SIM_BIT(LOSS) ? plan->loss_ppm : 0;
     plan->burst_ppm = faults & SIM_BIT(BURST) ? plan->burst_ppm : 0;
@@ -451,6 +451,82 @@ static void plan_addresses(struct sim_plan *plan, const struct sim_options *opti
     }
 }
 
+/** The same: ports that fail, frames that go astray, clocks that are set. */
+static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 51);
+    uint64_t chosen = 0;
+
+    chosen |= sim_random_below(&random, 8) == 0 ? SIM_BIT(ERROR) : 0;
+    chosen |= sim_random_below(&random, 4) == 0 ? SIM_BIT(STRAY) : 0;
+    chosen |= sim_random_below(&random, 8) == 0 ? SIM_BIT(STEP) : 0;
+    if (!options->faults_exact && plan->faults != 0) {
+        plan->faults |= chosen & options->faults;
+    }
+    plan->error_ppm = (uint32_t)sim_random_scaled(&random, 100, 20000);
+    plan->error_ns = sim_random_scaled(&random, US, 50 * MS);
+    plan->stray_ppm = (uint32_t)sim_random_scaled(&random, 100, 20000);
+    plan->stray_ns = sim_random_scaled(&random, US, 20 * MS);
+    plan->step_ppm = (uint32_t)sim_random_scaled(&random, 1000, 50000);
+    plan->step_most_ns = sim_random_scaled(&random, US, 36000 * SECOND);
+    plan->error_ppm = plan->faults & SIM_BIT(ERROR) ? plan->error_ppm : 0;
+    plan->stray_ppm = plan->faults & SIM_BIT(STRAY) ? plan->stray_ppm : 0;
+    plan->step_ppm = plan->faults & SIM_BIT(STEP) ? plan->step_ppm : 0;
+}
+
+/** Runs of which one has a node that others send to without a pause, and their nodes at most. */
+#define STEADY_RARELY 500u
+#define STEADY_NODES_MOST 8u
+
+/** What comes in these: half a second of their link, in messages up to a length. */
+#define STEADY_BYTES 60000000u
+#define STEADY_MESSAGE_BYTES (1u << 17)
+#define STEADY_MEAN_BYTES 11000u
+#define STEADY_PS_PER_BYTE 8000u
+#define STEADY_PAYLOAD_LEAST 1472u
+
+/** The same, mostly without other faults. */
+static void plan_steady(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 52);
+    bool chosen = sim_random_below(&random, STEADY_RARELY) == 0;
+    bool alone = sim_random_below(&random, 4) != 0;
+    unsigned nodes = (unsigned)sim_random_between(&random, 3, STEADY_NODES_MOST);
+
+    if (!options->faults_exact && chosen && plan->faults != 0 &&
+        (options->faults & SIM_BIT(STEADY)) != 0) {
+        plan->faults = (alone ? 0 : plan->faults) | SIM_BIT(STEADY);
+    }
+    if ((plan->faults & SIM_FAULTS_LYING) != 0) {
+        plan->faults &= ~SIM_BIT(STEADY);
+    }
+    if ((plan->faults & SIM_BIT(STEADY)) != 0 && options->nodes == 0) {
+        plan->nodes = nodes;
+    }
+}
+
+/** What programs do then. */
+static void plan_steady_workload(struct sim_plan *plan, const struct sim_options *options)
+{
+    if ((plan->faults & SIM_BIT(STEADY)) == 0) {
+        return;
+    }
+    plan->pattern = SIM_PATTERN_INCAST;
+    plan->ps_per_byte = STEADY_PS_PER_BYTE;
+    plan->slowness_most = 1;
+    plan->gap_ns = 10 * US;
+    plan->burst_most = 16;
+    plan->sends_most = 64;
+    plan->streaks = false;
+    plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
+    if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
+        plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;
+    }
+    if (options->operations == 0) {
+        plan->operations = STEADY_BYTES / STEADY_MEAN_BYTES;
+    }
+}
+
 /** What programs do while a route is lossy, and after it: enough to see it left and used again. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
@@ -536,6 +612,8 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_nics(plan, options);
     plan_lossy(plan, options);
     plan_addresses(plan, options);
+    plan_ports(plan, options);
+    plan_steady(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);
@@ -549,6 +627,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     calm_troubles(plan);
     plan_long_transfers(plan, options->seed);
     plan_lossy_workload(plan, options);
+    plan_steady_workload(plan, options);
     plan_idle(plan, options->seed);
     plan_rest(plan, options->seed);
     plan_congestion(plan, options->seed);

@@ -47,7 +47,11 @@
     X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
     X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")    \
     X(LOSSY,     "lossy",     "one of several routes loses a part of its frames for seconds")   \
-    X(ADDRESS,   "address",   "interfaces get another address, and the one that they had before")
+    X(ADDRESS,   "address",   "interfaces get another address, and the one that they had before") \
+    X(ERROR,     "error",     "ports report errors: what they are given is lost for a while")        \
+    X(STRAY,     "stray",     "frames come to another process of the host for a while")              \
+    X(STEP,      "step",      "the clock by which arrivals are told is set, forward or back")        \
+    X(STEADY,    "steady",    "programs send to one node without a pause")
 /* clang-format on */
 
 enum sim_fault {
@@ -57,13 +61,13 @@ enum sim_fault {
         SIM_FAULTS
 };
 
-#define SIM_BIT(symbol) (1u << SIM_FAULT_##symbol)
-#define SIM_FAULTS_ALL ((1u << SIM_FAULTS) - 1u)
+#define SIM_BIT(symbol) (1ull << SIM_FAULT_##symbol)
+#define SIM_FAULTS_ALL ((1ull << SIM_FAULTS) - 1u)
 #define SIM_FAULTS_MILD                                                                         \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
-     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS))
+     SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
@@ -76,12 +80,12 @@ struct sim_fault_name {
 extern const struct sim_fault_name sim_fault_names[SIM_FAULTS];
 
 /** Names separated by commas, "none" when there is none. */
-void sim_faults_format(uint32_t faults, char *out, size_t out_bytes);
+void sim_faults_format(uint64_t faults, char *out, size_t out_bytes);
 
 /** What the user asked for. */
 struct sim_options {
     uint64_t seed;
-    uint32_t faults; /**< allowed faults, or (faults_exact) just these */
+    uint64_t faults; /**< allowed faults, or (faults_exact) just these */
     bool faults_exact;
     unsigned nodes;          /**< 0: the seed decides */
     unsigned nics;           /**< 0: the seed decides */
@@ -119,7 +123,7 @@ enum sim_lossy_kind {
 };
 
 struct sim_plan {
-    uint32_t faults;
+    uint64_t faults;
     unsigned nodes;
     unsigned processes;  /**< nodes of a host: they share its links and clock */
     unsigned nics;       /**< interfaces of a node, at most */
@@ -163,9 +167,10 @@ struct sim_plan {
     /* faults; none begins after faults_end_ns */
     uint64_t faults_end_ns;
     uint32_t loss_ppm, burst_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm, pause_ppm, full_ppm;
-    uint32_t close_ppm, revoke_ppm, no_memory_ppm;
-    uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
-    unsigned pauses_most;                           /**< per node */
+    uint32_t close_ppm, revoke_ppm, no_memory_ppm, error_ppm, stray_ppm, step_ppm;
+    uint64_t burst_ns, late_ns, jitter_ns, full_ns, error_ns, stray_ns; /**< longest */
+    uint64_t step_most_ns;
+    unsigned pauses_most; /**< per node */
     uint64_t pause_most_ns;
     uint64_t
         thread_ns; /**< between two looks of the progress thread at a node that computes; 0: none */

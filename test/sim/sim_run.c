@@ -207,7 +207,7 @@ static void check_end(struct sim *sim)
 static void fill_result(const struct sim *sim, struct sim_result *result)
 {
     /* Peers that owe nothing are asked as long as a run lasts, however few frames there are. */
-    bool counts = sim->calm && sim->plan.idle_ns == 0;
+    bool counts = sim->calm && sim->plan.idle_ns == 0 && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
 
     *result = sim->retired;
     result->calm_frames = counts ? result->frames : 0;

@@ -92,6 +92,19 @@ static void maybe_jump(struct sim *sim, struct sim_node *node)
     }
 }
 
+/** The host's CLOCK_REALTIME is set. Timers go by another clock. */
+static void maybe_step(struct sim *sim, struct sim_node *node)
+{
+    if (node->steps_left != 0 && sim_strikes(sim, &node->steps, sim->plan.step_ppm)) {
+        uint64_t length_ns = sim_random_scaled(&node->steps, 1000, sim->plan.step_most_ns);
+        bool back = sim_random_below(&node->steps, 2) == 0;
+        node->steps_left--;
+        node->host->step_ns += back ? 0 - length_ns : length_ns;
+        sim_trace(sim, "n%u: arrivals are told %llu us %s", node->index,
+                  (unsigned long long)length_ns / 1000, back ? "earlier" : "later");
+    }
+}
+
 void sim_trouble_between(struct sim *sim, struct sim_node *node)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -100,6 +113,7 @@ void sim_trouble_between(struct sim *sim, struct sim_node *node)
         return;
     }
     maybe_jump(sim, node);
+    maybe_step(sim, node);
     if (node->pauses_left != 0 && sim_strikes(sim, &node->pause, plan->pause_ppm)) {
         pause_node(sim, node);
     }
@@ -118,6 +132,7 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node)
         node->local_ns += sim_random_scaled(&node->pause, 1000, 1000000);
     }
     maybe_jump(sim, node);
+    maybe_step(sim, node);
 }
 
 /** When all hosts stop and go on: one after the other, within this time. */

@@ -381,17 +381,31 @@ TEST_WITH(with_ports, link_receive__only_own_frames_reach_user_space)
     assert_false(rawe_port_pending(a));
 }
 
-/** A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. */
-TEST_WITH(with_ports, link_receive__priority_tag_does_not_shift)
+/** Send a frame from a to b, with a VLAN tag of that priority and number. */
+static void transmit_tagged(const uint8_t plain[200], uint16_t control)
 {
-    static const uint8_t tag[4] = {0x81, 0x00, 0xA0, 0x00};
-    uint8_t plain[200], tagged[sizeof plain + sizeof tag];
+    const uint8_t tag[4] = {0x81, 0x00, (uint8_t)(control >> 8), (uint8_t)control};
+    uint8_t tagged[200 + sizeof tag];
 
-    make_frame(plain, sizeof plain, &net.a, &net.b, 3);
     memcpy(tagged, plain, 12);
     memcpy(tagged + 12, tag, sizeof tag);
-    memcpy(tagged + 12 + sizeof tag, plain + 12, sizeof plain - 12);
+    memcpy(tagged + 12 + sizeof tag, plain + 12, 200 - 12);
     assert_int_equal(transmit(a, tagged, sizeof tagged, 1), 1);
+}
+
+/**
+ * A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. Those of a VLAN
+ * that this host is not in are not for it, though they have its address.
+ */
+TEST_WITH(with_ports, link_receive__of_tagged_frames_those_with_a_priority)
+{
+    uint8_t plain[200];
+
+    make_frame(plain, sizeof plain, &net.a, &net.b, 2);
+    transmit_tagged(plain, 5);
+    transmit_tagged(plain, 0xA005);
+    make_frame(plain, sizeof plain, &net.a, &net.b, 3);
+    transmit_tagged(plain, 0xA000);
     receive_exactly(b, 1);
     assert_int_equal(inbox.len_bytes, sizeof plain);
     assert_memory_equal(inbox.bytes, plain, sizeof plain);

@@ -1,0 +1,137 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * No peer starves: a connection that has something to send gets some of it through, and a GET of whose
+ * peer nothing is under way has its turn, within a bound, however much others send. That everything
+ * finishes says nothing of that, as a run goes on while others make progress.
+ *
+ * The bound is what the model makes of it. Longest are turns that others have before (grants, GETs),
+ * whose peers may not run, and questions for credit, which are at most 100 ms apart: together
+ * SERVED_NS. Each frame may have to wait in the two queues of its path and those of the way back.
+ * Where ports and rings drop what does not fit, questions are lost as well: a few are allowed for.
+ */
+#include "sim.h"
+
+#include "conn/rawe_conn.h"
+
+#define SERVED_NS 250000000ull
+
+/** It takes that long until batches that stop to pass are given up (rawe_conn_batch.c), and a bit. */
+#define BATCHES_NS 600000000ull
+
+/** Questions that may be lost one after the other. */
+#define QUESTIONS 4u
+
+/** From when on nothing goes wrong any more that would be an excuse; UINT64_MAX: never in this run. */
+static uint64_t calm_from_ns(const struct sim *sim)
+{
+    const struct sim_incidents *incidents = &sim->incidents;
+    uint64_t calm_ns = (sim->plan.faults & ~SIM_BIT(STEADY)) != 0 ? sim->faults_end_ns : 0;
+
+    if (sim->plan.lying || incidents->deaths != 0 || incidents->isolated != 0 ||
+        incidents->closed != 0 || sim->departing || sim->finishing) {
+        return UINT64_MAX;
+    }
+    calm_ns = sim->disturbed_ns > calm_ns ? sim->disturbed_ns : calm_ns;
+    return sim_lossy_until_ns(sim) > calm_ns ? sim_lossy_until_ns(sim) : calm_ns;
+}
+
+/** When all that waits for a link now has passed it. */
+static uint64_t passed_ns(const struct sim *sim, const struct sim_link *link)
+{
+    uint64_t free_ns =
+        link->wire_free_ns > link->port_free_ns ? link->wire_free_ns : link->port_free_ns;
+    return free_ns > sim->now_ns ? free_ns - sim->now_ns : 0;
+}
+
+/** How long a round trip to the peer takes at most, as queues are now. */
+static uint64_t queues_ns(const struct sim_channel *channel)
+{
+    const struct sim *sim = channel->node->sim;
+    const struct sim_nic *far = &sim->nodes[channel->peer].nics[channel->via->far];
+
+    return 2 * (passed_ns(sim, channel->via->nic->link) + passed_ns(sim, far->link)) +
+           4 * sim->plan.delay_ns;
+}
+
+/** Changes with each frame that has arrived, as far as the peer has said. */
+static uint64_t progress_of(const struct rawe_conn *conn)
+{
+    uint64_t frames = conn->sendwin.una + conn->sendwin.sacked;
+    return frames << 32 ^ (uint64_t)conn->handshake.local_id << 2 ^ conn->handshake.state;
+}
+
+static uint64_t allowed_ns(const struct sim *sim)
+{
+    bool drops = (sim->plan.faults & (SIM_BIT(SWITCH) | SIM_BIT(RING) | SIM_BIT(MEMORY))) != 0;
+    bool fades = sim->plan.batches && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
+    return SERVED_NS + (fades ? BATCHES_NS : 0) + sim->plan.clock_step_ns + sim->plan.poll_ns +
+           (drops ? QUESTIONS * sim->plan.probe_most_ns : 0);
+}
+
+static void check_channel(struct sim_channel *channel, uint64_t calm_ns)
+{
+    const struct sim *sim = channel->node->sim;
+    const struct rawe_conn *conn = sim_conn(channel);
+    uint64_t progress = progress_of(conn);
+
+    if (rawe_conn_drained(conn)) {
+        channel->served_ns = UINT64_MAX; /* nothing is to be sent */
+        return;
+    }
+    if (channel->served_ns == UINT64_MAX || progress != channel->served ||
+        channel->served_ns < calm_ns) {
+        channel->served = progress;
+        channel->served_ns = (calm_ns > sim->now_ns ? calm_ns : sim->now_ns) + queues_ns(channel);
+        return;
+    }
+    if (!channel->failed && sim->now_ns > channel->served_ns + allowed_ns(sim)) {
+        net_fail("no peer starves", "n%u gets nothing through to n%u on lane %u for %llu ms",
+                 channel->node->index, channel->peer, channel->lane,
+                 (unsigned long long)(sim->now_ns - channel->served_ns) / 1000000);
+    }
+}
+
+/** Rounds of turns in which other peers' GETs come first, a piece each. */
+#define ROUNDS 8u
+#define PIECE_BYTES 65536u
+
+/** GETs from a peer: something of one of them comes. */
+static void check_reads(struct sim_node *node, uint64_t calm_ns)
+{
+    struct sim *sim = node->sim;
+    uint64_t progress[SIM_NODES_MAX] = {0};
+    uint64_t piece_ns =
+        (uint64_t)PIECE_BYTES * sim->plan.ps_per_byte / 1000 * sim->plan.slowness_most;
+    uint64_t turns_ns = (uint64_t)ROUNDS * sim->plan.nodes * piece_ns;
+
+    sim_access_progress(node, progress);
+    for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+        struct sim_current *current = &node->current[i];
+        if (progress[i] == 0 || progress[i] != current->read || current->read_ns < calm_ns) {
+            current->read = progress[i];
+            current->read_ns = calm_ns > sim->now_ns ? calm_ns : sim->now_ns;
+        } else if (sim->now_ns > current->read_ns + 2 * allowed_ns(sim) + turns_ns) {
+            net_fail("no peer starves", "n%u gets nothing of what it reads from n%u for %llu ms",
+                     node->index, i,
+                     (unsigned long long)(sim->now_ns - current->read_ns) / 1000000);
+        }
+    }
+}
+
+/** Reads are looked at now and then: each time all of the run. */
+#define READS_RARELY 64u
+
+void sim_served_check_node(struct sim_node *node)
+{
+    uint64_t calm_ns = calm_from_ns(node->sim);
+
+    if (calm_ns != UINT64_MAX && node->sim->accesses_open != 0 &&
+        node->sim->event_count % READS_RARELY == 0) {
+        check_reads(node, calm_ns);
+    }
+    for (struct sim_channel *channel = node->channels; calm_ns != UINT64_MAX && channel != NULL;
+         channel = channel->next) {
+        check_channel(channel, calm_ns);
+    }
+}
