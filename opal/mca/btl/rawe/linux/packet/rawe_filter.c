@@ -29,9 +29,6 @@
 /** What the kernel classes a packet as. */
 #define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
 
-/** Does it have a VLAN tag, which the kernel has taken out? */
-#define VLAN_TAG_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT))
-
 /** The kind of interface (ARPHRD_*) that a packet came by. */
 #define INTERFACE_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE))
 
@@ -136,8 +133,8 @@ static void demand_length(struct program *program, bool middle)
 
 /**
  * HOST: to the address that the interface has. OTHERHOST, otherwise promiscuous, or of a VLAN that this
- * host is not in: to the one that it had when the socket was opened, as peers know no other if it has
- * changed since.
+ * host is not in, whose tag cannot be seen here any more: to the one that it had when the socket was
+ * opened, as peers know no other if it has changed since. rawe_packet.c tells them apart.
  */
 static void demand_own(struct program *program)
 {
@@ -147,7 +144,6 @@ static void demand_own(struct program *program)
     const unsigned branch = program->length;
     compare(program, BPF_JEQ, PACKET_HOST, 0, 0); /* then it passes */
     demand_equal(program, PACKET_OTHERHOST);
-    demand(program, BPF_W, VLAN_TAG_OFFSET, 0);
     demand(program, BPF_W, 0,
            (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 | (uint32_t)mac[2] << 8 | mac[3]);
     demand(program, BPF_H, 4, (uint32_t)mac[4] << 8 | mac[5]);

@@ -459,6 +459,16 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
     return outcome;
 }
 
+/** Drop what waits in the queue for a slot, so that the next one belongs to the next slot. */
+static void drop_queued(struct rawe_packet *packet, const struct tpacket2_hdr *slot)
+{
+    struct iovec iov = {&packet->envelope, sizeof packet->envelope};
+
+    if ((slot->tp_status & TP_STATUS_COPY) != 0) {
+        (void)dequeue(packet->port.fd, &iov, 1, 0);
+    }
+}
+
 /** Returns the number of frames. */
 static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *slot,
                                const struct rawe_port_receiver *receiver, void *context)
@@ -468,10 +478,7 @@ static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *
     struct rawe_enveloped batch;
 
     if (!rawe_envelope_read(&batch, rawe_ring_frame(slot), slot->tp_snaplen, slot->tp_len)) {
-        if (queued) { /* drop it, so that the next one belongs to the next slot */
-            struct iovec iov = {&packet->envelope, sizeof packet->envelope};
-            (void)dequeue(packet->port.fd, &iov, 1, 0);
-        }
+        drop_queued(packet, slot);
         packet->counters.damaged++;
         return 0;
     }
@@ -509,6 +516,24 @@ static struct rawe_packet *earliest(struct rawe_packet *packet)
     return waits && is_earlier(packet->ring.next, beside->ring.next) ? packet : beside;
 }
 
+/**
+ * Return true for a frame of a VLAN that this host is not in. The kernel has taken its tag out, and
+ * calls it OTHERHOST, as it does one to an address that the interface had before, which is ours.
+ */
+static bool is_of_other_vlan(const struct rawe_packet *packet, const struct tpacket2_hdr *slot)
+{
+    const uint8_t *bytes = (const uint8_t *)slot;
+    const struct sockaddr_ll *from = (const void *)(bytes + TPACKET_ALIGN(sizeof *slot));
+    struct sockaddr_ll own;
+    socklen_t own_bytes = sizeof own;
+
+    if (__builtin_expect(from->sll_pkttype != PACKET_OTHERHOST, 1)) {
+        return false;
+    }
+    return getsockname(packet->port.fd, (struct sockaddr *)&own, &own_bytes) != 0 ||
+           memcmp(own.sll_addr, bytes + slot->tp_mac, RAWE_MAC_BYTES) == 0;
+}
+
 static unsigned packet_receive(struct rawe_port *port, unsigned budget,
                                const struct rawe_port_receiver *receiver, void *context)
 {
@@ -524,6 +549,11 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
         }
         /* Before the callbacks, which may come back here. */
         point_at_next(from);
+        if (is_of_other_vlan(from, slot)) {
+            drop_queued(from, slot);
+            rawe_ring_give_back(slot);
+            continue;
+        }
         if (receiver->arrived != NULL) {
             receiver->arrived(context, (uint64_t)slot->tp_sec * 1000000000u + slot->tp_nsec);
         }
