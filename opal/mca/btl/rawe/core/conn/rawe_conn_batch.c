@@ -109,6 +109,7 @@ void rawe_conn_batch_reset(struct rawe_conn *conn)
 {
     conn->batch = RAWE_BATCH_UNVALIDATED;
     conn->plain_answers = 0;
+    conn->slices_bytes = 0;
     conn->batches_lost = conn->batch_failures = 0;
 }
 
@@ -349,7 +350,8 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
  * keep their number. What the path carries goes as a plain frame; the others travel in parts, one
  * behind the other, and the receiver takes the frame when it has come whole. That is rare and
  * short, so it is simple: one frame at a time is put together on each connection, and a slice out
- * of order is as good as lost, as the whole frame is.
+ * of order is as good as lost, as the whole frame is. Where the link takes a part of them, the rest
+ * follows: its queue may hold fewer than a frame has.
  */
 
 /** Write the payload that a plain frame with one segment of `frame` has. Returns its length. */
@@ -398,7 +400,9 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         return transmit(conn, buffer, &header);
     }
     struct rawe_slice slice = {.total_bytes = (uint16_t)total_bytes, .type = header.type};
-    for (size_t offset = 0; offset < total_bytes; offset += most_bytes) {
+    const bool goes_on = conn->slices_of == header.sequence;
+    size_t offset = goes_on ? conn->slices_bytes : 0;
+    for (conn->slices_bytes = 0; offset < total_bytes; offset += most_bytes) {
         size_t left_bytes = total_bytes - offset;
         size_t data_bytes = left_bytes < most_bytes ? left_bytes : most_bytes;
         slice.offset = (uint16_t)offset;
@@ -408,6 +412,8 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         changed.type = RAWE_FRAME_SLICE;
         changed.payload_bytes = (uint16_t)(RAWE_SLICE_BYTES + data_bytes);
         if (!transmit(conn, part, &changed)) {
+            conn->slices_of = header.sequence;
+            conn->slices_bytes = (uint16_t)offset;
             return false;
         }
         conn->engine->counters.slices_sent++;

@@ -326,6 +326,8 @@ struct rawe_conn {
     uint64_t batch_verdict_ns; /**< when they were found to pass, or not to */
     uint64_t plain_since_ns;   /**< since then... */
     uint32_t plain_answers;    /**< ... this many probes in a row had a plain answer only */
+    uint32_t slices_of;        /**< frame that the link has taken a part of, by its number... */
+    uint16_t slices_bytes;     /**< ... and how much; 0: none */
 
     /* rawe_conn_finalize.c: its end */
     struct rawe_conn_finalize finalize;
