@@ -81,6 +81,23 @@ static void connect_to_busy(unsigned ends)
     unit_assert_sent(send, ends, RAWE_STATUS_DONE);
 }
 
+/** It was cut off for long; the peer's own CONNECT says that it is not any more. */
+TEST(rawe_conn_connect__again_soon_when_the_peer_asks)
+{
+    struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    rawe_conn_connect(conn, net.now_ns);
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_true(conn->liveness.probe_deadline_ns > net.now_ns + 10 * UNIT_MS);
+    net.filter = drop_replies_to_node_0;
+    rawe_conn_connect(unit_open(&net, 1, RAWE_LANE_EXPRESS), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
+    net.filter = NULL;
+    unit_run(&net, 2 * RAWE_LIVENESS_FIRST_INTERVAL_NS, 100 * UNIT_US);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+}
+
 TEST(rawe_conn_connect__those_that_connect_have_something_to_send)
 {
     connect_to_busy(1);

@@ -125,6 +125,16 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
+/** The peer, which asks us, is there again: our own CONNECT may have become rare. */
+static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
+{
+    const uint64_t soon_ns = now_ns + rawe_liveness_interval_ns(&conn->liveness);
+    if (conn->handshake.state == RAWE_CONN_CONNECTING &&
+        rawe_liveness_ask_by(&conn->liveness, soon_ns)) {
+        rawe_conn_arm(conn);
+    }
+}
+
 static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                    uint64_t now_ns)
 {
@@ -137,6 +147,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     }
     if (!reply) {
         send_connect(conn, from->connection_id, true);
+        ask_again_soon(conn, now_ns);
     }
     if (conn->handshake.state == RAWE_CONN_IDLE) {
         rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
