@@ -8,7 +8,8 @@
  * The bound is what the model makes of it. Longest are turns that others have before (grants, GETs),
  * whose peers may not run, and questions for credit, which are at most 100 ms apart: together
  * SERVED_NS. Each frame may have to wait in the two queues of its path and those of the way back.
- * Where ports and rings drop what does not fit, questions are lost as well: a few are allowed for.
+ * Where ports and rings drop what does not fit, questions are lost as well: a few are allowed for. When
+ * faults end, the next question may be as late as questions ever are.
  */
 #include "sim.h"
 
@@ -61,6 +62,14 @@ static uint64_t progress_of(const struct rawe_conn *conn)
     return frames << 32 ^ (uint64_t)conn->handshake.local_id << 2 ^ conn->handshake.state;
 }
 
+/** Something that waits goes on from now on, or, if faults had delayed it, when they are over. */
+static uint64_t served_from_ns(const struct sim *sim, uint64_t before_ns, uint64_t calm_ns)
+{
+    bool delayed = sim->now_ns < calm_ns || before_ns < calm_ns;
+    uint64_t from_ns = calm_ns > sim->now_ns ? calm_ns : sim->now_ns;
+    return delayed ? from_ns + sim->plan.probe_most_ns : from_ns;
+}
+
 static uint64_t allowed_ns(const struct sim *sim)
 {
     bool drops = (sim->plan.faults & (SIM_BIT(SWITCH) | SIM_BIT(RING) | SIM_BIT(MEMORY))) != 0;
@@ -82,7 +91,7 @@ static void check_channel(struct sim_channel *channel, uint64_t calm_ns)
     if (channel->served_ns == UINT64_MAX || progress != channel->served ||
         channel->served_ns < calm_ns) {
         channel->served = progress;
-        channel->served_ns = (calm_ns > sim->now_ns ? calm_ns : sim->now_ns) + queues_ns(channel);
+        channel->served_ns = served_from_ns(sim, channel->served_ns, calm_ns) + queues_ns(channel);
         return;
     }
     if (!channel->failed && sim->now_ns > channel->served_ns + allowed_ns(sim)) {
@@ -110,7 +119,7 @@ static void check_reads(struct sim_node *node, uint64_t calm_ns)
         struct sim_current *current = &node->current[i];
         if (progress[i] == 0 || progress[i] != current->read || current->read_ns < calm_ns) {
             current->read = progress[i];
-            current->read_ns = calm_ns > sim->now_ns ? calm_ns : sim->now_ns;
+            current->read_ns = served_from_ns(sim, current->read_ns, calm_ns);
         } else if (sim->now_ns > current->read_ns + 2 * allowed_ns(sim) + turns_ns) {
             net_fail("no peer starves", "n%u gets nothing of what it reads from n%u for %llu ms",
                      node->index, i,

@@ -34,6 +34,21 @@ TEST_WITH(unconnected, rawe_engine_init__what_is_copied_fits_a_frame)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
+/** A peer is asked a few times before it is given up. */
+TEST_WITH(unconnected, rawe_engine_init__probes_are_more_frequent_than_the_peer_timeout)
+{
+    static const uint64_t timeouts_s[] = {0, 1, 3, 60};
+    static const uint64_t most_ms[] = {1000, 250, 750, 1000};
+    for (unsigned i = 0; i < 4; i++) {
+        unit_stop(&net);
+        unit_init(&net);
+        net.config.liveness.peer_timeout_ns = timeouts_s[i] * UNIT_S;
+        net.config.liveness.probe_most_ns = UNIT_S;
+        unit_start(&net);
+        assert_true(engine(0)->config.liveness.probe_most_ns == most_ms[i] * UNIT_MS);
+    }
+}
+
 TEST_WITH(unconnected, rawe_engine_init__processes_of_a_host_share_what_they_ask_for_and_grant)
 {
     static struct rawe_inflow_shared shared;

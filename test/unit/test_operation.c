@@ -46,6 +46,16 @@ TEST(enter__up_to_the_limit)
     assert_true(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
 }
 
+/** A REPLY may come to any engine of the process: no two of them use a key. */
+TEST(enter__keys_follow_the_last_one_given)
+{
+    rawe_operation_table_init(&table, 7ull << 32);
+    assert_true(rawe_operation_enter(&table, &operations[0]));
+    assert_true(rawe_operation_enter(&table, &operations[1]));
+    assert_true(operations[0].key == (7ull << 32) + 1);
+    assert_true(operations[1].key == (7ull << 32) + 2);
+}
+
 TEST(find__only_the_right_key_of_the_right_peer)
 {
     struct rawe_operation *operation = &operations[0];

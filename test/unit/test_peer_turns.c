@@ -51,6 +51,8 @@ static struct get *begin_with(struct rawe_peer *from, uint64_t len_bytes,
                                       .handle_key = source_key,
                                       .len_bytes = len_bytes,
                                       .local = target,
+                                      .status = RAWE_STATUS_FAILED, /* of an earlier use */
+                                      .refusal = RAWE_REFUSAL_UNKNOWN,
                                       .kind = RAWE_FRAGMENT_GET}};
     assert_true(rawe_balance_operate(from, &get->operation));
     return get;
@@ -129,6 +131,21 @@ TEST(rawe_peer_begin_waiting__an_idle_link_is_asked_for_more)
     rawe_inflow_wait(&peer.engine->inflow, net.now_ns);
     unit_run(&net, 200 * UNIT_US, 10 * UNIT_US);
     assert_int_equal(get->done, 1);
+}
+
+/** Who is told that it cannot be begun need not wait for its end. */
+TEST(rawe_peer_operate__without_memory_for_the_connection)
+{
+    const struct rawe_peer_config config = unit_peer_config();
+    struct rawe_operation operation = {.len_bytes = GET_BYTES, .kind = RAWE_FRAGMENT_GET};
+    struct rawe_peer third;
+    rawe_peer_init(&third, peer.engine, &config);
+    begin(&other, GET_BYTES);
+    begin(&other, GET_BYTES); /* so that it would have to wait */
+    unit_allocations_left = 0;
+    assert_false(rawe_peer_operate(&third, &operation));
+    unit_allocations_left = -1;
+    rawe_peer_close(&third);
 }
 
 /** Of two that wait, the one whose peer owes less has the next turn. */

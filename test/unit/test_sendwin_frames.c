@@ -85,6 +85,21 @@ TEST(rawe_txframe_pool_trim__gives_back_what_a_burst_took)
     }
 }
 
+/** One slab of each size is had whatever the limit: also after all of that size were given back. */
+TEST(rawe_txframe_pool_trim__a_size_that_was_given_back_is_had_again)
+{
+    struct rawe_txframe *small = NULL, *large = NULL;
+    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 2048);
+    assert_true(drain(COPY_MAX_BYTES, &large) >= 2048);
+    give_all(large);
+    seconds(10);
+    assert_true(drain(10, &small) >= 1024);
+    struct rawe_txframe *frame = rawe_txframe_take(&pool, COPY_MAX_BYTES);
+    assert_non_null(frame);
+    rawe_txframe_give(&pool, frame);
+    give_all(small);
+}
+
 TEST(rawe_txframe_pool_trim__keeps_what_is_used_often)
 {
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 5000);
