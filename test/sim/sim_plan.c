@@ -484,18 +484,18 @@ static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
 #define STEADY_MEAN_BYTES 11000u
 #define STEADY_PS_PER_BYTE 8000u
 #define STEADY_PAYLOAD_LEAST 1472u
+#define STEADY_RING_LEAST 1024u
 
-/** The same, mostly without other faults. */
+/** The same, without other faults. */
 static void plan_steady(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 52);
     bool chosen = sim_random_below(&random, STEADY_RARELY) == 0;
-    bool alone = sim_random_below(&random, 4) != 0;
     unsigned nodes = (unsigned)sim_random_between(&random, 3, STEADY_NODES_MOST);
 
     if (!options->faults_exact && chosen && plan->faults != 0 &&
         (options->faults & SIM_BIT(STEADY)) != 0) {
-        plan->faults = (alone ? 0 : plan->faults) | SIM_BIT(STEADY);
+        plan->faults = SIM_BIT(STEADY);
     }
     if ((plan->faults & SIM_FAULTS_LYING) != 0) {
         plan->faults &= ~SIM_BIT(STEADY);
@@ -519,6 +519,10 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     plan->sends_most = 64;
     plan->streaks = false;
     plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
+    plan->mixed_mtu = false;
+    if (plan->receive_frames < STEADY_RING_LEAST) {
+        plan->receive_frames = STEADY_RING_LEAST; /* or each frame waits for the last */
+    }
     if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
         plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;
     }

@@ -135,7 +135,10 @@ void sim_served_check_node(struct sim_node *node)
 {
     uint64_t calm_ns = calm_from_ns(node->sim);
 
-    if (calm_ns != UINT64_MAX && node->sim->accesses_open != 0 &&
+    /* Elsewhere a piece may come frame by frame, a round trip each. */
+    bool steady = node->sim->plan.faults == SIM_BIT(STEADY);
+
+    if (steady && calm_ns != UINT64_MAX && node->sim->accesses_open != 0 &&
         node->sim->event_count % READS_RARELY == 0) {
         check_reads(node, calm_ns);
     }
