@@ -20,6 +20,9 @@
 /** It takes that long until batches that stop to pass are given up (rawe_conn_batch.c), and a bit. */
 #define BATCHES_NS 600000000ull
 
+/** A peer that has another address is followed, or sought, within this time. */
+#define ADDRESS_NS 2000000000ull
+
 /** Questions that may be lost one after the other. */
 #define QUESTIONS 4u
 
@@ -74,7 +77,9 @@ static uint64_t allowed_ns(const struct sim *sim)
 {
     bool drops = (sim->plan.faults & (SIM_BIT(SWITCH) | SIM_BIT(RING) | SIM_BIT(MEMORY))) != 0;
     bool fades = sim->plan.batches && (sim->plan.faults & SIM_BIT(STEADY)) == 0;
-    return SERVED_NS + (fades ? BATCHES_NS : 0) + sim->plan.clock_step_ns + sim->plan.poll_ns +
+    bool moves = sim->plan.readdressings != 0;
+    return SERVED_NS + (fades ? BATCHES_NS : 0) + (moves ? ADDRESS_NS : 0) +
+           sim->plan.clock_step_ns + sim->plan.poll_ns +
            (drops ? QUESTIONS * sim->plan.probe_most_ns : 0);
 }
 
