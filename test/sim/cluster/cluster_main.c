@@ -35,6 +35,8 @@ static struct list hosts = {{9}, 1}, ranks = {{1}, 1}, sizes = {{64 * 1024}, 1},
                    buffers = {{1000000}, 1}, rates = {{25000000000}, 1}, busy = {{0}, 1},
                    loads = {{60}, 1}, seeds = {{1}, 1};
 static bool csv;
+/** What interfaces report, in b/s; UINT64_MAX: the rate of their links. */
+static uint64_t reported = UINT64_MAX;
 
 /** A number and its unit; `*value` is moved behind them. */
 static bool read_number(const char **value, uint64_t *number)
@@ -173,6 +175,8 @@ static const struct option_row rows[] = {
      option_on, .to = &wanted.sprays},
     {"rate", "LIST", "of the links in b/s: 10M to 400G (default 25G)", read_list, .to = &rates,
      10000000, 400000000000},
+    {"reported", "RATE", "that interfaces report; 0: none (default: that of the links)", read_one,
+     .to = &reported, 0, 400000000000},
     {"port-buffer", "LIST", "bytes that a port of the switch buffers (default 1MB)", read_list,
      .to = &buffers, 10000, 1u << 30},
     {"shared-buffer", "BYTES",
@@ -247,6 +251,7 @@ static unsigned run_all(enum cluster_form form)
         plan.busy_ns = pick(&busy, &number);
         plan.load_percent = (uint32_t)pick(&loads, &number);
         plan.rate_mbps = pick(&rates, &number) / 1000000;
+        plan.claim_mbps = reported != UINT64_MAX ? reported / 1000000 : plan.rate_mbps;
         plan.ranks = (uint32_t)pick(&ranks, &number);
         plan.hosts = (uint32_t)pick(&hosts, &number);
         plan.size_bytes = (uint32_t)pick(&sizes, &number);

@@ -48,6 +48,7 @@ struct cluster_plan {
     uint32_t size_bytes;   /**< of a message; 1 to CLUSTER_MESSAGE_BYTES_MAX */
     uint32_t mtu_bytes;    /**< of all links */
     uint64_t rate_mbps;    /**< of all links */
+    uint64_t claim_mbps;   /**< that the hosts' interfaces report; 0: none */
     uint64_t port_bytes;   /**< that each port of a switch buffers, at most */
     uint64_t shared_bytes; /**< that the ports of a switch share; 0: they do not */
     uint64_t wire_ns;      /**< delay of a link */

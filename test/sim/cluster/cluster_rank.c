@@ -468,7 +468,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     config.clock_ns = now_ns;
     config.clock_context = cluster;
     config.arrival_clock_ns = now_ns;
-    config.link_mbps = (uint32_t)cluster->plan.rate_mbps;
+    config.link_mbps = (uint32_t)cluster->plan.claim_mbps;
     *rank = (struct cluster_rank){
         .cluster = cluster,
         .index = index,
