@@ -59,7 +59,8 @@ static void connect_to_busy(unsigned ends)
     memset(send, 0, sizeof(send));
     for (unsigned i = 0; i < 2; i++) {
         struct rawe_engine *engine = &net.node[i].engine;
-        rawe_grants_init(&engine->grants, 100000, 25000, 1500, engine->grants.ring_frames);
+        rawe_line_init(&engine->line, 25000);
+        rawe_grants_init(&engine->grants, 100000, &engine->line, 1500, engine->grants.ring_frames);
     }
     for (unsigned i = 0; i < 20; i++) {
         rawe_grants_expect(grants, &others[i], net.now_ns);

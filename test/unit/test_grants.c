@@ -15,6 +15,7 @@
 #define BUDGET 66u
 #define RING 480u
 
+static struct rawe_line line;
 static struct rawe_grants grants;
 static struct rawe_grants_member members[100];
 static uint32_t next[100]; /**< number of the member's next frame */
@@ -27,7 +28,8 @@ static void set_up(void)
     memset(next, 0, sizeof(next));
     now_ns = MS;
     ring_frames = RING;
-    rawe_grants_init(&grants, 100000, LINK_MBPS, FRAME_BYTES, &ring_frames);
+    rawe_line_init(&line, LINK_MBPS);
+    rawe_grants_init(&grants, 100000, &line, FRAME_BYTES, &ring_frames);
     for (unsigned i = 0; i < 100; i++) {
         rawe_grants_reset(&grants, &members[i], 0);
     }
@@ -75,7 +77,7 @@ TEST(rawe_grants_credit__one_that_is_alone_is_not_limited)
 
 TEST(rawe_grants_credit__without_a_limit_nobody_is)
 {
-    rawe_grants_init(&grants, 0, LINK_MBPS, FRAME_BYTES, &ring_frames);
+    rawe_grants_init(&grants, 0, &line, FRAME_BYTES, &ring_frames);
     begin(10);
     assert_int_equal(grant(), 0);
     assert_int_equal(credit(3), RING);
@@ -287,7 +289,7 @@ static void begin_host(unsigned ranks)
 {
     memset(&host, 0, sizeof(host));
     for (unsigned r = 0; r < ranks; r++) {
-        rawe_grants_init(&rank[r], 100000, LINK_MBPS, FRAME_BYTES, &ring_frames);
+        rawe_grants_init(&rank[r], 100000, &line, FRAME_BYTES, &ring_frames);
         rawe_inflow_join(&rank[r].inflow, &host, r);
         for (unsigned p = 0; p < PEERS; p++) {
             peer[r][p] = (struct rawe_grants_member){0};

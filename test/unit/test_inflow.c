@@ -22,12 +22,14 @@
 
 static struct rawe_inflow inflow, other; /* of two processes */
 static struct rawe_inflow_host host;
+static struct rawe_line line;
 static uint64_t now_ns;
 
 static void set_up(void)
 {
     now_ns = MS_NS;
-    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
+    rawe_line_init(&line, LINK_MBPS);
+    rawe_inflow_init(&inflow, PORT_BYTES, &line);
     rawe_inflow_wait(&inflow, now_ns);
 }
 
@@ -49,11 +51,8 @@ static uint64_t come(unsigned percent, unsigned rounds)
 
 TEST(rawe_inflow_init__there_is_never_a_limit)
 {
-    rawe_inflow_init(&inflow, 0, LINK_MBPS);
+    rawe_inflow_init(&inflow, 0, &line);
     rawe_inflow_arrived(&inflow, 1000000, now_ns);
-    for (unsigned i = 0; i < 1000; i++) {
-        rawe_inflow_lost(&inflow, 1500);
-    }
     assert_int_equal(rawe_inflow_limit_bytes(&inflow), 0);
 }
 
@@ -86,7 +85,8 @@ TEST(rawe_inflow_idles__slow_links_take_longer)
         {1000, 52000, 110},  {1, 50002, 500},
     };
     for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        rawe_inflow_init(&inflow, PORT_BYTES, table[i].link_mbps);
+        rawe_line_init(&line, table[i].link_mbps);
+        rawe_inflow_init(&inflow, PORT_BYTES, &line);
         rawe_inflow_wait(&inflow, now_ns);
         assert_int_equal(rawe_inflow_limit_bytes(&inflow), table[i].limit_bytes);
         now_ns += table[i].idle_us * 1000;
@@ -100,13 +100,6 @@ TEST(rawe_inflow_idles__time_away_is_not_made_up_for)
     now_ns += 100 * MS_NS;
     assert_true(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
     assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
-}
-
-TEST(rawe_inflow_idles__the_rate_of_the_link_is_not_known)
-{
-    rawe_inflow_init(&inflow, PORT_BYTES, 0);
-    rawe_inflow_wait(&inflow, now_ns);
-    assert_true(come(0, 100) > 0);
 }
 
 TEST(rawe_inflow_arrived__makes_the_limit_smaller_again)
@@ -128,47 +121,42 @@ TEST(rawe_inflow_ran_dry__grows)
     assert_in_range(rawe_inflow_limit_bytes(&inflow), 1, 1u << 25);
 }
 
-/** One frame of that many is lost. Returns what is asked for beyond the limit where nothing comes then. */
-static uint64_t lose_one_of(unsigned every)
+/** In each window of a line a sixteenth of `frames` was lost. */
+static void lose(unsigned windows, unsigned frames)
 {
-    set_up();
-    for (unsigned i = 1; i < 100000; i++) {
-        rawe_inflow_arrived(&inflow, 1500, now_ns);
-        if (i % every == 0) {
-            rawe_inflow_lost(&inflow, 1500);
-        }
+    for (unsigned i = 0; i < windows; i++) {
+        now_ns += 2 * MS_NS;
+        rawe_line_arrived(&line, (uint64_t)frames * 1500, frames, frames / 16, now_ns);
     }
-    rawe_inflow_wait(&inflow, now_ns);
-    return come(0, 100);
 }
 
-TEST(rawe_inflow_lost__the_link_is_slower_than_it_reports)
+TEST(rawe_inflow_arrived__on_a_slower_line_the_limit_is_that_of_its_rate)
 {
-    assert_int_equal(lose_one_of(6), lose_one_of(100000));
-    assert_true(lose_one_of(2) <= 2 * PIECE_BYTES);
+    (void)come(0, 100);
+    rawe_inflow_arrived(&inflow, 1500, now_ns);
+    const uint64_t grown_bytes = rawe_inflow_limit_bytes(&inflow);
+    assert_true(grown_bytes > 10 * PORT_BYTES);
+    lose(8, 64);
+    assert_true(rawe_line_mbps(&line) < LINK_MBPS / 10);
+    rawe_inflow_arrived(&inflow, 1500, now_ns);
+    assert_in_range(rawe_inflow_limit_bytes(&inflow), PORT_BYTES / 2, PORT_BYTES);
     assert_true(rawe_inflow_patience_ns(&inflow) <= 10 * MS_NS);
 }
 
-/** Frames of one second are lost, as what is behind the link is busy then. */
-TEST(rawe_inflow_lost__the_rate_recovers)
+/** Limits within the port lose no frames: another place does. */
+TEST(rawe_inflow_arrived__no_limit_beyond_the_port_makes_the_line_seem_slow)
 {
-    for (unsigned i = 0; i < 1000; i++) {
-        rawe_inflow_lost(&inflow, 1500);
-    }
-    assert_true(rawe_inflow_link_mbps(&inflow) < LINK_MBPS / 4);
-    (void)come(100, 10000);
-    assert_true(rawe_inflow_link_mbps(&inflow) < LINK_MBPS);
-    (void)come(100, 100000);
-    assert_int_equal(rawe_inflow_link_mbps(&inflow), LINK_MBPS);
-    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES);
+    (void)come(100, 100);
+    lose(8, 64);
+    assert_int_equal(rawe_line_mbps(&line), LINK_MBPS);
 }
 
 /** Both processes share now. */
 static void join_both(void)
 {
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
-    rawe_inflow_init(&other, PORT_BYTES, LINK_MBPS);
+    rawe_inflow_init(&inflow, PORT_BYTES, &line);
+    rawe_inflow_init(&other, PORT_BYTES, &line);
     rawe_inflow_join(&inflow, &host, 0);
     rawe_inflow_join(&other, &host, RAWE_INFLOW_SHARES - 1);
     rawe_inflow_wait(&inflow, now_ns);
@@ -181,7 +169,7 @@ TEST(rawe_inflow_join__both_know_when_the_link_is_idle)
     assert_true(rawe_inflow_idles(&other, PIECE_BYTES, now_ns));
     assert_false(rawe_inflow_idles(&inflow, PIECE_BYTES, now_ns));
     /* A process that comes later changes nothing. */
-    rawe_inflow_init(&other, PORT_BYTES, LINK_MBPS);
+    rawe_inflow_init(&other, PORT_BYTES, &line);
     rawe_inflow_join(&other, &host, 1);
     assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES + PIECE_BYTES);
 }
@@ -245,7 +233,7 @@ TEST(rawe_inflow_others__what_is_shared_may_be_wrong)
     } shared;
 
     memset(&shared, 0, sizeof(shared));
-    rawe_inflow_init(&inflow, PORT_BYTES, LINK_MBPS);
+    rawe_inflow_init(&inflow, PORT_BYTES, &line);
     rawe_inflow_join(&inflow, &shared.host, 0);
     rawe_inflow_wait(&inflow, now_ns);
     const uint64_t patience_ns = rawe_inflow_patience_ns(&inflow);
@@ -255,9 +243,8 @@ TEST(rawe_inflow_others__what_is_shared_may_be_wrong)
     }
     shared.host.used = RAWE_INFLOW_SHARES + 4;
     assert_int_equal(rawe_inflow_others(&inflow, now_ns).count, 0);
-    shared.host.limit.link_mbps = 0;
+    shared.host.limit.link_mbps = UINT64_MAX;
     assert_int_equal(rawe_inflow_patience_ns(&inflow), patience_ns);
     rawe_inflow_arrived(&inflow, 10, now_ns);
-    shared.host.limit.link_mbps = UINT64_MAX;
-    assert_int_equal(rawe_inflow_link_mbps(&inflow), LINK_MBPS);
+    assert_int_equal(rawe_inflow_limit_bytes(&inflow), LEAST_BYTES);
 }

@@ -143,8 +143,10 @@ TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
 TEST(rawe_operation_remove__other_processes_see_that_the_rest_will_not_come)
 {
     static struct rawe_inflow_host host;
+    struct rawe_line line;
     struct rawe_inflow inflow;
-    rawe_inflow_init(&inflow, 100000, 25000);
+    rawe_line_init(&line, 25000);
+    rawe_inflow_init(&inflow, 100000, &line);
     rawe_inflow_join(&inflow, &host, 0);
     operations[0].inflow = &inflow;
     operations[0].left_bytes = 3000;

@@ -81,7 +81,7 @@ static void set_up(void)
     net.filter = drop_connects;
     const struct rawe_peer_config config = unit_peer_config();
     rawe_peer_init(&other, peer.engine, &config);
-    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES, 0);
+    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES, &peer.engine->line);
     get_count = 0;
     unit_fill(source, sizeof(source), 3);
     memset(target, 0, sizeof(target));
@@ -167,7 +167,7 @@ static struct rawe_inflow share_with_another(void)
     static struct rawe_inflow_host host;
     struct rawe_inflow process;
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&process, INFLOW_BYTES, 0);
+    rawe_inflow_init(&process, INFLOW_BYTES, &peer.engine->line);
     rawe_inflow_join(&process, &host, 0);
     rawe_inflow_join(&peer.engine->inflow, &host, 1);
     return process;
@@ -248,7 +248,7 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
 
 TEST(rawe_peer_operate__no_limit)
 {
-    rawe_inflow_init(&peer.engine->inflow, 0, 0);
+    rawe_inflow_init(&peer.engine->inflow, 0, &peer.engine->line);
     begin_behind_others();
     assert_int_equal(under_way(), 3);
 }

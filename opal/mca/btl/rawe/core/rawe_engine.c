@@ -146,11 +146,13 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
     rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
     engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
-    rawe_inflow_init(&engine->inflow, config->inflow_bytes, config->link_mbps);
-    rawe_grants_init(&engine->grants, config->inflow_bytes, config->link_mbps,
+    rawe_line_init(&engine->line, config->link_mbps);
+    rawe_inflow_init(&engine->inflow, config->inflow_bytes, &engine->line);
+    rawe_grants_init(&engine->grants, config->inflow_bytes, &engine->line,
                      config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES,
                      &engine->credit.share[RAWE_LANE_BULK].active);
     if (config->inflow_shared != NULL) {
+        rawe_line_join(&engine->line, &config->inflow_shared->line);
         rawe_inflow_join(&engine->inflow, &config->inflow_shared->gets, config->inflow_index);
         rawe_inflow_join(&engine->grants.inflow, &config->inflow_shared->grants,
                          config->inflow_index);

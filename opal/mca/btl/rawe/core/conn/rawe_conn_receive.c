@@ -120,8 +120,10 @@ struct arrival {
     uint32_t frames;
     bool ack_now;
     bool resent;
-    bool more;         /**< the sender has more */
-    unsigned requests; /**< GET and ATOMIC: each needs a reply */
+    bool more;           /**< the sender has more */
+    uint32_t wire_bytes; /**< what they take of the line */
+    uint64_t arrived_ns; /**< at this host; 0: not read yet */
+    unsigned requests;   /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
         *fragment;           /**< the first of a frame that may have more, else of all */
     const uint8_t *messages; /**< what such a frame has behind it, to `end` */
@@ -183,11 +185,29 @@ static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint6
 {
     struct rawe_fragment fragment = *arrival->fragment;
     const uint8_t *behind = arrival->messages;
-    rawe_conn_perform(conn, &fragment, arrival->resent, now_ns);
+    rawe_conn_perform(conn, &fragment, now_ns);
     while (behind != arrival->end) {
         (void)rawe_fragment_decode(&fragment, &behind, arrival->end);
-        rawe_conn_perform(conn, &fragment, arrival->resent, now_ns);
+        rawe_conn_perform(conn, &fragment, now_ns);
     }
+}
+
+/** Frames of the bulk lane arrived: they use up a grant, and show what the line delivers. */
+static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+{
+    struct rawe_engine *into = conn->into;
+    uint64_t arrived_ns = arrival->arrived_ns;
+    if (arrived_ns == 0) {
+        /* Clocks are read where it matters: together they take a tenth of a microsecond. */
+        arrived_ns = arrival->more || into->grants.senders != 0
+                         ? rawe_engine_arrival_ns(conn->engine)
+                         : now_ns;
+    }
+    rawe_grants_arrived(&into->grants, &conn->grant, arrival->sequence, arrival->frames,
+                        arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
+    /* Frames resent by another route were lost with a route, not in this port. */
+    rawe_line_arrived(&into->line, arrival->wire_bytes, arrival->frames,
+                      arrival->resent && conn->predicted != NULL ? arrival->frames : 0, arrived_ns);
 }
 
 /** Take frames that have come. */
@@ -216,12 +236,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     engine->counters.frames_received += arrival->frames;
     rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
     if (conn->lane == RAWE_LANE_BULK) {
-        struct rawe_grants *grants = &conn->into->grants;
-        /* Clocks are read where it matters: together they take a tenth of a microsecond. */
-        const uint64_t arrived_ns =
-            arrival->more || grants->senders != 0 ? rawe_engine_arrival_ns(engine) : now_ns;
-        rawe_grants_arrived(grants, &conn->grant, arrival->sequence, arrival->frames, arrival->more,
-                            now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
+        note_bulk(conn, arrival, now_ns);
     }
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
@@ -284,6 +299,7 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
         .ack_now = (header->flags & RAWE_FLAG_ACK_NOW) != 0,
         .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
         .more = (header->flags & RAWE_FLAG_MORE) != 0,
+        .wire_bytes = header->payload_bytes + RAWE_FRAME_WIRE_BYTES,
         .fragment = &fragment,
         .messages = payload,
         .payload = payload,
@@ -661,7 +677,8 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
     if (!plausible(conn, header) || !carried_acknowledgement(conn, header, now_ns)) {
         return;
     }
-    rawe_recvwin_note_arrival(&conn->recvwin, rawe_engine_arrival_ns(conn->engine));
+    const uint64_t arrived_ns = rawe_engine_arrival_ns(conn->engine);
+    rawe_recvwin_note_arrival(&conn->recvwin, arrived_ns);
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
     for (uint32_t at = 0; at < batch->frames;) {
         uint32_t sequence = header->sequence + at;
@@ -686,6 +703,8 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             .ack_now = ack_now && at == batch->frames,
             .resent = (header->flags & RAWE_FLAG_RESENT) != 0,
             .more = (header->flags & RAWE_FLAG_MORE) != 0,
+            .wire_bytes = fragment.data_bytes + frames * RAWE_BATCH_WIRE_BYTES,
+            .arrived_ns = arrived_ns,
             .fragment = &fragment,
         };
         take(conn, &arrival, now_ns);

@@ -176,7 +176,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 }
 
 /** A REPLY: a part of the result of an operation, or why there will be none. */
-static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent)
+static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_operation *operation = find_answered(conn, fragment);
@@ -199,10 +199,6 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         operation->progress_ns = engine->now_ns;
         if (operation->inflow != NULL) {
             rawe_inflow_arrived(operation->inflow, fragment->data_bytes, engine->now_ns);
-            /* What comes by another route was lost with a route, not in this port. */
-            if (resent && conn->predicted != NULL && rawe_operation_has_rival(operation)) {
-                rawe_inflow_lost(operation->inflow, fragment->data_bytes);
-            }
         }
         if (operation->left_bytes != 0) {
             return;
@@ -489,7 +485,7 @@ static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     engine->counters.bytes_received += fragment->data_bytes;
 }
 
-void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
                        uint64_t now_ns)
 {
     switch (fragment->kind) {
@@ -497,7 +493,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
         place(conn, fragment);
         break;
     case RAWE_FRAGMENT_REPLY:
-        receive_reply(conn, fragment, resent);
+        receive_reply(conn, fragment);
         break;
     case RAWE_FRAGMENT_CONTROL:
         if (conn->engine->callbacks.control != NULL) {

@@ -25,8 +25,8 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 /** Where the data of a REPLY goes; NULL: nowhere. */
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
 
-/** A record of a frame that was taken; `resent`: not its first sending. */
-void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool resent,
+/** A record of a frame that was taken. */
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
                        uint64_t now_ns);
 
 /** rawe_conn_serve_forget: of all handles. */

@@ -158,6 +158,7 @@ struct rawe_engine {
     struct rawe_deferral own_deferral;
     struct rawe_operation_table operations; /**< ours under way */
     struct rawe_link waiting;               /**< long GETs of ours, see rawe_peer_operate */
+    struct rawe_line line;                  /**< its rate, by what arrives */
     struct rawe_inflow inflow;              /**< what they may have asked for */
     struct rawe_serving serving;            /**< those of peers */
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */

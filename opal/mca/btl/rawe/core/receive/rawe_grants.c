@@ -24,7 +24,7 @@
 /** Of longer waits there is no need to know: the ring is full before. */
 #define WAITED_MOST_NS 10000000u
 
-void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
+void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
                       uint32_t frame_bytes, const uint16_t *ring_frames)
 {
     *grants = (struct rawe_grants){
@@ -32,7 +32,7 @@ void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t 
         .ranks = 1,
         .ring_frames = ring_frames,
     };
-    rawe_inflow_init(&grants->inflow, port_bytes, link_mbps);
+    rawe_inflow_init(&grants->inflow, port_bytes, line);
     rawe_list_init(&grants->peers);
 }
 
@@ -41,7 +41,7 @@ static uint32_t waiting_frames(const struct rawe_grants *grants)
 {
     const uint64_t *waited_ns = grants->waited_ns;
     const uint64_t longest_ns = waited_ns[0] > waited_ns[1] ? waited_ns[0] : waited_ns[1];
-    const uint64_t bytes = longest_ns * rawe_inflow_link_mbps(&grants->inflow) / 8000;
+    const uint64_t bytes = longest_ns * rawe_line_mbps(grants->inflow.line) / 8000;
     return (uint32_t)(bytes / grants->frame_bytes / grants->ranks);
 }
 

@@ -45,8 +45,8 @@ struct rawe_grants {
     bool waits;            /**< rawe_grants_next may have something to grant */
 };
 
-/** `port_bytes` and `link_mbps` as for rawe_inflow_init; `ring_frames` changes meanwhile. */
-void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, uint32_t link_mbps,
+/** `port_bytes` and `line` as for rawe_inflow_init; `ring_frames` changes meanwhile. */
+void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
                       uint32_t frame_bytes, const uint16_t *ring_frames);
 /** The connection begins again: `first_sequence` is the next number to come. */
 void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *member,

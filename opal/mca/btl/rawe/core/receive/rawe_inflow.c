@@ -21,19 +21,6 @@
 /** What comes makes the limit smaller by that part: where hosts send to all others, 3 % of the time idle. */
 #define DECAY_DIVISOR 32u
 
-/** The rate of a link that does not report it. */
-#define UNKNOWN_MBPS 10000u
-
-/**
- * More than a quarter of what comes, and some 180 frames beyond that, is lost only where something behind
- * the link is slower, as a virtual machine's share of a NIC is: then the link has not half of its rate.
- */
-#define LOST_MULTIPLIER 4u
-#define LOST_BYTES 262144u
-
-/** When that much has come, the next higher rate is tried: if it is too high, 0.1 % of that is lost. */
-#define RETRY_BYTES (1ull << 28)
-
 static uint64_t get(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
@@ -56,15 +43,15 @@ static void begin(struct rawe_inflow *inflow)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
     if (atomic_load_explicit(&limit->link_mbps, memory_order_acquire) == 0) {
-        set(&limit->bytes, least_bytes(inflow, inflow->link_mbps));
-        atomic_store_explicit(&limit->link_mbps, inflow->link_mbps, memory_order_release);
+        const uint64_t link_mbps = rawe_line_mbps(inflow->line);
+        set(&limit->bytes, least_bytes(inflow, link_mbps));
+        atomic_store_explicit(&limit->link_mbps, link_mbps, memory_order_release);
     }
 }
 
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, uint32_t link_mbps)
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, struct rawe_line *line)
 {
-    link_mbps = link_mbps != 0 ? link_mbps : UNKNOWN_MBPS;
-    *inflow = (struct rawe_inflow){.port_bytes = port_bytes, .link_mbps = link_mbps};
+    *inflow = (struct rawe_inflow){.port_bytes = port_bytes, .line = line};
     inflow->limit = &inflow->own;
     begin(inflow);
 }
@@ -97,7 +84,7 @@ void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns)
 /** The time that bytes take on the link, a tenth of headers included. */
 static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
 {
-    return bytes * 8800 / rawe_inflow_link_mbps(inflow);
+    return bytes * 8800 / rawe_line_mbps(inflow->line);
 }
 
 /**
@@ -193,64 +180,38 @@ struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, u
     return others;
 }
 
-/** The link seems to have that rate from now on. */
-static void set_rate(struct rawe_inflow *inflow, uint64_t link_mbps)
+/** What comes makes the limit smaller, down to what it is while the link is busy. */
+static void decay(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
-    set(&inflow->limit->link_mbps, link_mbps);
-    set(&inflow->limit->bytes, least_bytes(inflow, link_mbps));
-    set(&inflow->limit->excess_bytes, 0);
-    set(&inflow->limit->slow_bytes, 0);
-}
-
-/** Less than the link reports: what was in the way may be gone. */
-static void try_more(struct rawe_inflow *inflow, uint64_t link_mbps, uint64_t bytes)
-{
-    const uint64_t slow_bytes = get(&inflow->limit->slow_bytes) + bytes;
-    set(&inflow->limit->slow_bytes, slow_bytes);
-    if (slow_bytes >= RETRY_BYTES) {
-        set_rate(inflow, 2 * link_mbps < inflow->link_mbps ? 2 * link_mbps : inflow->link_mbps);
+    struct rawe_inflow_limit *limit = inflow->limit;
+    const uint64_t link_mbps = rawe_line_mbps(inflow->line);
+    const uint64_t limit_bytes = get(&limit->bytes);
+    const uint64_t busy_bytes = least_bytes(inflow, link_mbps);
+    if (link_mbps < get(&limit->link_mbps)) {
+        set(&limit->bytes, busy_bytes); /* it grew by a wrong rate */
+    } else if (limit_bytes > busy_bytes) {
+        const uint64_t over_bytes = limit_bytes - busy_bytes;
+        const uint64_t less_bytes = bytes / DECAY_DIVISOR;
+        set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
+        if (limit_bytes > inflow->port_bytes) {
+            rawe_line_overfull(inflow->line, now_ns);
+        }
     }
+    set(&limit->link_mbps, link_mbps);
 }
 
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
-    struct rawe_inflow_limit *limit = inflow->limit;
-    const uint64_t used_ns = get(&limit->used_ns);
-    const uint64_t excess_bytes = get(&limit->excess_bytes);
-    const uint64_t limit_bytes = get(&limit->bytes);
-    const uint64_t link_mbps = rawe_inflow_link_mbps(inflow);
-    const uint64_t busy_bytes = least_bytes(inflow, link_mbps);
+    const uint64_t used_ns = get(&inflow->limit->used_ns);
     change(inflow, 0, bytes, now_ns);
     if (used_ns < now_ns) {
         const uint64_t until_ns = used_ns + link_ns(inflow, bytes);
-        set(&limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
+        set(&inflow->limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
     }
-    if (excess_bytes != 0) {
-        set(&limit->excess_bytes, excess_bytes > bytes ? excess_bytes - bytes : 0);
-    }
-    if (limit_bytes > busy_bytes) {
-        const uint64_t over_bytes = limit_bytes - busy_bytes;
-        const uint64_t less_bytes = bytes / DECAY_DIVISOR;
-        set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
-    }
-    if (link_mbps < inflow->link_mbps) {
-        try_more(inflow, link_mbps, bytes);
-    }
+    decay(inflow, bytes, now_ns);
 }
 
 void rawe_inflow_ran_dry(struct rawe_inflow *inflow)
 {
     grow(inflow, get(&inflow->limit->bytes) / 4);
-}
-
-void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes)
-{
-    struct rawe_inflow_limit *limit = inflow->limit;
-    const uint64_t excess_bytes = get(&limit->excess_bytes) + bytes * LOST_MULTIPLIER;
-    const uint64_t link_mbps = rawe_inflow_link_mbps(inflow);
-    if (excess_bytes < LOST_BYTES * LOST_MULTIPLIER) {
-        set(&limit->excess_bytes, excess_bytes);
-    } else if (inflow->port_bytes != 0) {
-        set_rate(inflow, link_mbps > 1 ? link_mbps / 2 : 1);
-    }
 }

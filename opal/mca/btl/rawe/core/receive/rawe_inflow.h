@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rawe_line.h"
+
 /** Processes of a host that can share. Others have limits of their own. */
 #define RAWE_INFLOW_SHARES 128u
 
@@ -37,9 +39,7 @@ struct rawe_inflow_share {
 struct rawe_inflow_limit {
     _Atomic uint64_t bytes;     /**< 0: none */
     _Atomic uint64_t used_ns;   /**< the link's time until then was used, or the limit has grown */
-    _Atomic uint64_t link_mbps; /**< rate that the link seems to have */
-    _Atomic uint64_t excess_bytes; /**< 4 times the losses, less what came */
-    _Atomic uint64_t slow_bytes;   /**< come since the link has seemed to have that rate */
+    _Atomic uint64_t link_mbps; /**< the line's rate that it was last adapted to */
 };
 
 /** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
@@ -49,9 +49,10 @@ struct rawe_inflow_host {
     struct rawe_inflow_share shares[RAWE_INFLOW_SHARES];
 };
 
-/** The same for each of the two limits. */
+/** The two limits, and what is known of the line that they are for. */
 struct rawe_inflow_shared {
     struct rawe_inflow_host gets, grants;
+    struct rawe_line_host line;
 };
 
 struct rawe_inflow_others {
@@ -65,17 +66,17 @@ struct rawe_inflow {
     struct rawe_inflow_share *share; /**< in `host`; NULL: it shares with no process */
     struct rawe_inflow_host *host;
     struct rawe_inflow_limit own;
-    uint64_t progress_ns; /**< something was asked for, came, or began to wait, last */
-    uint64_t port_bytes;  /**< what the switch port buffers; 0: there is never a limit */
-    uint64_t link_mbps;   /**< rate that the link reports */
-    bool limits;          /**< more would have been asked for */
+    uint64_t progress_ns;   /**< something was asked for, came, or began to wait, last */
+    uint64_t port_bytes;    /**< what the switch port buffers; 0: there is never a limit */
+    struct rawe_line *line; /**< the interface's */
+    bool limits;            /**< more would have been asked for */
 };
 
 /**
- * `port_bytes` is what the switch port buffers, 0: no limit. `link_mbps` is the link's rate, 0: not known.
- * While the link is busy the limit is half of that, and what is on its way by that rate.
+ * `port_bytes` is what the switch port buffers, 0: no limit. While the link is busy the limit is half of
+ * that, and what is on its way by the line's rate.
  */
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, uint32_t link_mbps);
+void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, struct rawe_line *line);
 /** Share with the processes of this host, of which this one is number `index`. */
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
 /** So much has been asked for and has not come, by a count of it: some may not come any more. */
@@ -96,8 +97,6 @@ uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow);
 bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
 /** Bytes that were asked for have come. */
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** Bytes that were asked for, of several peers, came after this link had lost them. */
-void rawe_inflow_lost(struct rawe_inflow *inflow, uint64_t bytes);
 /** All that was asked for has come while more waited: the limit is too small for this host. */
 void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
 
@@ -105,13 +104,6 @@ void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
 static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
 {
     return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
-}
-
-/** The rate that the link seems to have: no more than it reports, and not 0. */
-static inline uint64_t rawe_inflow_link_mbps(const struct rawe_inflow *inflow)
-{
-    const uint64_t mbps = atomic_load_explicit(&inflow->limit->link_mbps, memory_order_relaxed);
-    return mbps != 0 && mbps < inflow->link_mbps ? mbps : inflow->link_mbps;
 }
 
 #endif

@@ -69,18 +69,6 @@ uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, ui
     return progress_ns;
 }
 
-bool rawe_operation_has_rival(const struct rawe_operation *operation)
-{
-    const struct rawe_link *all = &operation->table->under_way;
-    for (struct rawe_link *link = all->next; link != all; link = link->next) {
-        const struct rawe_operation *other = rawe_operation_of(link);
-        if (other->inflow != NULL && other->peer != operation->peer) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes)
 {

@@ -96,9 +96,6 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
 uint64_t rawe_operation_progress_ns(const struct rawe_operation_table *table, uint32_t peer_key,
                                     uint16_t peer_port, bool *began);
 
-/** Is a long result of another peer to come at the same time? The operation is in a table. */
-bool rawe_operation_has_rival(const struct rawe_operation *operation);
-
 /** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes);
