@@ -488,6 +488,32 @@ static void check_inflow(const struct sim_nic *nic)
     }
 }
 
+/** Nothing was lost or late: no line seems slower than reported, or faster than it is. */
+static void check_line(const struct sim_nic *nic)
+{
+    const struct sim_plan *plan = &nic->node->sim->plan;
+    const struct rawe_line *line = &nic->engine.line;
+    uint64_t mbps = rawe_line_mbps(line);
+    /* Clocks may have steps, and what is merged counts as having arrived with its first frame. */
+    uint64_t most_mbps = 2 * 8000000 / plan->ps_per_byte / nic->link->slowness;
+
+    if (mbps < line->reported_mbps || (nic->engine.config.arrival_clock_ns != NULL &&
+                                       mbps > line->reported_mbps && mbps > most_mbps)) {
+        net_fail("lines have their rate", "n%u takes interface %u's for %llu Mb/s",
+                 nic->node->index, nic->index, (unsigned long long)mbps);
+    }
+}
+
+static void check_lines(const struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        const struct sim_node *node = &sim->nodes[i];
+        for (unsigned nic = 0; node->alive && nic < node->nic_count; nic++) {
+            check_line(&node->nics[nic]);
+        }
+    }
+}
+
 void sim_check_counters(struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -517,6 +543,7 @@ void sim_check_counters(struct sim *sim)
     }
     if (in_order && incidents->lost == 0 && incidents->corrupted == 0) {
         check_undisturbed(sim, &sum, connections);
+        check_lines(sim);
     }
     for (const struct sim_transfer *transfer = sim->transfers; transfer != NULL;
          transfer = transfer->next) {
