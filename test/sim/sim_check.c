@@ -494,10 +494,10 @@ static void check_line(const struct sim_nic *nic)
     const struct sim_plan *plan = &nic->node->sim->plan;
     const struct rawe_line *line = &nic->engine.line;
     uint64_t mbps = rawe_line_mbps(line);
-    /* Clocks may have steps, and what is merged counts as having arrived with its first frame. */
+    /* What is merged counts as having arrived with its first frame. */
     uint64_t most_mbps = 2 * 8000000 / plan->ps_per_byte / nic->link->slowness;
 
-    if (mbps < line->reported_mbps || (nic->engine.config.arrival_clock_ns != NULL &&
+    if (mbps < line->reported_mbps || (plan->arrivals_known && plan->clock_step_ns == 1 &&
                                        mbps > line->reported_mbps && mbps > most_mbps)) {
         net_fail("lines have their rate", "n%u takes interface %u's for %llu Mb/s",
                  nic->node->index, nic->index, (unsigned long long)mbps);
