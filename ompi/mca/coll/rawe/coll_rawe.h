@@ -68,6 +68,16 @@ typedef struct mca_coll_rawe_hosts {
     int position; /**< of this process among them; 0: it is the leader */
 } mca_coll_rawe_hosts_t;
 
+/** Ranks that messages of the PML go between, see coll_rawe_hosts.c; root and self are positions. */
+typedef struct mca_coll_rawe_tree {
+    const int *ranks;
+    int count, self, root;
+    int radix; /**< at most MCA_COLL_RAWE_RADIX_MAX */
+} mca_coll_rawe_tree_t;
+
+/** Of the leaders' tree: flat with as many as have been measured. */
+#define MCA_COLL_RAWE_RADIX_MAX 16
+
 /** The collectives that it does, each by mca_coll_rawe_<collective>. */
 #define MCA_COLL_RAWE_OWN(DO) \
     DO(allgather)             \
@@ -114,16 +124,18 @@ const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void);
 int mca_coll_rawe_choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          bool could, bool *multicasts);
 
-/** Time since some past, to a few ms. */
-uint64_t mca_coll_rawe_now_ns(void);
-
-/** Make progress until the transfer does not wait any more, or until about then: false. */
-bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t deadline_ns);
+/** Make progress until the transfer does not wait any more, or for about as long: false. */
+bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t most_ns);
 
 /** Send up to limit_bytes from a leader to all others; leaders call it. */
 int mca_coll_rawe_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
                             struct ompi_datatype_t *datatype, int root,
                             struct ompi_communicator_t *comm);
+
+/** Send up to limit_bytes from a rank to all others: to its leader, to all leaders, to their hosts. */
+int mca_coll_rawe_to_all(mca_coll_rawe_module_t *module, void *buffer, int count,
+                         struct ompi_datatype_t *datatype, int rank,
+                         struct ompi_communicator_t *comm);
 
 /** Memory for as many members, to free(); NULL without. The caller fills in `of`. */
 mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members);
@@ -138,23 +150,26 @@ void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int 
 opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
                                             struct ompi_communicator_t *comm);
 
-/** Send from a leader to all others, without multicast; leaders call it. */
-int mca_coll_rawe_hosts_pass(const mca_coll_rawe_hosts_t *hosts, void *buffer, int count,
-                             struct ompi_datatype_t *datatype, int root,
-                             struct ompi_communicator_t *comm);
+/** The tree of this host's ranks; its root is that rank, or the leader if that is on another host. */
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_here(const mca_coll_rawe_hosts_t *hosts, int rank);
 
-/** Send up to limit_bytes from a rank to all others: to its leader, to all leaders, to their hosts. */
-int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
-                              struct ompi_datatype_t *datatype, int rank,
-                              struct ompi_communicator_t *comm);
+/** The tree of the leaders, for a leader; its root is the leader of that rank. */
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_leaders(const mca_coll_rawe_hosts_t *hosts, int rank);
+
+/** Receive what the root sends, unless this is the root; then send it on to those below. */
+int mca_coll_rawe_tree_receive(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                               struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm);
+int mca_coll_rawe_tree_send(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                            struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm);
 
 /**
- * Reduce what the ranks of this host contribute, in their order. `*mine` is what this one does; in the
- * leader it becomes the result, in one of the slots, or stays, if there is no other rank.
+ * Reduce what the ranks of a tree contribute, in their order from the last one on, if its root is the
+ * first. `*mine` is what this one does, not in slots[1]; in the root it becomes the result, in
+ * slots[0] or [1], or stays, if there is no other rank.
  */
-int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **mine,
-                               void *const slots[2], int count, struct ompi_datatype_t *datatype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm);
+int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **mine,
+                              void *const slots[3], int count, struct ompi_datatype_t *datatype,
+                              struct ompi_op_t *op, struct ompi_communicator_t *comm);
 
 /** Have all members of the communicator enter a group, or none; the module's stage says which. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);

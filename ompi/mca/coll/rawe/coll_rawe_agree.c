@@ -9,7 +9,7 @@
  *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
  *      all others. What a member does not wait for, Open MPI drops with the communicator
  *   2. member 0 says which member is on which host, and draws the id       Bcasts beneath
- *   3. each leader opens its port, and says where it is                     Allgather beneath
+ *   3. each leader opens its port; what can all of them do?                Allreduce beneath
  *   4. each leader sends two messages to all, and receives theirs: a frame, and a batch. They come in
  *      any case, but some networks pass no multicast, or no frame of this length, or no batches
  *   5. what do all leaders hear by multicast?                               Allreduce beneath
@@ -18,8 +18,8 @@
 #include "coll_rawe.h"
 
 #include <stdlib.h>
-#include <sys/param.h>
 #include <sys/random.h>
+#include <time.h>
 
 /** Of votes: in hcoll's range, which hcoll uses from the other end. */
 #define VOTE_TAG (-0x72617765)
@@ -35,6 +35,9 @@
 
 /** What the message of a try may take to come. */
 #define TRY_NS 5000000000ull
+
+/** Rounds of progress between two readings of the clock. */
+#define ROUNDS_PER_CLOCK_READ 1024u
 
 /** The network has failed a try: later communicators need none, as one member says so. */
 static bool network_failed;
@@ -117,6 +120,34 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
     return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
+/** Time since some past, to a few ms. */
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t most_ns)
+{
+    uint64_t began_ns = 0;
+
+    for (unsigned round = 1; MCA_BTL_RAWE_TRANSFER_WAITS ==
+                             atomic_load_explicit(&transfer->state, memory_order_acquire);
+         ++round) {
+        opal_progress();
+        if (0 == round % ROUNDS_PER_CLOCK_READ) {
+            const uint64_t time_ns = now_ns();
+            began_ns = 0 == began_ns ? time_ns : began_ns;
+            if (time_ns - began_ns > most_ns) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /**
  * Send as much, and receive the same of all others. `*passes` becomes what comes of all of them by
  * multicast, at most. False: the group is closed.
@@ -126,16 +157,15 @@ static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_byt
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
     const int members = module->hosts->count;
-    const uint64_t deadline_ns = mca_coll_rawe_now_ns() + TRY_NS;
     uint8_t *zeros = calloc(1, len_bytes);
     struct mca_btl_rawe_transfer transfer = {
         .data = zeros, .len_bytes = len_bytes, .batches = batches};
 
     bool comes = NULL != zeros && offer->send(module->group, &transfer) &&
-                 mca_coll_rawe_wait(&transfer, deadline_ns);
+                 mca_coll_rawe_wait(&transfer, TRY_NS);
     for (int i = 1; i < members && comes; ++i) {
         offer->expect(module->group, (uint32_t)((self + i) % members), &transfer);
-        comes = mca_coll_rawe_wait(&transfer, deadline_ns);
+        comes = mca_coll_rawe_wait(&transfer, TRY_NS);
         const int heard = transfer.batches ? PASSES_BATCHES
                           : transfer.heard ? PASSES_FRAMES
                                            : PASSES_NOTHING;
@@ -148,19 +178,6 @@ static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_byt
     }
     free(zeros);
     return comes;
-}
-
-/** What all leaders can do. */
-static struct mca_btl_rawe_place in_common(const struct mca_btl_rawe_place *places, int count)
-{
-    struct mca_btl_rawe_place all = places[0];
-
-    for (int i = 1; i < count; ++i) {
-        all.payload_bytes = MIN(all.payload_bytes, places[i].payload_bytes);
-        all.segment_bytes = MIN(all.segment_bytes, places[i].segment_bytes);
-        all.batch_frames = MIN(all.batch_frames, places[i].batch_frames);
-    }
-    return all;
 }
 
 /** Enter the group, unless a member cannot be reached, or there is no memory. */
@@ -189,13 +206,13 @@ static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_pl
     return passes;
 }
 
-/** Step 2 and 3. */
+/** Step 2 and 3. `*common` becomes what all leaders can do. */
 static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t *id,
-                    struct mca_btl_rawe_place *places)
+                    struct mca_btl_rawe_place *common)
 {
     mca_coll_rawe_hosts_t *hosts = module->hosts;
     int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
-    struct mca_btl_rawe_place place = {.payload_bytes = 0};
+    struct mca_btl_rawe_place place = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
     bool random = 0 != self || sizeof(*id) == getrandom(id, sizeof(*id), 0);
 
     int status = module->bcast(hosts->of, members, MPI_INT, 0, comm, module->bcast_module);
@@ -206,26 +223,22 @@ static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
         return status;
     }
     mca_coll_rawe_hosts_arrange(hosts, members, self);
-    if (0 == hosts->position && random && !network_failed) {
-        place = module->offer->place();
+    if (0 == hosts->position) {
+        place = random && !network_failed ? module->offer->place()
+                                          : (struct mca_btl_rawe_place){.payload_bytes = 0};
     }
-    status = module->allgather(&place, (int)sizeof(place), MPI_BYTE, places, (int)sizeof(place),
-                               MPI_BYTE, comm, module->allgather_module);
-    for (int i = 0; i < hosts->count; ++i) {
-        places[i] = places[hosts->leaders[i]];
-    }
-    return status;
+    return module->allreduce(&place, common, (int)(sizeof(place) / sizeof(uint32_t)), MPI_UINT32_T,
+                             MPI_MIN, comm, module->allreduce_module);
 }
 
 /** Steps 2 to 5. */
-static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                 struct mca_btl_rawe_place *places)
+static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
+    struct mca_btl_rawe_place common = {.payload_bytes = 0};
     int all = PASSES_BROKEN, tries = 0;
     uint64_t id = 0;
 
-    int status = exchange(module, comm, &id, places);
-    const struct mca_btl_rawe_place common = in_common(places, module->hosts->count);
+    int status = exchange(module, comm, &id, &common);
     module->payload_bytes = common.payload_bytes;
     if (MPI_SUCCESS == status && 0 != common.payload_bytes) {
         const int self = module->hosts->of[ompi_comm_rank(comm)];
@@ -267,18 +280,17 @@ static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *com
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
     int members = ompi_comm_size(comm);
-    struct mca_btl_rawe_place *places = calloc((size_t)members, sizeof(*places));
     uint64_t *names = calloc((size_t)members, sizeof(*names));
     int status = OMPI_ERR_OUT_OF_RESOURCE; /* ends the job: the others are in the same call */
     int verdict = NO_PART;
 
     module->stage = MCA_COLL_RAWE_PASSES;
     module->hosts = mca_coll_rawe_hosts_new(members);
-    if (NULL != places && NULL != names && NULL != module->hosts) {
+    if (NULL != names && NULL != module->hosts) {
         status = 0 == ompi_comm_rank(comm) ? lead(module, comm, names, &verdict)
                                            : follow(module, comm, &verdict);
         if (MPI_SUCCESS == status && GROUP == verdict) {
-            status = agree(module, comm, places);
+            status = agree(module, comm);
         } else {
             MCA_COLL_RAWE_SAY(comm, FEW_HOSTS == verdict
                                         ? "its members are on fewer than four hosts"
@@ -289,7 +301,6 @@ int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator
         free(module->hosts);
         module->hosts = NULL;
     }
-    free(places);
     free(names);
     return status;
 }

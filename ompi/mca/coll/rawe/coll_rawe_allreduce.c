@@ -24,51 +24,23 @@
 
 #define ROOT 0
 
-/** Send what this host contributes; as root, receive that of others: of the last one to `last`. */
-static int gather(const mca_coll_rawe_hosts_t *hosts, const void *send, char *slots,
-                  size_t slot_bytes, void *last, int count, struct ompi_datatype_t *datatype,
+/** As root, have the result in `receive`. */
+static int reduce(const mca_coll_rawe_hosts_t *hosts, const void *send, void *receive, int count,
+                  struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                   struct ompi_communicator_t *comm)
 {
-    ompi_request_t *requests[HOSTS_MAX];
-    int status = MPI_SUCCESS, begun = 0;
-
-    if (ROOT != ompi_comm_rank(comm)) {
-        return MCA_PML_CALL(send(send, (size_t)count, datatype, ROOT, MCA_COLL_BASE_TAG_ALLREDUCE,
-                                 MCA_PML_BASE_SEND_STANDARD, comm));
-    }
-    for (int i = 1; i < hosts->count && MPI_SUCCESS == status; ++i) {
-        void *slot = i == hosts->count - 1 ? last : slots + slot_bytes * (size_t)i;
-        status = MCA_PML_CALL(irecv(slot, (size_t)count, datatype, hosts->leaders[i],
-                                    MCA_COLL_BASE_TAG_ALLREDUCE, comm, &requests[begun]));
-        begun += MPI_SUCCESS == status;
-    }
-    int waited = ompi_request_wait_all((size_t)begun, requests, MPI_STATUSES_IGNORE);
-    return MPI_SUCCESS == status ? waited : status;
-}
-
-/** As root, have the result in `receive`. */
-static int reduce(const mca_coll_rawe_hosts_t *hosts, const void *send, void *receive,
-                  size_t slot_bytes, int count, struct ompi_datatype_t *datatype,
-                  struct ompi_op_t *op, struct ompi_communicator_t *comm)
-{
-    _Alignas(16) char slots[HOSTS_MAX * CONTRIBUTED_BYTES_MAX];
-    void *const two[] = {slots, slots + slot_bytes};
-    const bool is_root = ROOT == ompi_comm_rank(comm);
+    _Alignas(16) char memory[3][CONTRIBUTED_BYTES_MAX];
+    void *const slots[] = {memory[0], memory[1], memory[2]};
+    const mca_coll_rawe_tree_t here = mca_coll_rawe_hosts_here(hosts, ROOT);
+    const mca_coll_rawe_tree_t leaders = mca_coll_rawe_hosts_leaders(hosts, ROOT);
     const void *mine = MPI_IN_PLACE == send ? receive : send;
 
-    int status = mca_coll_rawe_hosts_reduce(hosts, &mine, two, count, datatype, op, comm);
-    if (MPI_SUCCESS != status || 0 != hosts->position) {
-        return status;
+    int status = mca_coll_rawe_tree_reduce(&here, &mine, slots, count, datatype, op, comm);
+    if (MPI_SUCCESS == status && 0 == hosts->position) {
+        status = mca_coll_rawe_tree_reduce(&leaders, &mine, slots, count, datatype, op, comm);
     }
-    if (is_root && 0 != count && send != mine && slots != mine) {
-        ompi_datatype_copy_content_same_ddt(datatype, count, slots, (char *)mine);
-        mine = slots;
-    }
-    status = gather(hosts, mine, slots, slot_bytes, receive, count, datatype, comm);
-    for (int i = hosts->count - 2; is_root && 0 != count && i >= 0 && MPI_SUCCESS == status; --i) {
-        status = comm->c_coll->coll_reduce_local(0 == i ? mine : slots + slot_bytes * (size_t)i,
-                                                 receive, count, datatype, op,
-                                                 comm->c_coll->coll_reduce_local_module);
+    if (MPI_SUCCESS == status && ROOT == ompi_comm_rank(comm) && 0 != count) {
+        ompi_datatype_copy_content_same_ddt(datatype, count, receive, (char *)mine);
     }
     return status;
 }
@@ -86,8 +58,8 @@ int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module
     if (!multicasts || module->hosts->count > HOSTS_MAX) {
         return module->barrier(comm, module->barrier_module);
     }
-    status = reduce(module->hosts, NULL, NULL, 0, 0, MPI_BYTE, MPI_OP_NULL, comm);
-    return MPI_SUCCESS == status ? mca_coll_rawe_hosts_bcast(module, NULL, 0, MPI_BYTE, ROOT, comm)
+    status = reduce(module->hosts, NULL, NULL, 0, MPI_BYTE, MPI_OP_NULL, comm);
+    return MPI_SUCCESS == status ? mca_coll_rawe_to_all(module, NULL, 0, MPI_BYTE, ROOT, comm)
                                  : status;
 }
 
@@ -128,9 +100,9 @@ static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void 
         *done = false;
         return status;
     }
-    status = reduce(module->hosts, send, receive, bytes, count, datatype, op, comm);
+    status = reduce(module->hosts, send, receive, count, datatype, op, comm);
     return MPI_SUCCESS == status
-               ? mca_coll_rawe_hosts_bcast(module, receive, count, datatype, ROOT, comm)
+               ? mca_coll_rawe_to_all(module, receive, count, datatype, ROOT, comm)
                : status;
 }
 

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The hosts of a communicator. The lowest rank on each is its leader; the leaders are the group.
- * Within a host, messages of the PML go along a tree. It is flat for up to RADIX ranks; in general a
- * number's parent has its last digit that is not 0, to this base, replaced by 0. So a number and those
- * below it follow one another, as reducing in order demands:
+ * Messages of the PML, within a host and between leaders, go along a tree. It is flat for up to
+ * `radix` ranks; in general a number's parent has its last digit that is not 0, to this base, replaced
+ * by 0. So a number and those below it follow one another, as reducing in order demands; to the base 8:
  *
  *     0 - 1 to 7, 8, 16, ...      8 - 9 to 15      16 - 17 to 23
  *
@@ -16,29 +16,37 @@
 
 #include <stdlib.h>
 
-/** Of the tree: one more message to send costs less than one more rank to wait for. */
+/** Within a host: one more message to send costs less than one more rank to wait for. */
 #define RADIX 8
 
 /** The place of a number's last digit that is not 0; for 0 a place beyond all numbers. */
-static int place_of(int number, int numbers)
+static int place_of(const mca_coll_rawe_tree_t *tree, int number)
 {
     int place = 1;
 
-    while (0 == number % (RADIX * place) && place < numbers) {
-        place *= RADIX;
+    while (0 == number % (tree->radix * place) && place < tree->count) {
+        place *= tree->radix;
     }
     return place;
 }
 
-static int parent_of(int number, int place)
+static int number_of(const mca_coll_rawe_tree_t *tree)
 {
-    return number - number % (RADIX * place);
+    return (tree->self - tree->root + tree->count) % tree->count;
 }
 
-/** The rank that has a number when the tree's root is at this position. */
-static int rank_of(const mca_coll_rawe_hosts_t *hosts, int number, int root)
+/** The rank that has a number. */
+static int rank_of(const mca_coll_rawe_tree_t *tree, int number)
 {
-    return hosts->ranks[(number + root) % hosts->here];
+    return tree->ranks[(number + tree->root) % tree->count];
+}
+
+/** The rank above, which the root does not have. */
+static int parent_of(const mca_coll_rawe_tree_t *tree)
+{
+    const int number = number_of(tree);
+
+    return rank_of(tree, number - number % (tree->radix * place_of(tree, number)));
 }
 
 mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members)
@@ -52,6 +60,22 @@ mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int members)
         hosts->ranks = hosts->leaders + members;
     }
     return hosts;
+}
+
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_here(const mca_coll_rawe_hosts_t *hosts, int rank)
+{
+    mca_coll_rawe_tree_t tree = {hosts->ranks, hosts->here, hosts->position, 0, RADIX};
+
+    for (int i = 0; i < hosts->here; ++i) {
+        tree.root = hosts->ranks[i] == rank ? i : tree.root;
+    }
+    return tree;
+}
+
+mca_coll_rawe_tree_t mca_coll_rawe_hosts_leaders(const mca_coll_rawe_hosts_t *hosts, int rank)
+{
+    return (mca_coll_rawe_tree_t){hosts->leaders, hosts->count, hosts->of[hosts->ranks[0]],
+                                  hosts->of[rank], MCA_COLL_RAWE_RADIX_MAX};
 }
 
 void mca_coll_rawe_hosts_arrange(mca_coll_rawe_hosts_t *hosts, int members, int self)
@@ -90,64 +114,31 @@ opal_proc_t **mca_coll_rawe_hosts_introduce(const mca_coll_rawe_hosts_t *hosts,
     return (opal_proc_t **)procs;
 }
 
-int mca_coll_rawe_hosts_pass(const mca_coll_rawe_hosts_t *hosts, void *buffer, int count,
-                             struct ompi_datatype_t *datatype, int root,
-                             struct ompi_communicator_t *comm)
+int mca_coll_rawe_tree_receive(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                               struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
 {
-    const int hosts_count = hosts->count, first = hosts->of[root];
-    const int self = (hosts->of[ompi_comm_rank(comm)] + hosts_count - first) % hosts_count;
-    int bit = 1, status = MPI_SUCCESS;
-
-    while (bit < hosts_count && 0 == (self & bit)) {
-        bit *= 2;
-    }
-    if (0 != self) {
-        status = MCA_PML_CALL(recv(buffer, (size_t)count, datatype,
-                                   hosts->leaders[(self - bit + first) % hosts_count],
+    return 0 == number_of(tree)
+               ? MPI_SUCCESS
+               : MCA_PML_CALL(recv(buffer, (size_t)count, datatype, parent_of(tree),
                                    MCA_COLL_BASE_TAG_BCAST, comm, MPI_STATUS_IGNORE));
-    }
-    while (0 != (bit /= 2) && MPI_SUCCESS == status) {
-        if (self + bit < hosts_count) {
-            status = MCA_PML_CALL(send(buffer, (size_t)count, datatype,
-                                       hosts->leaders[(self + bit + first) % hosts_count],
-                                       MCA_COLL_BASE_TAG_BCAST, MCA_PML_BASE_SEND_STANDARD, comm));
-        }
-    }
-    return status;
 }
 
-int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int count,
-                              struct ompi_datatype_t *datatype, int rank,
-                              struct ompi_communicator_t *comm)
+int mca_coll_rawe_tree_send(const mca_coll_rawe_tree_t *tree, void *buffer, int count,
+                            struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
 {
-    const mca_coll_rawe_hosts_t *hosts = module->hosts;
-    const int tag = MCA_COLL_BASE_TAG_BCAST, leader = hosts->leaders[hosts->of[rank]];
-    int status = MPI_SUCCESS, root = 0;
+    const int number = number_of(tree);
+    int status = MPI_SUCCESS;
 
-    if (leader == hosts->ranks[0]) {
-        while (hosts->ranks[root] != rank) {
-            ++root;
-        }
-    }
-    const int number = (hosts->position - root + hosts->here) % hosts->here;
-    int place = place_of(number, hosts->here);
-    if (0 != number) {
-        status = MCA_PML_CALL(recv(buffer, (size_t)count, datatype,
-                                   rank_of(hosts, parent_of(number, place), root), tag, comm,
-                                   MPI_STATUS_IGNORE));
-    }
-    if (MPI_SUCCESS == status && 0 == hosts->position) {
-        status = mca_coll_rawe_multicast(module, buffer, count, datatype, leader, comm);
-    }
-    while (1 != place && MPI_SUCCESS == status) {
-        ompi_request_t *requests[RADIX];
+    for (int place = place_of(tree, number); 1 != place && MPI_SUCCESS == status;) {
+        ompi_request_t *requests[MCA_COLL_RAWE_RADIX_MAX];
         const int end = number + place;
         int begun = 0, waited;
-        place /= RADIX;
-        for (int to = number + place; to < end && to < hosts->here && MPI_SUCCESS == status;
+        place /= tree->radix;
+        for (int to = number + place; to < end && to < tree->count && MPI_SUCCESS == status;
              to += place) {
-            status = MCA_PML_CALL(isend(buffer, (size_t)count, datatype, rank_of(hosts, to, root),
-                                        tag, MCA_PML_BASE_SEND_STANDARD, comm, &requests[begun]));
+            status = MCA_PML_CALL(isend(buffer, (size_t)count, datatype, rank_of(tree, to),
+                                        MCA_COLL_BASE_TAG_BCAST, MCA_PML_BASE_SEND_STANDARD, comm,
+                                        &requests[begun]));
             begun += MPI_SUCCESS == status;
         }
         waited = ompi_request_wait_all((size_t)begun, requests, MPI_STATUSES_IGNORE);
@@ -156,32 +147,37 @@ int mca_coll_rawe_hosts_bcast(mca_coll_rawe_module_t *module, void *buffer, int 
     return status;
 }
 
-int mca_coll_rawe_hosts_reduce(const mca_coll_rawe_hosts_t *hosts, const void **mine,
-                               void *const slots[2], int count, struct ompi_datatype_t *datatype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm)
+int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **mine,
+                              void *const slots[3], int count, struct ompi_datatype_t *datatype,
+                              struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    const int self = hosts->position, tag = MCA_COLL_BASE_TAG_ALLREDUCE;
-    const int own = place_of(self, hosts->here);
+    mca_coll_base_module_t *local = comm->c_coll->coll_reduce_local_module;
+    const int self = number_of(tree), own = place_of(tree, self);
+    void *const result = slots[*mine == slots[0]];
+    bool first = true;
     int status = MPI_SUCCESS;
 
-    for (int place = 1; place < own; place *= RADIX) {
-        for (int from = self + place; from < self + RADIX * place && from < hosts->here;
-             from += place) {
-            void *slot = slots[*mine == slots[0]];
-            status = MCA_PML_CALL(recv(slot, (size_t)count, datatype, hosts->ranks[from], tag, comm,
-                                       MPI_STATUS_IGNORE));
-            if (MPI_SUCCESS == status && 0 != count) {
-                status = comm->c_coll->coll_reduce_local(*mine, slot, count, datatype, op,
-                                                         comm->c_coll->coll_reduce_local_module);
+    for (int place = own / tree->radix; 0 != place && MPI_SUCCESS == status; place /= tree->radix) {
+        for (int from = self + (tree->radix - 1) * place; from != self && MPI_SUCCESS == status;
+             from -= place) {
+            if (from >= tree->count) {
+                continue;
             }
-            if (MPI_SUCCESS != status) {
-                return status;
+            void *slot = first ? result : slots[2];
+            status = MCA_PML_CALL(recv(slot, (size_t)count, datatype, rank_of(tree, from),
+                                       MCA_COLL_BASE_TAG_ALLREDUCE, comm, MPI_STATUS_IGNORE));
+            if (MPI_SUCCESS == status && !first && 0 != count) {
+                status = comm->c_coll->coll_reduce_local(slot, result, count, datatype, op, local);
             }
-            *mine = slot;
+            first = false;
         }
     }
-    return 0 == self ? status
-                     : MCA_PML_CALL(send(*mine, (size_t)count, datatype,
-                                         hosts->ranks[parent_of(self, own)], tag,
-                                         MCA_PML_BASE_SEND_STANDARD, comm));
+    if (MPI_SUCCESS == status && !first && 0 != count) {
+        status = comm->c_coll->coll_reduce_local(*mine, result, count, datatype, op, local);
+        *mine = result;
+    }
+    return MPI_SUCCESS != status || 0 == self
+               ? status
+               : MCA_PML_CALL(send(*mine, (size_t)count, datatype, parent_of(tree),
+                                   MCA_COLL_BASE_TAG_ALLREDUCE, MCA_PML_BASE_SEND_STANDARD, comm));
 }

@@ -29,63 +29,30 @@ static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *co
                                 multicasts);
 }
 
-/** As leader: send the other ranks of this host, but the root, their parts, which are so far apart. */
-static int pass_on(const mca_coll_rawe_hosts_t *hosts, const char *parts, ptrdiff_t stride,
-                   int count, struct ompi_datatype_t *datatype, int root,
-                   struct ompi_communicator_t *comm)
-{
-    int status = MPI_SUCCESS;
-
-    for (int i = 1; i < hosts->here && MPI_SUCCESS == status; ++i) {
-        const int to = hosts->ranks[i];
-        if (to != root) {
-            status = MCA_PML_CALL(send(parts + stride * to, (size_t)count, datatype, to, TAG,
-                                       MCA_PML_BASE_SEND_STANDARD, comm));
-        }
-    }
-    return status;
-}
-
-/** As root, which may be a leader: send all parts but its own. */
-static int send_parts(mca_coll_rawe_module_t *module, const void *parts, ptrdiff_t stride,
-                      int count, struct ompi_datatype_t *datatype, struct ompi_communicator_t *comm)
-{
-    const mca_coll_rawe_hosts_t *hosts = module->hosts;
-    const int self = ompi_comm_rank(comm), all = count * ompi_comm_size(comm);
-
-    if (0 != hosts->position) {
-        return MCA_PML_CALL(send(parts, (size_t)all, datatype, hosts->ranks[0], TAG,
-                                 MCA_PML_BASE_SEND_STANDARD, comm));
-    }
-    int status = mca_coll_rawe_multicast(module, (void *)parts, all, datatype, self, comm);
-    return MPI_SUCCESS == status
-               ? pass_on(hosts, (const char *)parts, stride, count, datatype, self, comm)
-               : status;
-}
-
-/** As a leader that is not the root. */
-static int lead(mca_coll_rawe_module_t *module, int part_bytes, void *receive, int count,
-                struct ompi_datatype_t *datatype, int root, struct ompi_communicator_t *comm)
+/** As leader: all parts come to all leaders; send the other ranks of this host, but the root, theirs. */
+static int lead(mca_coll_rawe_module_t *module, char *whole, int part_bytes, int root,
+                struct ompi_communicator_t *comm)
 {
     const mca_coll_rawe_hosts_t *hosts = module->hosts;
     const int self = ompi_comm_rank(comm), sender = hosts->leaders[hosts->of[root]];
     const int whole_bytes = part_bytes * ompi_comm_size(comm);
-    char whole[SCATTERED_BYTES_MAX];
     int status = MPI_SUCCESS;
 
-    if (sender == self) {
+    if (sender == self && root != self) {
         status = MCA_PML_CALL(
             recv(whole, (size_t)whole_bytes, MPI_BYTE, root, TAG, comm, MPI_STATUS_IGNORE));
     }
     if (MPI_SUCCESS == status) {
         status = mca_coll_rawe_multicast(module, whole, whole_bytes, MPI_BYTE, sender, comm);
     }
-    if (MPI_SUCCESS == status) {
-        status = pass_on(hosts, whole, part_bytes, part_bytes, MPI_BYTE, root, comm);
+    for (int i = 1; i < hosts->here && MPI_SUCCESS == status; ++i) {
+        const int to = hosts->ranks[i];
+        if (to != root) {
+            status = MCA_PML_CALL(send(whole + part_bytes * to, (size_t)part_bytes, MPI_BYTE, to,
+                                       TAG, MCA_PML_BASE_SEND_STANDARD, comm));
+        }
     }
-    return MPI_SUCCESS == status ? ompi_datatype_sndrcv(whole + part_bytes * self, part_bytes,
-                                                        MPI_PACKED, receive, count, datatype)
-                                 : status;
+    return status;
 }
 
 int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype_t *send_type,
@@ -93,13 +60,13 @@ int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype
                           int root, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
-    const bool is_root = ompi_comm_rank(comm) == root;
+    const int self = ompi_comm_rank(comm), members = ompi_comm_size(comm);
+    char whole[SCATTERED_BYTES_MAX];
     size_t type_bytes;
-    ptrdiff_t lower, stride;
 
-    ompi_datatype_type_size(is_root ? send_type : receive_type, &type_bytes);
-    const size_t part_bytes = type_bytes * (size_t)(is_root ? send_count : receive_count);
-    const size_t whole_bytes = part_bytes * (size_t)ompi_comm_size(comm);
+    ompi_datatype_type_size(self == root ? send_type : receive_type, &type_bytes);
+    const size_t part_bytes = type_bytes * (size_t)(self == root ? send_count : receive_count);
+    const size_t whole_bytes = part_bytes * (size_t)members;
     bool multicasts;
     int status = choose(module, comm, whole_bytes, SCATTERED_BYTES_MAX, &multicasts);
     if (MPI_SUCCESS != status) {
@@ -109,18 +76,23 @@ int mca_coll_rawe_scatter(const void *send, int send_count, struct ompi_datatype
         return module->scatter(send, send_count, send_type, receive, receive_count, receive_type,
                                root, comm, module->scatter_module);
     }
-    if (!is_root) {
-        return 0 == module->hosts->position
-                   ? lead(module, (int)part_bytes, receive, receive_count, receive_type, root, comm)
-                   : MCA_PML_CALL(recv(receive, (size_t)receive_count, receive_type,
-                                       module->hosts->ranks[0], TAG, comm, MPI_STATUS_IGNORE));
+    const bool leads = 0 == module->hosts->position;
+    const int leader = module->hosts->ranks[0];
+    if (self == root) {
+        status = ompi_datatype_sndrcv(send, send_count * members, send_type, whole,
+                                      (int)whole_bytes, MPI_PACKED);
+    } else if (!leads) {
+        return MCA_PML_CALL(recv(receive, (size_t)receive_count, receive_type, leader, TAG, comm,
+                                 MPI_STATUS_IGNORE));
     }
-    ompi_datatype_get_extent(send_type, &lower, &stride);
-    stride *= send_count;
-    status = send_parts(module, send, stride, send_count, send_type, comm);
+    if (MPI_SUCCESS == status) {
+        status = leads ? lead(module, whole, (int)part_bytes, root, comm)
+                       : MCA_PML_CALL(send(whole, whole_bytes, MPI_BYTE, leader, TAG,
+                                           MCA_PML_BASE_SEND_STANDARD, comm));
+    }
     return MPI_SUCCESS == status && MPI_IN_PLACE != receive
-               ? ompi_datatype_sndrcv((const char *)send + stride * root, send_count, send_type,
-                                      receive, receive_count, receive_type)
+               ? ompi_datatype_sndrcv(whole + part_bytes * (size_t)self, (int)part_bytes,
+                                      MPI_PACKED, receive, receive_count, receive_type)
                : status;
 }
 
@@ -152,8 +124,7 @@ int mca_coll_rawe_allgather(const void *send, int send_count, struct ompi_dataty
     }
     status = module->gather(send, send_count, send_type, receive, receive_count, receive_type, ROOT,
                             comm, module->gather_module);
-    return MPI_SUCCESS == status
-               ? mca_coll_rawe_hosts_bcast(module, receive, receive_count * members, receive_type,
-                                           ROOT, comm)
-               : status;
+    return MPI_SUCCESS == status ? mca_coll_rawe_to_all(module, receive, receive_count * members,
+                                                        receive_type, ROOT, comm)
+                                 : status;
 }

@@ -25,14 +25,14 @@
 #define MCA_BTL_RAWE_OFFER_MAGIC 0x7261776500C011ECull
 
 /** Changes when the functions, or what they are given, do. */
-#define MCA_BTL_RAWE_OFFER_VERSION 4u
+#define MCA_BTL_RAWE_OFFER_VERSION 5u
 
 /** A group of processes that multicast messages to each other. Each is on a host of its own. */
 struct mca_btl_rawe_multicast;
 
-/** How one process takes part; as bytes, in all members' records of each other. */
+/** What a process, or all members of a group, can do: numbers of which the least counts. */
 struct mca_btl_rawe_place {
-    uint16_t segment_bytes; /**< of a frame in a batch; 0: it has no batches */
+    uint32_t segment_bytes; /**< of a frame in a batch; 0: it has no batches */
     uint32_t payload_bytes; /**< of a frame; 0: it cannot take part */
     uint32_t batch_frames;  /**< in batches, that its port holds at least */
 };
