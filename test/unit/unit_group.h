@@ -83,6 +83,8 @@ void start(uint32_t members);
 void arrive(void);
 /** The first on the wire comes. */
 void arrive_one(void);
+/** A member gets these bytes as a frame. */
+void receive(uint32_t to, const uint8_t *bytes, size_t len_bytes);
 /** A member gets a frame that none has sent, or of a batch. */
 void forge(uint32_t to, struct rawe_group_header header, const uint8_t *payload);
 /** A member gets a control message that none has sent. */

@@ -171,6 +171,16 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
     }
 }
 
+void cluster_collective_receive(struct cluster_rank *rank, const uint8_t *bytes, size_t len_bytes)
+{
+    struct rawe_group_header header;
+    const uint8_t *payload = rawe_group_read(&header, bytes, len_bytes, &rank->part.counters);
+
+    if (payload != NULL) {
+        rawe_group_receive(&rank->part.group, &header, payload, rank->cluster->now_ns);
+    }
+}
+
 void cluster_collective_control(struct cluster_peer *from, const uint8_t *bytes, size_t len_bytes)
 {
     rawe_group_receive_control(&from->rank->part.group, from->index, bytes, len_bytes,

@@ -51,6 +51,8 @@ void cluster_collective_init(struct cluster_rank *rank);
 void cluster_collective_begin(struct cluster *cluster, uint32_t count);
 /** A rank is awake: enter what is due. */
 void cluster_collective_start(struct cluster_rank *rank);
+/** A multicast frame of the group's has come; `bytes` begin behind the Ethernet header. */
+void cluster_collective_receive(struct cluster_rank *rank, const uint8_t *bytes, size_t len_bytes);
 /** A control message of the group's has come. */
 void cluster_collective_control(struct cluster_peer *from, const uint8_t *bytes, size_t len_bytes);
 /** A message of the collective's has come. */

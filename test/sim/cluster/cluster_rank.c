@@ -167,8 +167,8 @@ static void receive_packet(struct cluster_rank *rank, struct cluster_frame *firs
 
     (void)cluster_rank_spend(rank);
     if (first->group) {
-        rawe_group_receive(&rank->part.group, first->bytes + RAWE_ETH_HEADER_BYTES,
-                           len_bytes - RAWE_ETH_HEADER_BYTES, engine->now_ns);
+        cluster_collective_receive(rank, first->bytes + RAWE_ETH_HEADER_BYTES,
+                                   len_bytes - RAWE_ETH_HEADER_BYTES);
         cluster_frame_free(first);
         return;
     }

@@ -442,8 +442,11 @@ static void check_member(struct run *run, struct host *host, bool progressed)
         violate(run, "member %u wants to be called at once, again and again", host->self);
     }
     for (uint32_t i = 0; group->base != group->next && i < run->plan->members; i++) {
-        if (i != host->self && rawe_sequence_before(group->members[i].acked, group->base)) {
-            violate(run, "member %u has released what %u has not acknowledged", host->self, i);
+        const struct rawe_group_member *members = run->host[i].group.members;
+        const struct rawe_group_stream *stream =
+            members == NULL ? NULL : members[host->self].stream;
+        if (stream != NULL && rawe_sequence_before(stream->next, group->base)) {
+            violate(run, "member %u has released what %u has not delivered", host->self, i);
         }
         if (run->plan->members > 100) {
             break; /* it is enough for small ones */
@@ -565,20 +568,20 @@ static void check_end(struct run *run)
 
 static void take_in(struct host *host, const uint8_t *bytes, uint32_t len_bytes, bool is_batch)
 {
-    const uint8_t *data = bytes + RAWE_BATCH_HEADER_BYTES;
-    const uint64_t now_ns = host->run->now_ns;
+    const uint32_t data_bytes = is_batch ? len_bytes - RAWE_BATCH_HEADER_BYTES : 0;
+    struct rawe_group_header header;
+    const uint8_t *payload = NULL;
     if (!is_batch) {
-        rawe_group_receive(&host->group, bytes, len_bytes, now_ns);
-        return;
+        payload = rawe_group_read(&header, bytes, len_bytes, &host->counters);
+    } else if (rawe_group_batch_decode(&header, bytes, RAWE_BATCH_HEADER_BYTES, data_bytes) ==
+               RAWE_DECODE_OK) {
+        uint8_t *placed = rawe_group_place(&host->group, &header);
+        payload = bytes + RAWE_BATCH_HEADER_BYTES;
+        payload = placed == NULL ? payload : memcpy(placed, payload, data_bytes);
     }
-    const uint32_t data_bytes = len_bytes - RAWE_BATCH_HEADER_BYTES;
-    uint8_t *placed = rawe_group_place(&host->group, bytes, RAWE_BATCH_HEADER_BYTES, data_bytes);
-    if (placed != NULL) {
-        memcpy(placed, data, data_bytes);
-        data = placed;
+    if (payload != NULL) {
+        rawe_group_receive(&host->group, &header, payload, host->run->now_ns);
     }
-    rawe_group_receive_batch(&host->group, bytes, RAWE_BATCH_HEADER_BYTES, data, data_bytes,
-                             now_ns);
 }
 
 /** A frame that no member should believe: one field of a real one is wrong. */
@@ -649,7 +652,7 @@ static void arrive(struct run *run, struct sim_packet *packet, struct host *host
         memcpy(bytes, packet->bytes, packet->len_bytes);
         bytes[sim_random_below(&run->random, packet->len_bytes)] ^=
             (uint8_t)(1u << sim_random_below(&run->random, 8));
-        rawe_group_receive(&host->group, bytes, packet->len_bytes, run->now_ns);
+        take_in(host, bytes, packet->len_bytes, false);
         run->outcome->missed += packet->data;
         if (dropped(&host->counters) == dropped_before) {
             violate(run, "a corrupt frame was taken");

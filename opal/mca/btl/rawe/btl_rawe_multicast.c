@@ -48,10 +48,9 @@ struct mca_btl_rawe_multicast {
     bool closed;
     bool deferred;     /**< something expected has come while the progress thread received */
     uint64_t asked_ns; /**< when a call began to wait, or asked; 0: it has just begun */
-    struct mca_btl_rawe_transfer *sending;   /**< NULL: no message waits for the window */
-    struct mca_btl_rawe_transfer *expecting; /**< NULL: none is expected */
-    size_t taken_bytes;                      /**< of it */
-    uint32_t expected_root;
+    struct mca_btl_rawe_transfer *transfer; /**< that a call waits for; NULL: none does */
+    uint32_t root;                          /**< of its message; this member: it is to be sent */
+    size_t taken_bytes;                     /**< of it, if it is expected */
     struct rawe_group_send send;
     mca_btl_base_endpoint_t *endpoints[]; /**< of the members; NULL: this process */
 };
@@ -63,8 +62,8 @@ static struct {
     struct rawe_group_counters counters;       /**< of all groups */
     uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes of the job's */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
-    unsigned waiting; /**< groups that a call waits for, in which a message is expected or sent */
-    bool deferring;   /**< nothing is delivered */
+    unsigned waiting;                          /**< groups that a call waits for */
+    bool deferring;                            /**< nothing is delivered */
     bool holding;     /**< a frame waits for more messages, or for progress */
     uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
     const struct mca_btl_rawe_multicast *last; /**< which group that was */
@@ -150,16 +149,34 @@ static void touch(struct mca_btl_rawe_multicast *group)
     }
 }
 
-/** A call waits for the group, or not any more. */
-static void set_transfers(struct mca_btl_rawe_multicast *group,
-                          struct mca_btl_rawe_transfer *sending,
-                          struct mca_btl_rawe_transfer *expecting)
+/** A call waits for this transfer of the group; NULL: not any more. */
+static void set_transfer(struct mca_btl_rawe_multicast *group, uint32_t root,
+                         struct mca_btl_rawe_transfer *transfer)
 {
-    groups.waiting -= NULL != group->sending || NULL != group->expecting;
-    group->sending = sending;
-    group->expecting = expecting;
+    groups.waiting -= NULL != group->transfer;
+    groups.waiting += NULL != transfer;
+    group->transfer = transfer;
+    group->root = root;
+    group->taken_bytes = 0;
     group->asked_ns = 0;
-    groups.waiting += NULL != sending || NULL != expecting;
+}
+
+/** The call need not wait any more. */
+static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_transfer_state state)
+{
+    struct mca_btl_rawe_transfer *transfer = group->transfer;
+
+    set_transfer(group, group->root, NULL);
+    atomic_store_explicit(&transfer->state, state, memory_order_release);
+}
+
+/** The message of a call waits. */
+static void begin(struct mca_btl_rawe_multicast *group, uint32_t root,
+                  struct mca_btl_rawe_transfer *transfer)
+{
+    atomic_store_explicit(&transfer->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+    set_transfer(group, root, transfer);
+    touch(group);
 }
 
 /** The open group with this id; NULL. */
@@ -179,41 +196,47 @@ static bool has_address(const struct mca_btl_rawe_multicast *group, uint32_t mem
     return NULL != endpoint && 0 == memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES);
 }
 
-/** The group that something is for that an address sends as this member; NULL, and counted: none. */
-static struct mca_btl_rawe_multicast *group_of(uint64_t id, uint32_t sender, const uint8_t *mac)
+/** The group that an address sends this to as a member; NULL: none, which `counts` as a drop. */
+static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *header,
+                                               const uint8_t *mac, bool counts)
 {
-    struct mca_btl_rawe_multicast *group = find(id);
+    struct mca_btl_rawe_multicast *group = find(header->id);
+    uint64_t *drops = NULL == group ? &groups.counters.dropped_group
+                      : header->sender >= group->core.config.members
+                          ? &groups.counters.dropped_member
+                      : !has_address(group, header->sender, mac) ? &groups.counters.dropped_source
+                                                                 : NULL;
 
-    if (NULL == group) {
-        ++groups.counters.dropped_group;
-    } else if (sender >= group->core.config.members) {
-        ++groups.counters.dropped_member;
-    } else if (!has_address(group, sender, mac)) {
-        ++groups.counters.dropped_source;
-    } else {
+    if (NULL == drops) {
         return group;
     }
+    *drops += counts;
     return NULL;
+}
+
+/** Something has come from this address at `*context`, a time. */
+static void receive(void *context, const uint8_t *mac, const struct rawe_group_header *header,
+                    const uint8_t *payload)
+{
+    struct mca_btl_rawe_multicast *group = group_of(header, mac, true);
+
+    if (NULL != group) {
+        rawe_group_receive(&group->core, header, payload, *(const uint64_t *)context);
+        touch(group);
+    }
 }
 
 /** rawe_port_receiver.frame */
 static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
-    const uint8_t *head = frame + RAWE_ETH_HEADER_BYTES;
     struct rawe_group_header header;
+    const size_t group_bytes =
+        len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : len_bytes - RAWE_ETH_HEADER_BYTES;
+    const uint8_t *payload =
+        rawe_group_read(&header, frame + RAWE_ETH_HEADER_BYTES, group_bytes, &groups.counters);
 
-    if (len_bytes < RAWE_ETH_HEADER_BYTES ||
-        RAWE_DECODE_OK !=
-            rawe_group_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES)) {
-        ++groups.counters.dropped_decode;
-        return;
-    }
-    struct mca_btl_rawe_multicast *group =
-        group_of(header.id, header.sender, frame + RAWE_MAC_BYTES);
-    if (NULL != group) {
-        rawe_group_receive(&group->core, head, len_bytes - RAWE_ETH_HEADER_BYTES,
-                           *(const uint64_t *)context);
-        touch(group);
+    if (NULL != payload) {
+        receive(context, frame + RAWE_MAC_BYTES, &header, payload);
     }
 }
 
@@ -226,11 +249,9 @@ static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uin
     if (RAWE_DECODE_OK != rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
         return NULL;
     }
-    struct mca_btl_rawe_multicast *group = find(header.id);
-    return NULL == group || header.sender >= group->core.config.members ||
-                   !has_address(group, header.sender, source_mac)
-               ? NULL
-               : rawe_group_place(&group->core, head, head_bytes, data_bytes);
+    /* What is dropped is counted when it has been received. */
+    const struct mca_btl_rawe_multicast *group = group_of(&header, source_mac, false);
+    return NULL == group ? NULL : rawe_group_place(&group->core, &header);
 }
 
 /** rawe_port_receiver.packet */
@@ -239,15 +260,10 @@ static void receive_packet(void *context, const uint8_t *source_mac, const uint8
 {
     struct rawe_group_header header;
 
-    if (RAWE_DECODE_OK != rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
+    if (RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
+        receive(context, source_mac, &header, data);
+    } else {
         ++groups.counters.dropped_decode;
-        return;
-    }
-    struct mca_btl_rawe_multicast *group = group_of(header.id, header.sender, source_mac);
-    if (NULL != group) {
-        rawe_group_receive_batch(&group->core, head, head_bytes, data, data_bytes,
-                                 *(const uint64_t *)context);
-        touch(group);
     }
 }
 
@@ -352,7 +368,7 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
         const uint32_t segment_bytes = module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
                                        module->group_bulk->overhead_bytes;
         place.segment_bytes =
-            (uint16_t)(segment_bytes < place.payload_bytes ? segment_bytes : place.payload_bytes);
+            segment_bytes < place.payload_bytes ? segment_bytes : place.payload_bytes;
         place.batch_frames = module->group_bulk->receive_frames;
     }
     return place;
@@ -361,7 +377,7 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
 /** Is this part of the root's next message expected? */
 static bool expects(const struct mca_btl_rawe_multicast *group, const struct rawe_group_part *part)
 {
-    return NULL != group->expecting && part->root == group->expected_root;
+    return NULL != group->transfer && part->root == group->root;
 }
 
 /** rawe_group_config.place */
@@ -370,8 +386,8 @@ static uint8_t *place_part(void *context, const struct rawe_group_part *part)
     const struct mca_btl_rawe_multicast *group = context;
 
     return expects(group, part) && !groups.deferring && part->at_bytes == group->taken_bytes &&
-                   part->total_bytes == group->expecting->len_bytes
-               ? (uint8_t *)group->expecting->data + part->at_bytes
+                   part->total_bytes == group->transfer->len_bytes
+               ? (uint8_t *)group->transfer->data + part->at_bytes
                : NULL;
 }
 
@@ -379,7 +395,7 @@ static uint8_t *place_part(void *context, const struct rawe_group_part *part)
 static bool deliver(void *context, const struct rawe_group_part *part)
 {
     struct mca_btl_rawe_multicast *group = context;
-    struct mca_btl_rawe_transfer *message = group->expecting;
+    struct mca_btl_rawe_transfer *message = group->transfer;
 
     if (!expects(group, part)) {
         return group->closed; /* the rest of one that had another length: the root waits for it */
@@ -402,13 +418,10 @@ static bool deliver(void *context, const struct rawe_group_part *part)
             return true;
         }
     }
-    set_transfers(group, group->sending, NULL);
     message->heard = part->heard;
     message->batches = part->batches;
     message->last = part->last;
-    atomic_store_explicit(&message->state,
-                          fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH,
-                          memory_order_release);
+    complete(group, fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH);
     return true;
 }
 
@@ -485,7 +498,7 @@ static void group_free(struct mca_btl_rawe_multicast *group)
 {
     opal_hash_table_remove_value_uint64(&groups.all, group->core.config.id);
     rawe_list_remove(&group->busy);
-    set_transfers(group, NULL, NULL);
+    set_transfer(group, 0, NULL);
     rawe_group_free(&group->core);
     groups.last = groups.last == group ? NULL : groups.last; /* another may come to lie there */
     free(group);
@@ -524,11 +537,9 @@ static void progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 static void sent(struct rawe_group_send *send)
 {
     struct mca_btl_rawe_multicast *group = RAWE_OWNER(send, struct mca_btl_rawe_multicast, send);
-    struct mca_btl_rawe_transfer *message = group->sending;
 
-    set_transfers(group, NULL, group->expecting);
-    message->last = send->last;
-    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_DONE, memory_order_release);
+    group->transfer->last = send->last;
+    complete(group, MCA_BTL_RAWE_TRANSFER_DONE);
 }
 
 /** A member hears no multicast: say so once. */
@@ -552,16 +563,15 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     groups.streak =
         group == groups.last && now_ns - groups.sent_ns < STREAK_NS ? groups.streak + 1 : 0;
     groups.last = group;
-    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
     message->last = false;
-    set_transfers(group, message, group->expecting);
+    begin(group, group->core.config.self, message);
     group->send = (struct rawe_group_send){.done = sent,
                                            .data = message->data,
                                            .len_bytes = (uint32_t)message->len_bytes,
                                            .batches = message->batches,
                                            .may_wait = groups.streak >= RAWE_PEER_STREAK_MESSAGES};
     if (!rawe_group_send(&group->core, &group->send, now_ns)) {
-        set_transfers(group, NULL, group->expecting);
+        set_transfer(group, 0, NULL);
         return false;
     }
     const bool held = 0 != group->core.held_ns;
@@ -570,18 +580,13 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     if (RAWE_GROUP_ALL != group->core.deaf) {
         report_deaf(group);
     }
-    touch(group);
     return true;
 }
 
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message)
 {
-    group->expected_root = root;
-    set_transfers(group, group->sending, message);
-    group->taken_bytes = 0;
-    atomic_store_explicit(&message->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
-    touch(group);
+    begin(group, root, message);
     /* It may have come already. */
     if (NULL != group->core.waiting) {
         progress(group, mca_btl_rawe_now_ns());
@@ -596,7 +601,7 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
         return;
     }
     group->closed = true;
-    set_transfers(group, NULL, NULL);
+    set_transfer(group, 0, NULL);
     progress(group, mca_btl_rawe_now_ns()); /* what was refused is taken now */
     touch(group);
 }
@@ -607,35 +612,27 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 static bool is_busy(const struct mca_btl_rawe_multicast *group)
 {
     return !rawe_group_done(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
-           group->deferred || NULL != group->sending || NULL != group->expecting ||
+           group->deferred || NULL != group->transfer ||
            (group->closed && rawe_port_pending(groups.module->group_port));
 }
 
 bool mca_btl_rawe_multicast_done(void)
 {
-    uint64_t id;
-    void *group;
+    const struct rawe_link *link = groups.busy.next;
 
-    if (NULL != groups.module) {
-        OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
-        {
-            if (!rawe_group_done(&((struct mca_btl_rawe_multicast *)group)->core)) {
-                return false;
-            }
-        }
+    while (NULL != groups.module && link != &groups.busy &&
+           rawe_group_done(&RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy)->core)) {
+        link = link->next;
     }
-    return true;
+    return NULL == groups.module || link == &groups.busy;
 }
 
 /** A call that has waited for long asks those that it waits for. */
 static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
-    if (NULL == group->sending && NULL == group->expecting) {
-        return;
-    }
-    if (0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
+    if (NULL != group->transfer && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
         rawe_group_ask(&group->core,
-                       NULL != group->expecting ? group->expected_root : RAWE_GROUP_ALL);
+                       group->root == group->core.config.self ? RAWE_GROUP_ALL : group->root);
         group->asked_ns = now_ns;
     }
     group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;

@@ -616,7 +616,7 @@ enum rawe_group_control_type {
     RAWE_GROUP_CONTROL_END
 };
 
-/** On STATUS, from the root only: ask again for what is missing, and do not pass it on. */
+/** On STATUS: ask again for what is missing. */
 #define RAWE_GROUP_FLAG_AGAIN 0x01u
 
 /** Payload of a frame in one piece of a REPAIR: fits what any path carries. */

@@ -26,6 +26,9 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
     *group = (struct rawe_group){.config = *config};
     group->base = group->sent = group->next = group->asked = rawe_group_first_sequence(config);
     group->deaf = RAWE_GROUP_ALL;
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN; i++) {
+        group->children[i] = group->base;
+    }
 }
 
 /** The record of all members, when the first frame comes or goes. False without memory. */
@@ -33,9 +36,6 @@ static bool have_members(struct rawe_group *group)
 {
     if (group->members == NULL) {
         group->members = calloc(group->config.members, sizeof(*group->members));
-        for (uint32_t i = 0; group->members != NULL && i < group->config.members; i++) {
-            group->members[i].acked = rawe_group_first_sequence(&group->config);
-        }
     }
     group->config.counters->no_buffer += group->members == NULL;
     return group->members != NULL;
@@ -61,49 +61,15 @@ static void release(struct rawe_group *group, uint32_t base)
     }
 }
 
-/** What all members have acknowledged may be more than before. */
-static void find_base(struct rawe_group *group)
+/** A member below this one has acknowledged our frames before `next`: all may have. */
+static void acknowledge(struct rawe_group *group, uint32_t from, uint32_t next)
 {
-    const uint32_t first = group->slowest;
-    uint32_t base = group->next;
-    for (uint32_t i = 0; i < group->config.members && base != group->base; i++) {
-        const uint32_t index = (first + i) % group->config.members;
-        const uint32_t acked = group->members[index].acked;
-        if (index != group->config.self && rawe_sequence_before(acked, base)) {
-            base = acked;
-            group->slowest = index;
-        }
-    }
-    release(group, base);
-}
-
-/** A member has our frames before `next`. */
-static void acknowledge(struct rawe_group *group, uint32_t index, uint32_t next)
-{
-    struct rawe_group_member *member = &group->members[index];
-    if (rawe_sequence_before(member->acked, next)) {
-        const bool was_at_base = member->acked == group->base;
-        member->acked = next;
-        if (was_at_base) {
-            find_base(group);
-        }
-    }
-}
-
-/** So do all below it in our tree. */
-static void acknowledge_subtree(struct rawe_group *group, uint32_t index, uint32_t next)
-{
-    const uint64_t members = group->config.members;
-    uint64_t low = rawe_group_position(&group->config, index, group->config.self);
+    const struct rawe_group_config *config = &group->config;
     if (rawe_sequence_before(group->sent, next)) {
-        group->config.counters->dropped_outside++;
-        return;
-    }
-    for (uint64_t high = low; low < members;
-         low = RAWE_GROUP_CHILDREN * low + 1, high = RAWE_GROUP_CHILDREN * (high + 1)) {
-        for (uint64_t p = low; p <= high && p < members; p++) {
-            acknowledge(group, (uint32_t)((group->config.self + p) % members), next);
-        }
+        config->counters->dropped_outside++;
+    } else if (rawe_group_acked(config, config->self, group->children, group->base, from, next)) {
+        release(group,
+                rawe_group_least(config, config->self, group->children, group->base, group->sent));
     }
 }
 
@@ -423,39 +389,32 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
     judge(group, from, control->sequence, frames, now_ns);
 }
 
-/** Say to a member what was sent, and have it ask again for what it lacks. */
-static void remind(const struct rawe_group *group, uint32_t to)
+/** Tell a root which frame of it is awaited. */
+static void send_wait(const struct rawe_group *group, uint32_t root)
 {
-    const struct rawe_group_control control = {.type = RAWE_GROUP_STATUS,
-                                               .flags = RAWE_GROUP_FLAG_AGAIN,
-                                               .root = (uint16_t)group->config.self,
-                                               .sequence = group->sent};
-    if (group->members[to].acked != group->sent) {
-        group->config.counters->status_sent++;
-        rawe_group_send_control(&group->config, to, &control, NULL);
-    }
+    const struct rawe_group_stream *stream = group->members[root].stream;
+    const struct rawe_group_control control = {
+        .type = RAWE_GROUP_WAIT,
+        .root = (uint16_t)root,
+        .sequence = stream == NULL ? rawe_group_first_sequence(&group->config) : stream->next};
+    group->config.counters->waits_sent++;
+    rawe_group_send_control(&group->config, root, &control, NULL);
 }
 
 void rawe_group_ask(struct rawe_group *group, uint32_t root)
 {
     const struct rawe_group_config *config = &group->config;
-    struct rawe_group_control control = {.type = RAWE_GROUP_WAIT};
+    const uint32_t next = (config->self + 1) % config->members;
     if (!have_members(group)) {
         return;
     }
-    for (uint32_t i = 1, asked = 0; i < config->members && asked < RAWE_GROUP_ASKED_MAX; i++) {
-        const uint32_t to = (config->self + i) % config->members;
-        const struct rawe_group_stream *stream = group->members[to].stream;
-        if (root == RAWE_GROUP_ALL && group->base != group->next &&
-            group->members[to].acked == group->base) {
-            asked++;
-            remind(group, to);
-        } else if (to == root || i == 1) {
-            control.root = (uint16_t)to;
-            control.sequence = stream == NULL ? rawe_group_first_sequence(config) : stream->next;
-            config->counters->waits_sent++;
-            rawe_group_send_control(config, to, &control, NULL);
-        }
+    if (root == RAWE_GROUP_ALL) {
+        rawe_group_send_down(config, config->self, RAWE_GROUP_FLAG_AGAIN, group->sent);
+        return;
+    }
+    send_wait(group, root);
+    if (next != root) {
+        send_wait(group, next);
     }
 }
 
@@ -481,9 +440,23 @@ static void wait_for(struct rawe_group *group, struct rawe_group_member *member)
     }
 }
 
-/** A frame, or frames of a batch. */
-static void receive(struct rawe_group *group, const struct rawe_group_header *header,
-                    const uint8_t *payload, uint64_t now_ns)
+const uint8_t *rawe_group_read(struct rawe_group_header *header, const uint8_t *bytes,
+                               size_t len_bytes, struct rawe_group_counters *counters)
+{
+    if (rawe_group_header_decode(header, bytes, len_bytes) != RAWE_DECODE_OK) {
+        counters->dropped_decode++;
+        return NULL;
+    }
+    const size_t covered_bytes = RAWE_GROUP_HEADER_BYTES + (size_t)header->payload_bytes;
+    if (rawe_checksum_decode(bytes + covered_bytes) != rawe_crc32c(0, bytes, covered_bytes)) {
+        counters->dropped_checksum++;
+        return NULL;
+    }
+    return bytes + RAWE_GROUP_HEADER_BYTES;
+}
+
+void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header *header,
+                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_group_counters *counters = group->config.counters;
     struct rawe_group_stream *stream;
@@ -498,44 +471,23 @@ static void receive(struct rawe_group *group, const struct rawe_group_header *he
     }
 }
 
-void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
-                        uint64_t now_ns)
-{
-    struct rawe_group_header header;
-    const uint8_t *payload = bytes + RAWE_GROUP_HEADER_BYTES;
-    if (rawe_group_header_decode(&header, bytes, len_bytes) != RAWE_DECODE_OK) {
-        group->config.counters->dropped_decode++;
-    } else if (rawe_checksum_decode(payload + header.payload_bytes) !=
-               rawe_crc32c(0, bytes, RAWE_GROUP_HEADER_BYTES + (size_t)header.payload_bytes)) {
-        group->config.counters->dropped_checksum++;
-    } else {
-        receive(group, &header, payload, now_ns);
-    }
-}
-
-void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, size_t head_bytes,
-                              const uint8_t *data, size_t data_bytes, uint64_t now_ns)
-{
-    struct rawe_group_header header;
-    if (rawe_group_batch_decode(&header, head, head_bytes, data_bytes) != RAWE_DECODE_OK) {
-        group->config.counters->dropped_decode++;
-    } else {
-        receive(group, &header, data, now_ns);
-    }
-}
-
 /** About what we have sent. */
 static void receive_as_root(struct rawe_group *group, uint32_t from,
                             const struct rawe_group_control *control, uint64_t now_ns)
 {
+    const struct rawe_group_control status = {.type = RAWE_GROUP_STATUS,
+                                              .flags = RAWE_GROUP_FLAG_AGAIN,
+                                              .root = control->root,
+                                              .sequence = group->sent};
     if (control->type == RAWE_GROUP_ACK) {
-        acknowledge_subtree(group, from, control->sequence);
+        acknowledge(group, from, control->sequence);
     } else if (control->type == RAWE_GROUP_NACK) {
         receive_nack(group, from, control, now_ns);
-    } else if (control->type == RAWE_GROUP_WAIT) {
-        remind(group, from);
-    } else {
+    } else if (control->type != RAWE_GROUP_WAIT) {
         group->config.counters->dropped_member++;
+    } else if (control->sequence != group->sent || group->base != group->sent) {
+        group->config.counters->status_sent++;
+        rawe_group_send_control(&group->config, from, &status, NULL);
     }
 }
 
@@ -549,8 +501,7 @@ static void receive_as_member(struct rawe_group *group, uint32_t from,
         return;
     }
     if (control->type == RAWE_GROUP_ACK) {
-        rawe_group_stream_acked(stream, rawe_group_position(&group->config, from, root),
-                                control->sequence);
+        rawe_group_stream_acked(stream, from, control->sequence);
     } else if (control->type == RAWE_GROUP_STATUS) {
         rawe_group_stream_status(stream, control, now_ns);
     } else if (control->type == RAWE_GROUP_REPAIR && from == root) {
@@ -577,19 +528,13 @@ void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const u
     }
 }
 
-uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
-                          size_t data_bytes)
+uint8_t *rawe_group_place(const struct rawe_group *group, const struct rawe_group_header *header)
 {
-    const struct rawe_group_config *config = &group->config;
-    struct rawe_group_header header;
-    const struct rawe_group_stream *stream = NULL;
-    /* What is dropped is counted when it has been received. */
-    if (group->members != NULL &&
-        rawe_group_batch_decode(&header, head, head_bytes, data_bytes) == RAWE_DECODE_OK &&
-        header.id == config->id && header.sender < config->members) {
-        stream = group->members[header.sender].stream;
-    }
-    return stream == NULL ? NULL : rawe_group_stream_place(stream, &header);
+    const struct rawe_group_stream *stream =
+        group->members == NULL || header->sender >= group->config.members
+            ? NULL
+            : group->members[header->sender].stream;
+    return stream == NULL ? NULL : rawe_group_stream_place(stream, header);
 }
 
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns)

@@ -62,7 +62,6 @@ struct rawe_group_member {
     uint64_t asked_ns;    /**< when it asked for some last */
     uint32_t judged_from; /**< of our frames from here on... */
     uint32_t lacked;      /**< ... it has asked for this many */
-    uint32_t acked;       /**< it has all of our frames before this one */
     bool waiting;         /**< is in the group's list */
 };
 
@@ -73,8 +72,8 @@ struct rawe_group {
     struct rawe_group_frame *window;      /**< by sequence number; NULL: all is stable */
     struct rawe_group_send *first, *last; /**< not wholly in frames */
     uint32_t base, sent, next;
-    uint32_t slowest;   /**< member that had acknowledged up to base only */
-    uint32_t asked;     /**< the tree was asked up to here */
+    uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
+    uint32_t asked;                         /**< the tree was asked up to here */
     uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none is known */
     uint64_t status_ns; /**< next STATUS; 0: none */
     uint64_t held_ns;   /**< since when the last frame waits for more messages; 0: it does not */
@@ -96,21 +95,23 @@ void rawe_group_free(struct rawe_group *group);
  */
 bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns);
 
-/** A multicast frame has come; `bytes` begin behind the Ethernet header. */
-void rawe_group_receive(struct rawe_group *group, const uint8_t *bytes, size_t len_bytes,
-                        uint64_t now_ns);
+/**
+ * Read a multicast frame; `bytes` begin behind the Ethernet header. Returns its payload, or NULL, and
+ * counts that it is dropped.
+ */
+const uint8_t *rawe_group_read(struct rawe_group_header *header, const uint8_t *bytes,
+                               size_t len_bytes, struct rawe_group_counters *counters);
 
-/** A packet with frames of a batch has come, its data where rawe_group_place said, or anywhere. */
-void rawe_group_receive_batch(struct rawe_group *group, const uint8_t *head, size_t head_bytes,
-                              const uint8_t *data, size_t data_bytes, uint64_t now_ns);
+/** Such a frame has come, or a packet with frames of a batch, placed by rawe_group_place or anywhere. */
+void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header *header,
+                        const uint8_t *payload, uint64_t now_ns);
 
 /** A control message of a member has come. */
 void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
                                 size_t len_bytes, uint64_t now_ns);
 
-/** Where to receive the data of a packet with this header; NULL: anywhere. */
-uint8_t *rawe_group_place(const struct rawe_group *group, const uint8_t *head, size_t head_bytes,
-                          size_t data_bytes);
+/** Where to receive the data of a packet of a batch; NULL: anywhere. */
+uint8_t *rawe_group_place(const struct rawe_group *group, const struct rawe_group_header *header);
 
 /** Run what is due, send what the link had no room for, offer again what was not delivered. */
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
@@ -119,9 +120,9 @@ void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
- * The owner waits for long: send something to `root`, whose message it waits for, or with
- * RAWE_GROUP_ALL to members whose acknowledgements are missing, and to the next member, so that
- * each death is noticed. It also heals what a lack of memory has lost.
+ * The owner waits for long: send something to `root`, whose message it waits for, and to the next
+ * member, or with RAWE_GROUP_ALL, for acknowledgements, down the tree, so that each death is noticed.
+ * It also heals what a lack of memory has lost.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 

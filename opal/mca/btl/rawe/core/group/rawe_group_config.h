@@ -29,8 +29,6 @@
 /** A member that lacks nearly all frames for this long, and that many, hears no multicast. */
 #define RAWE_GROUP_DEAF_NS 1000000000u
 #define RAWE_GROUP_DEAF_FRAMES 8u
-/** Members that rawe_group_ask asks at a time. */
-#define RAWE_GROUP_ASKED_MAX 8u
 
 /** Batches in flight: a receiver has room for as many, however short, before it looks. */
 #define RAWE_GROUP_BATCHES_MAX 96u
@@ -117,6 +115,12 @@ static inline uint32_t rawe_group_position(const struct rawe_group_config *confi
     return (member + config->members - root) % config->members;
 }
 
+/** The first position below this member in the tree of a root; it need not exist. */
+static inline uint32_t rawe_group_first_child(const struct rawe_group_config *config, uint32_t root)
+{
+    return rawe_group_position(config, config->self, root) * RAWE_GROUP_CHILDREN + 1;
+}
+
 /** Send a control message with `data_bytes` of data. */
 static inline void rawe_group_send_control(const struct rawe_group_config *config, uint32_t to,
                                            const struct rawe_group_control *control,
@@ -131,17 +135,60 @@ static inline void rawe_group_send_control(const struct rawe_group_config *confi
                            RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
 }
 
-/** Send a STATUS to the members below a position in the tree of a root. */
+/** Send a STATUS to the members below this one in the tree of a root. */
 static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
-                                        uint32_t position, uint32_t sequence)
+                                        uint8_t flags, uint32_t sequence)
 {
     const struct rawe_group_control control = {
-        .type = RAWE_GROUP_STATUS, .root = (uint16_t)root, .sequence = sequence};
-    const uint32_t child = position * RAWE_GROUP_CHILDREN + 1;
+        .type = RAWE_GROUP_STATUS, .flags = flags, .root = (uint16_t)root, .sequence = sequence};
+    const uint32_t child = rawe_group_first_child(config, root);
     for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < config->members; i++) {
         config->counters->status_sent++;
         rawe_group_send_control(config, (root + child + i) % config->members, &control, NULL);
     }
+}
+
+/**
+ * How far an acknowledgement is beyond `low`, from which a root has at most two windows in flight. One
+ * so old that numbers have come round since is not beyond it.
+ */
+static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config, uint32_t low,
+                                         uint32_t acknowledged)
+{
+    const uint32_t distance = acknowledged - low;
+    return distance <= 2 * config->window_frames ? distance : 0;
+}
+
+/**
+ * Note in `children` that a member below this one in the tree of a root has acknowledged, for all below
+ * it, the frames before `next`. False, and counted: it is not below.
+ */
+static inline bool rawe_group_acked(const struct rawe_group_config *config, uint32_t root,
+                                    uint32_t *children, uint32_t low, uint32_t from, uint32_t next)
+{
+    const uint32_t child =
+        rawe_group_position(config, from, root) - rawe_group_first_child(config, root);
+    if (child >= RAWE_GROUP_CHILDREN) {
+        config->counters->dropped_member++;
+        return false;
+    }
+    if (rawe_group_beyond(config, low, children[child]) < rawe_group_beyond(config, low, next)) {
+        children[child] = next;
+    }
+    return true;
+}
+
+/** The number before which all below this member in the tree of a root have all: `low` to `high`. */
+static inline uint32_t rawe_group_least(const struct rawe_group_config *config, uint32_t root,
+                                        const uint32_t *children, uint32_t low, uint32_t high)
+{
+    const uint32_t child = rawe_group_first_child(config, root);
+    uint32_t least = high - low;
+    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < config->members; i++) {
+        const uint32_t has = rawe_group_beyond(config, low, children[i]);
+        least = has < least ? has : least;
+    }
+    return low + least;
 }
 
 /** The earlier one of two deadlines; 0: a is none. */

@@ -179,48 +179,34 @@ static void take_stored(struct rawe_group_stream *stream)
     }
 }
 
-/**
- * How far an acknowledgement is from one that all members have sent: the root sends nothing beyond a
- * window of that. One so old that numbers have come round since counts as that one.
- */
-static uint32_t progress_of(const struct rawe_group_stream *stream, uint32_t acknowledgement)
+/** All members have acknowledged everything before this: the root is not further than a window. */
+static uint32_t acked_by_all(const struct rawe_group_stream *stream)
 {
-    const uint32_t window_frames = stream->config->window_frames;
-    const uint32_t distance = acknowledgement - (stream->next - window_frames);
-    return distance <= 2 * window_frames ? distance : 0;
+    return stream->next - stream->config->window_frames;
 }
 
 /** Acknowledge for all members below, once they and this one have what the root asked for. */
 static void answer_tree(struct rawe_group_stream *stream)
 {
-    const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
-    const uint32_t child = place * RAWE_GROUP_CHILDREN + 1;
-    uint32_t least = stream->config->window_frames;
-    for (uint32_t i = 0; i < RAWE_GROUP_CHILDREN && child + i < stream->config->members; i++) {
-        const uint32_t has = progress_of(stream, stream->children[i]);
-        least = has < least ? has : least;
-    }
-    const uint32_t next = stream->next - stream->config->window_frames + least;
+    const struct rawe_group_config *config = stream->config;
+    const uint32_t next = rawe_group_least(config, stream->root, stream->children,
+                                           acked_by_all(stream), stream->next);
     if (stream->owes && !rawe_sequence_before(next, stream->ask)) {
-        const uint32_t parent = (place - 1) / RAWE_GROUP_CHILDREN;
+        const uint32_t position = rawe_group_position(config, config->self, stream->root);
+        const uint32_t parent = (position - 1) / RAWE_GROUP_CHILDREN;
         const struct rawe_group_control control = {
             .type = RAWE_GROUP_ACK, .root = (uint16_t)stream->root, .sequence = next};
         stream->owes = false;
         stream->acked = next;
-        stream->config->counters->acks_sent++;
-        rawe_group_send_control(stream->config, (stream->root + parent) % stream->config->members,
-                                &control, NULL);
+        config->counters->acks_sent++;
+        rawe_group_send_control(config, (stream->root + parent) % config->members, &control, NULL);
     }
 }
 
-void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position, uint32_t next)
+void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, uint32_t next)
 {
-    const uint32_t place = rawe_group_position(stream->config, stream->config->self, stream->root);
-    const uint32_t child = position - (place * RAWE_GROUP_CHILDREN + 1);
-    if (child >= RAWE_GROUP_CHILDREN) {
-        stream->config->counters->dropped_member++;
-    } else if (progress_of(stream, stream->children[child]) < progress_of(stream, next)) {
-        stream->children[child] = next;
+    if (rawe_group_acked(stream->config, stream->root, stream->children, acked_by_all(stream), from,
+                         next)) {
         answer_tree(stream);
     }
 }
@@ -391,12 +377,8 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
     }
     if (again) { /* there may have been no memory for a message */
         stream->asked = stream->next;
-    } else {
-        rawe_group_send_down(
-            stream->config, stream->root,
-            rawe_group_position(stream->config, stream->config->self, stream->root),
-            control->sequence);
     }
+    rawe_group_send_down(stream->config, stream->root, control->flags, control->sequence);
     heed(stream, again || rawe_sequence_before(stream->acked, control->sequence), control->sequence,
          now_ns);
 }

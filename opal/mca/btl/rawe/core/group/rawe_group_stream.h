@@ -62,8 +62,8 @@ void rawe_group_stream_repair(struct rawe_group_stream *stream,
 void rawe_group_stream_status(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns);
 
-/** An ACK from below in the tree of the root, by its position; the sender need not be below. */
-void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t position, uint32_t next);
+/** An ACK of a member, which need not be below this one in the tree of the root. */
+void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, uint32_t next);
 
 /**
  * Run what is due, offer again what was not delivered; `withheld`: what seems to be missing may have
