@@ -46,7 +46,6 @@ struct mca_btl_rawe_multicast {
     struct rawe_group core;
     struct rawe_link busy; /**< in the list of those that have something under way */
     bool closed;
-    bool deferred;     /**< something expected has come while the progress thread received */
     uint64_t asked_ns; /**< when a call began to wait, or asked; 0: it has just begun */
     struct mca_btl_rawe_transfer *transfer; /**< that a call waits for; NULL: none does */
     uint32_t root;                          /**< of its message; this member: it is to be sent */
@@ -68,25 +67,21 @@ static struct {
     uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
     const struct mca_btl_rawe_multicast *last; /**< which group that was */
     unsigned streak;                           /**< messages of it, one right after the other */
-    bool deaf_reported;                        /**< the user knows that multicast does not pass */
 } groups;
 
 /** The one module that leads to other hosts; NULL: there is none, or several. */
 static mca_btl_rawe_module_t *only_module(void)
 {
-    mca_btl_rawe_module_t *only = NULL;
+    mca_btl_rawe_module_t *last = NULL;
+    unsigned count = 0;
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        if (module->interface.loopback) {
-            continue;
+        if (!mca_btl_rawe_state.modules[i]->interface.loopback) {
+            last = mca_btl_rawe_state.modules[i];
+            ++count;
         }
-        if (NULL != only) {
-            return NULL;
-        }
-        only = module;
     }
-    return only;
+    return 1 == count ? last : NULL;
 }
 
 bool mca_btl_rawe_multicast_possible(bool mpi_threads)
@@ -96,19 +91,24 @@ bool mca_btl_rawe_multicast_possible(bool mpi_threads)
 
 /* ---- the wire ---- */
 
+/** A frame to a group address: `head` begins with room for the Ethernet header. */
+static struct rawe_frame frame_to(const uint8_t *address, uint8_t *head, size_t head_bytes,
+                                  const struct rawe_bytes *rest)
+{
+    rawe_eth_header_encode(head, address, groups.module->engine.config.mac,
+                           (uint16_t)mca_btl_rawe_params.ethertype);
+    return (struct rawe_frame){.pieces = {{head, head_bytes}, *rest},
+                               .piece_count = 2,
+                               .len_bytes = (uint32_t)(head_bytes + rest->len_bytes)};
+}
+
 /** rawe_group_output.multicast */
 static bool multicast(void *context, const struct rawe_bytes *bytes)
 {
     struct rawe_port *link = groups.module->link;
-    uint8_t ethernet[RAWE_ETH_HEADER_BYTES];
-    const struct rawe_frame frame = {
-        .pieces = {{ethernet, sizeof(ethernet)}, *bytes},
-        .piece_count = 2,
-        .len_bytes = (uint32_t)(sizeof(ethernet) + bytes->len_bytes),
-    };
+    uint8_t head[RAWE_ETH_HEADER_BYTES];
+    const struct rawe_frame frame = frame_to(groups.address, head, sizeof(head), bytes);
 
-    rawe_eth_header_encode(ethernet, groups.address, groups.module->engine.config.mac,
-                           (uint16_t)mca_btl_rawe_params.ethertype);
     return 1 == link->kind->transmit(link, &frame, 1);
 }
 
@@ -128,15 +128,9 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes)
 {
     struct rawe_port *bulk = groups.module->group_bulk;
-    uint8_t headers[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES] = {0};
-    const struct rawe_frame packet = {
-        .pieces = {{headers, sizeof(headers)}, *data},
-        .piece_count = 2,
-        .len_bytes = (uint32_t)(sizeof(headers) + data->len_bytes),
-    };
+    uint8_t headers[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
+    const struct rawe_frame packet = frame_to(batch_address, headers, sizeof(headers), data);
 
-    memcpy(headers, batch_address, RAWE_MAC_BYTES);
-    memcpy(headers + RAWE_MAC_BYTES, groups.module->engine.config.mac, RAWE_MAC_BYTES);
     memcpy(headers + RAWE_ETH_HEADER_BYTES, head, RAWE_BATCH_HEADER_BYTES);
     return bulk->kind->transmit_batch(bulk, &packet, segment_bytes);
 }
@@ -159,6 +153,10 @@ static void set_transfer(struct mca_btl_rawe_multicast *group, uint32_t root,
     group->root = root;
     group->taken_bytes = 0;
     group->asked_ns = 0;
+    if (NULL != transfer) {
+        atomic_store_explicit(&transfer->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
+        touch(group);
+    }
 }
 
 /** The call need not wait any more. */
@@ -166,17 +164,8 @@ static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_tra
 {
     struct mca_btl_rawe_transfer *transfer = group->transfer;
 
-    set_transfer(group, group->root, NULL);
+    set_transfer(group, 0, NULL);
     atomic_store_explicit(&transfer->state, state, memory_order_release);
-}
-
-/** The message of a call waits. */
-static void begin(struct mca_btl_rawe_multicast *group, uint32_t root,
-                  struct mca_btl_rawe_transfer *transfer)
-{
-    atomic_store_explicit(&transfer->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
-    set_transfer(group, root, transfer);
-    touch(group);
 }
 
 /** The open group with this id; NULL. */
@@ -187,28 +176,22 @@ static struct mca_btl_rawe_multicast *find(uint64_t id)
     return OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, id, &found) ? found : NULL;
 }
 
-/** Return true if a member's interface has this address now: an endpoint follows it. */
-static bool has_address(const struct mca_btl_rawe_multicast *group, uint32_t member,
-                        const uint8_t *mac)
-{
-    const mca_btl_base_endpoint_t *endpoint = group->endpoints[member];
-
-    return NULL != endpoint && 0 == memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES);
-}
-
 /** The group that an address sends this to as a member; NULL: none, which `counts` as a drop. */
 static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *header,
                                                const uint8_t *mac, bool counts)
 {
     struct mca_btl_rawe_multicast *group = find(header->id);
-    uint64_t *drops = NULL == group ? &groups.counters.dropped_group
-                      : header->sender >= group->core.config.members
-                          ? &groups.counters.dropped_member
-                      : !has_address(group, header->sender, mac) ? &groups.counters.dropped_source
-                                                                 : NULL;
+    uint64_t *drops = &groups.counters.dropped_group;
 
-    if (NULL == drops) {
-        return group;
+    if (NULL != group && header->sender >= group->core.config.members) {
+        drops = &groups.counters.dropped_member;
+    } else if (NULL != group) {
+        /* Where the member's interface is now: an endpoint follows it. */
+        const mca_btl_base_endpoint_t *endpoint = group->endpoints[header->sender];
+        if (NULL != endpoint && 0 == memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES)) {
+            return group;
+        }
+        drops = &groups.counters.dropped_source;
     }
     *drops += counts;
     return NULL;
@@ -400,8 +383,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     if (!expects(group, part)) {
         return group->closed; /* the rest of one that had another length: the root waits for it */
     }
-    group->deferred = groups.deferring;
-    if (group->deferred) {
+    if (groups.deferring) {
         return false;
     }
     if (part->at_bytes != group->taken_bytes) {
@@ -516,7 +498,7 @@ void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module)
     }
     OBJ_DESTRUCT(&groups.all);
     memset(&groups.counters, 0, sizeof(groups.counters));
-    groups.holding = groups.deaf_reported = false;
+    groups.holding = false;
     groups.module = NULL;
 }
 
@@ -542,19 +524,6 @@ static void sent(struct rawe_group_send *send)
     complete(group, MCA_BTL_RAWE_TRANSFER_DONE);
 }
 
-/** A member hears no multicast: say so once. */
-static void report_deaf(const struct mca_btl_rawe_multicast *group)
-{
-    const mca_btl_base_endpoint_t *endpoint = group->endpoints[group->core.deaf];
-
-    if (!groups.deaf_reported) {
-        groups.deaf_reported = true;
-        MCA_BTL_RAWE_HELP(multicast_lost, groups.module->interface.name,
-                          mca_btl_rawe_peer_text(endpoint->proc).text,
-                          mca_btl_rawe_compat_hostname(endpoint->proc).text);
-    }
-}
-
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
                                  struct mca_btl_rawe_transfer *message)
 {
@@ -564,7 +533,7 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
         group == groups.last && now_ns - groups.sent_ns < STREAK_NS ? groups.streak + 1 : 0;
     groups.last = group;
     message->last = false;
-    begin(group, group->core.config.self, message);
+    set_transfer(group, group->core.config.self, message);
     group->send = (struct rawe_group_send){.done = sent,
                                            .data = message->data,
                                            .len_bytes = (uint32_t)message->len_bytes,
@@ -578,7 +547,10 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     groups.holding = groups.holding || held;
     groups.sent_ns = held ? now_ns : mca_btl_rawe_now_ns(); /* what the link takes does not count */
     if (RAWE_GROUP_ALL != group->core.deaf) {
-        report_deaf(group);
+        const opal_proc_t *proc = group->endpoints[group->core.deaf]->proc;
+        MCA_BTL_RAWE_HELP(multicast_lost, groups.module->interface.name,
+                          mca_btl_rawe_peer_text(proc).text,
+                          mca_btl_rawe_compat_hostname(proc).text);
     }
     return true;
 }
@@ -586,7 +558,7 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message)
 {
-    begin(group, root, message);
+    set_transfer(group, root, message);
     /* It may have come already. */
     if (NULL != group->core.waiting) {
         progress(group, mca_btl_rawe_now_ns());
@@ -612,19 +584,20 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
 static bool is_busy(const struct mca_btl_rawe_multicast *group)
 {
     return !rawe_group_done(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
-           group->deferred || NULL != group->transfer ||
+           NULL != group->transfer ||
            (group->closed && rawe_port_pending(groups.module->group_port));
 }
 
 bool mca_btl_rawe_multicast_done(void)
 {
-    const struct rawe_link *link = groups.busy.next;
+    bool done = true;
 
-    while (NULL != groups.module && link != &groups.busy &&
-           rawe_group_done(&RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy)->core)) {
-        link = link->next;
+    for (const struct rawe_link *link = groups.busy.next;
+         NULL != groups.module && link != &groups.busy; link = link->next) {
+        done =
+            done && rawe_group_done(&RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy)->core);
     }
-    return NULL == groups.module || link == &groups.busy;
+    return done;
 }
 
 /** A call that has waited for long asks those that it waits for. */
@@ -662,8 +635,9 @@ static void serve(uint64_t now_ns)
         struct mca_btl_rawe_multicast *group =
             RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy);
         next = link->next;
+        /* What a call waits for may have come while the progress thread received. */
         if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next ||
-            group->deferred) {
+            (NULL != group->transfer && NULL != group->core.waiting)) {
             progress(group, now_ns);
         }
         ask(group, now_ns);
