@@ -13,8 +13,8 @@
 /** Messages that a tree cuts a bcast into. */
 #define SEGMENT_BYTES (64u * 1024u)
 
-/* What btl_rawe_multicast.c has. */
-#define WINDOW_FRAMES 64u
+/* What btl_rawe_multicast.c has where there are batches, at MTU 1500. */
+#define WINDOW_FRAMES 256u
 
 /** All ranks enter the next one, each a little later than the first. */
 static void begin(struct cluster *cluster)
