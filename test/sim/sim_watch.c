@@ -121,8 +121,8 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 
 /**
  * All peers together may have no more in flight than the ring holds; one that has closed, and whose
- * connection rests, knows of none. Not looked at while a sender still counts whose connection has been
- * closed: the others' number is not right then.
+ * connection rests, knows of none, and one that was given up has none. Promises are not looked at while
+ * a sender still counts whose connection has been closed: the others' number is not right then.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
@@ -131,6 +131,7 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     uint32_t promised = 0;
     uint32_t active = 0;
     uint32_t granted = 0;
+    uint32_t open = 0;
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
@@ -138,8 +139,10 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
         if (awake != NULL && awake->into == &nic->engine && rawe_list_has(&awake->grant.link)) {
             granted += awake->grant.frames;
         }
-        if (sim_conn(channel)->into == &nic->engine &&
-            (awake != NULL || sim_conn(channel)->handshake.state == RAWE_CONN_OPEN)) {
+        uint8_t state = sim_conn(channel)->handshake.state;
+        if (sim_conn(channel)->into == &nic->engine && state != RAWE_CONN_FAILED &&
+            (awake != NULL || state == RAWE_CONN_OPEN)) {
+            open++;
             promised += rawe_credit_of(credit, channel->lane, &sim_conn(channel)->credit);
             active += rawe_credit_is_active(credit, &sim_conn(channel)->credit);
         }
@@ -147,6 +150,11 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     uint32_t counted = 0;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         counted += credit->senders_before[lane] + credit->joined[lane];
+        open -= credit->open[lane];
+    }
+    if (open != 0) {
+        net_fail("credit is shared", "n%u shares it out among %d connections too few", node->index,
+                 (int)open);
     }
     if (promised > sim->plan.receive_frames && active == counted) {
         net_fail("credit is shared",

@@ -244,6 +244,7 @@ TEST(rawe_conn_answer_failed__who_was_given_up_hears_of_it)
     send_from(1);
     unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
     assert_node_1_knows();
+    assert_int_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
 }
 
 TEST(rawe_conn_answer_failed__not_while_the_program_is_away)

@@ -27,18 +27,29 @@ TEST(timer_expired__a_peer_that_never_answers_connect_fails)
     assert_true(counters(1)->dropped_unknown_peer > 10);
 }
 
-/** What it was told of is for others. */
-TEST(timer_expired__a_peer_that_was_given_up_has_no_credit)
+TEST(timer_expired__a_peer_that_was_given_up_holds_nothing)
 {
-    static uint8_t data[100];
+    static uint8_t data[100], payload[200];
     struct unit_send send = {0};
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_PART, .total_bytes = 1000, .data_bytes = 100};
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_not_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    fragment.id = end(1)->reassembly.next;
+    receive_data(1, 0, payload, put_fragment(payload, fragment, 1));
+    receive_message(0, 0, 2);
+    receive_message(1, 0, 3);
+    assert_int_equal(engine(1)->credit.open[RAWE_LANE_EXPRESS], 1);
+    assert_int_not_equal(engine(1)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    assert_non_null(end(1)->reassembly.first);
+    assert_non_null(end(1)->recvwin.taken);
     net.filter = drop_all;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_send_message(end(1), &send, 1, data, sizeof(data));
     unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    assert_int_equal(net.node[1].failed_calls, 1);
+    assert_int_equal(engine(1)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    assert_int_equal(engine(1)->credit.open[RAWE_LANE_EXPRESS], 0);
+    assert_null(end(1)->reassembly.first);
+    assert_null(end(1)->recvwin.taken);
 }
 
 static void close_failed(struct unit_node *node, struct rawe_conn *conn)

@@ -54,7 +54,7 @@ static void open_both(unsigned express_senders, unsigned bulk_senders, unsigned 
     memset(two_lanes, 0, sizeof(two_lanes));
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         for (unsigned i = 0; i < open; i++) {
-            rawe_credit_open(&credit, lane);
+            rawe_credit_open(&credit, lane, &two_lanes[lane][i]);
         }
         for (unsigned i = 0; i < senders[lane]; i++) {
             rawe_credit_note(&credit, lane, &two_lanes[lane][i]);
@@ -88,12 +88,12 @@ TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
 {
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned i = 0; i < 9; i++) {
-        rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
+        rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS, &members[i]);
     }
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     /* The ring is for both lanes: eight others. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
-    rawe_credit_close(&credit, RAWE_LANE_BULK, &members[1]);
+    rawe_credit_close(&credit, RAWE_LANE_BULK, &members[3]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
 }
 
@@ -101,7 +101,7 @@ TEST(rawe_credit_of__in_turns_everybody_has_one)
 {
     unsigned turns[500] = {0};
     for (unsigned i = 0; i < 500; i++) {
-        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, &members[i]);
     }
     for (unsigned epoch = 1; epoch <= 60; epoch++) {
         for (unsigned i = 0; i < 500; i++) {
@@ -151,7 +151,7 @@ TEST(rawe_credit_advance__a_sender_of_the_last_epoch_still_counts)
 static void begin_alone(void)
 {
     for (unsigned i = 0; i < 4; i++) {
-        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, &members[i]);
     }
     rawe_credit_note(&credit, RAWE_LANE_EXPRESS, &members[0]);
     assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[0]), 48);
@@ -209,7 +209,7 @@ TEST(rawe_credit_review__misses_no_sender)
     unsigned outdated = 0, saved = 0;
     rawe_credit_init(&credit, 40, 512, now_ns);
     for (unsigned i = 0; i < MEMBERS; i++) {
-        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, &members[i]);
     }
     for (unsigned step = 0; step < 200000; step++) {
         random = random * 6364136223846793005u + 1442695040888963407u;

@@ -71,7 +71,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     }
     rawe_handshake_begin(&conn->handshake, local_id, ++engine->incarnation);
     engine->connections++;
-    rawe_credit_open(&engine->credit, conn->lane);
+    rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
     append_awake(conn, engine->now_ns);
     rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
@@ -206,12 +206,6 @@ bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
     return idle && rawe_conn_may_rest(conn);
 }
 
-/** Does it count as one whose peer may begin to send? One that has closed connects first. */
-static bool has_credit(const struct rawe_rest *rest)
-{
-    return rest->handshake.state == RAWE_CONN_OPEN;
-}
-
 bool rawe_conn_rest(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
@@ -239,7 +233,8 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .lane = conn->lane,
         .peer_finalizes = conn->finalize.peer,
     };
-    if (!has_credit(rest)) {
+    if (rest->handshake.state != RAWE_CONN_OPEN) {
+        /* The peer connects before it sends. */
         rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
@@ -271,9 +266,7 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     rawe_cc_resume(&conn->cc, rest->rate_mbps);
     conn->rtt = rest->rtt;
     conn->credit = rest->credit;
-    if (!has_credit(rest)) {
-        rawe_credit_open(&engine->credit, conn->lane);
-    }
+    rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
     conn->finalize.peer = rest->peer_finalizes; /* its route has been told */
     conn->handshake = rest->handshake;
     conn->batch = rest->batch;
@@ -292,9 +285,7 @@ void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest)
 {
     rawe_conn_table_remove(engine->table, rest->handshake.local_id);
     engine->connections--;
-    if (has_credit(rest)) {
-        rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
-    }
+    rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
     free(rest);
 }
 

@@ -168,13 +168,14 @@ struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED);
-    rawe_liveness_ask_at(&conn->liveness, 0);
-    rawe_sendwin_plan_search(&conn->sendwin, 0);
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
-    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit); /* it uses none */
     engine->counters.peers_lost++;
-    return rawe_conn_abandon(conn, true);
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
+    /* It stays until its owner closes it. What it held is for others. */
+    rawe_conn_reset(conn);
+    rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
+    return abandoned;
 }
 
 void rawe_conn_renounce(struct rawe_conn *conn, uint32_t peer_id)

@@ -61,8 +61,11 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
 {
     struct rawe_engine *engine = route->engine;
     if (conn->into != engine) { /* the peer's frames come into another ring */
+        bool open = conn->credit.open;
         rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
-        rawe_credit_open(&engine->credit, conn->lane);
+        if (open) {
+            rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
+        }
         rawe_grants_forget(&conn->into->grants, &conn->grant);
     }
     conn->into = engine;

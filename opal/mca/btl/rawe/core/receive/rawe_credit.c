@@ -82,14 +82,20 @@ void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames)
     share_out(credit);
 }
 
-void rawe_credit_open(struct rawe_credit *credit, unsigned lane)
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
 {
-    credit->open[lane]++;
-    share_out(credit);
+    if (!member->open) {
+        member->open = 1;
+        credit->open[lane]++;
+        share_out(credit);
+    }
 }
 
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member)
 {
+    if (!member->open) {
+        return;
+    }
     credit->open[lane]--;
     credit->advertised[lane] -= member->advertised;
     if (rawe_credit_is_active(credit, member)) {

@@ -40,7 +40,8 @@ struct rawe_credit {
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
     uint32_t epoch;      /**< in which it was noted last (rawe_credit_note); 0: never */
-    uint32_t turn;       /**< its number among those that send, where credit goes in turns */
+    uint32_t turn : 31;  /**< its number among those that send, where credit goes in turns */
+    uint32_t open : 1;   /**< it counts among those of its lane */
     uint32_t version;    /**< of the sharing that `advertised` is from */
     uint16_t advertised; /**< credit in the last frame sent: see rawe_credit_advertise */
     bool asked;          /**< its peer has asked for credit, and has been told of none yet */
@@ -54,9 +55,9 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 /** Bulk data has a receive queue of its own that holds `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
-/** A connection of the lane is opened. */
-void rawe_credit_open(struct rawe_credit *credit, unsigned lane);
-/** ... is closed: what it had others may have. */
+/** A connection of the lane has a part from now on. Nothing happens if it has one. */
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
+/** ... has none: others may have what it had. Nothing happens if it had none. */
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
@@ -121,7 +122,7 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
                                       const struct rawe_credit_member *member)
 {
     const struct rawe_credit_share *share = &credit->share[lane];
-    if (member->refused) {
+    if (!member->open || member->refused) {
         return 0;
     }
     if (!rawe_credit_is_active(credit, member)) {
