@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_finalize.h"
 #include "conn/rawe_conn_path.h"
 #include "conn/rawe_conn.h"
 
@@ -297,6 +298,40 @@ TEST(rawe_conn_receive_connect__of_a_peer_that_was_given_up)
     send_from(1);
     unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
     assert_node_1_knows();
+}
+
+/** Node 0 calls one that reaches it by other means; nothing was ever open between them. */
+static void call_one_that_has_given_up(void)
+{
+    memset(last_words, 0, sizeof(last_words));
+    net.node[1].has_given_up = true;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    send_from(0);
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+}
+
+TEST(rawe_conn_renounce__to_who_never_had_a_connection)
+{
+    call_one_that_has_given_up();
+    assert_int_equal(net.node[0].given_up_calls, 1);
+    assert_int_equal(net.node[0].failed_calls + net.node[0].lost_calls, 0);
+    unit_assert_sent(last_words, 1, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_CLOSE], net.node[0].sent[RAWE_FRAME_CONNECT]);
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_CONNECT], 0);
+    for (unsigned node = 0; node < 2; node++) {
+        assert_int_equal(end(node)->handshake.state, RAWE_CONN_FAILED);
+        assert_int_equal(counters(node)->peers_lost, 1);
+        assert_int_equal(engine(node)->credit.open[RAWE_LANE_EXPRESS], 0);
+        assert_int_equal(engine(node)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+    }
+}
+
+TEST(rawe_conn_renounce__lets_a_finalizing_process_leave)
+{
+    rawe_engine_finalizing(engine(0));
+    call_one_that_has_given_up();
+    assert_int_equal(net.node[0].given_up_calls + net.node[0].lost_calls, 0);
+    assert_int_equal(rawe_conn_finalized(end(0), RAWE_NEEDS_DATA, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 /** Node 1 dies without a word and comes back; time must pass, for incarnations grow with it. */

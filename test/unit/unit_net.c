@@ -100,8 +100,13 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     if (node->refuses || from->jobid != node->net->config.jobid || from->vpid != 1 - node->index) {
         return NULL;
     }
-    return node->conn[from->lane] != NULL ? node->conn[from->lane]
-                                          : unit_open(node->net, node->index, from->lane);
+    struct rawe_conn *conn = node->conn[from->lane] != NULL
+                                 ? node->conn[from->lane]
+                                 : unit_open(node->net, node->index, from->lane);
+    if (node->has_given_up && conn->handshake.state != RAWE_CONN_FAILED) {
+        rawe_conn_complete(conn->engine, rawe_conn_fail(conn), RAWE_STATUS_FAILED);
+    }
+    return conn;
 }
 
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)

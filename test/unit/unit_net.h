@@ -43,6 +43,7 @@ struct unit_node {
     bool started;
     bool paused;        /**< its progress is not called; its frames stay on the wire */
     bool refuses;       /**< accepts no connection */
+    bool has_given_up;  /**< the other node */
     unsigned link_room; /**< frames the link takes before it is full */
     struct rawe_conn *conn[RAWE_LANES];
     struct rawe_route route[RAWE_LANES]; /**< of each of them */

@@ -583,6 +583,16 @@ TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
     assert_ptr_equal(blamed, proc);
 }
 
+TEST(mca_btl_rawe_given_up__is_told_to_the_user)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    fake_ompi.fault_tolerant = false;
+    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS));
+    assert_int_equal(errors, 1);
+    assert_int_equal(fake_ompi_shown("given_up"), 1);
+    assert_int_equal(fake_ompi.shown, 1);
+}
+
 /** An address counts once the process has answered there; until then all goes to the old one. */
 TEST(mca_btl_rawe_endpoint_follow__where_the_responder_answers)
 {

@@ -540,12 +540,18 @@ TEST(mca_btl_rawe_proc_capabilities__of_processes_that_rawe_reaches)
     assert_int_equal(fake_ompi.shown, 0);
 }
 
-TEST(mca_btl_rawe_proc_tried__when_all_modules_have)
+TEST(mca_btl_rawe_proc_given_up__when_no_module_reaches_it)
 {
-    assert_false(mca_btl_rawe_proc_tried(name(1), 1));
-    assert_false(mca_btl_rawe_proc_tried(name(1), 1));
-    assert_false(mca_btl_rawe_proc_tried(name(2), 0));
-    assert_true(mca_btl_rawe_proc_tried(name(1), 0));
+    assert_false(mca_btl_rawe_proc_given_up(name(1)));
+    mca_btl_rawe_proc_note_tried(name(1), 1, false);
+    mca_btl_rawe_proc_note_tried(name(1), 1, false);
+    mca_btl_rawe_proc_note_tried(name(2), 0, false);
+    assert_false(mca_btl_rawe_proc_given_up(name(1)));
+    mca_btl_rawe_proc_note_tried(name(1), 0, false);
+    assert_true(mca_btl_rawe_proc_given_up(name(1)));
+    assert_false(mca_btl_rawe_proc_given_up(name(2)));
+    mca_btl_rawe_proc_note_tried(name(1), 1, true);
+    assert_false(mca_btl_rawe_proc_given_up(name(1)));
 }
 
 static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};

@@ -49,6 +49,7 @@ static bool local;               /**< they are on this host */
 static bool host_silent;         /**< it has been silent before */
 static uint32_t heard_mtu_bytes; /**< of the path by which it was heard; 0: never */
 static bool other_follow;        /**< another module has yet to try them */
+static bool given_up;            /**< all have, in vain */
 static bool alone;               /**< no other BTL is in use */
 static unsigned ended;           /**< how often the job was to end */
 
@@ -93,10 +94,28 @@ uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
     return heard_mtu_bytes;
 }
 
-bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
+void mca_btl_rawe_proc_note_tried(opal_process_name_t name, unsigned module_index, bool reached)
 {
     assert_int_equal(module_index, module.address.index);
-    return !other_follow;
+    given_up = !reached && !other_follow;
+}
+
+bool mca_btl_rawe_proc_given_up(opal_process_name_t name)
+{
+    return given_up;
+}
+
+bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name)
+{
+    return false;
+}
+
+static unsigned peers_given_up;
+
+void rawe_peer_give_up(struct rawe_peer *peer)
+{
+    assert_ptr_equal(peer, &endpoint.peer);
+    peers_given_up++;
 }
 
 bool mca_btl_rawe_compat_alone(void)
@@ -258,7 +277,7 @@ static void set_up(void)
         .addresses = {{.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500}},
     };
     callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
-    local = host_silent = other_follow = alone = false;
+    local = host_silent = other_follow = given_up = alone = false;
     ended = searched_paths = heard_mtu_bytes = 0;
     searches = searched_for = opened = opened_address = 0;
     introduced = passed_bytes = limit_bytes = 0;
@@ -484,6 +503,29 @@ TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
 {
     unit_callback_beside(del);
     assert_false(endpoint.in_use);
+}
+
+/** Does a process that calls have its connections fail? */
+static bool is_refused(void)
+{
+    static struct rawe_conn conn;
+    const struct rawe_connect from = {.vpid = 1, .lane = RAWE_LANE_EXPRESS};
+
+    known = &endpoint;
+    endpoint.peer.conn[RAWE_LANE_EXPRESS] = &conn;
+    peers_given_up = 0;
+    (void)mca_btl_rawe_accept(&module, &from, module.address.mac);
+    known = NULL;
+    return 0 != peers_given_up;
+}
+
+TEST(mca_btl_rawe_accept__refuses_who_was_searched_for_in_vain)
+{
+    assert_false(is_refused());
+    add();
+    assert_true(is_refused());
+    add_caller(); /* it is reached after all */
+    assert_false(is_refused());
 }
 
 /** A CONNECT that comes through another module than it is for. */

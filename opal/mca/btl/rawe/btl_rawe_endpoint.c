@@ -624,8 +624,14 @@ void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn)
     if (endpoint->lost || !is_awaited(endpoint)) {
         return;
     }
-    mca_btl_rawe_compat_say("%s has given this process up",
-                            mca_btl_rawe_peer_text(endpoint->proc).text);
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        mca_btl_rawe_compat_say("%s has given this process up",
+                                mca_btl_rawe_peer_text(endpoint->proc).text);
+    } else {
+        MCA_BTL_RAWE_HELP(given_up, endpoint->module->interface.name,
+                          mca_btl_rawe_peer_text(endpoint->proc).text,
+                          mca_btl_rawe_compat_hostname(endpoint->proc).text);
+    }
     lose(endpoint, "peer has given this process up");
 }
 

@@ -59,7 +59,7 @@ struct record {
     struct mca_btl_base_endpoint_t *endpoints; /**< see mca_btl_rawe_proc_endpoints */
     void *data;                                /**< what it has published; NULL: not known */
     size_t len_bytes;
-    uint32_t tried; /**< bit i: module i has tried to reach it */
+    uint32_t tried; /**< bit i: module i has searched for it in vain */
     bool asked;     /**< the runtime has yet to answer */
     bool waited;    /**< MPI's thread has waited for the answer, or has it */
     bool reported;  /**< the user knows why rawe does not talk to it */
@@ -349,13 +349,22 @@ unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host
     return usable && 0 != published.count ? published.capabilities : 0;
 }
 
-bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
+void mca_btl_rawe_proc_note_tried(opal_process_name_t name, unsigned module_index, bool reached)
 {
+    const uint32_t bit = 1u << module_index;
+
     pthread_mutex_lock(&records.lock);
     struct record *record = record_get(name);
     if (NULL != record) {
-        record->tried |= 1u << module_index;
+        record->tried = reached ? record->tried & ~bit : record->tried | bit;
     }
+    pthread_mutex_unlock(&records.lock);
+}
+
+bool mca_btl_rawe_proc_given_up(opal_process_name_t name)
+{
+    pthread_mutex_lock(&records.lock);
+    const struct record *record = record_find(name);
     bool all = NULL != record && record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
     pthread_mutex_unlock(&records.lock);
     return all;

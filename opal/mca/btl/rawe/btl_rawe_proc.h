@@ -46,8 +46,11 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
 /** The capabilities of any process, and its host; 0: none, incompatible, or not told in time. */
 unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host);
 
-/** A module has tried to reach the process. Returns true when all have. */
-bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index);
+/** Note that a module has searched for the process, and reached it or not. */
+void mca_btl_rawe_proc_note_tried(opal_process_name_t name, unsigned module_index, bool reached);
+
+/** Return true if all modules have searched for the process, and none has reached it. Any thread. */
+bool mca_btl_rawe_proc_given_up(opal_process_name_t name);
 
 /** Head of a process's endpoints, guarded by btl_rawe_endpoint.c; NULL: no record, or memory. */
 struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t name, bool make);

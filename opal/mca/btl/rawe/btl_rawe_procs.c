@@ -137,9 +137,8 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 {
     char text[400];
 
-    if (!mca_btl_rawe_proc_tried(proc->proc_name, module->address.index) ||
-        mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name) ||
-        NULL == mca_btl_rawe_state.error_callback || !mca_btl_rawe_compat_alone()) {
+    if (!mca_btl_rawe_proc_given_up(proc->proc_name) || NULL == mca_btl_rawe_state.error_callback ||
+        !mca_btl_rawe_compat_alone()) {
         return;
     }
     snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
@@ -315,6 +314,18 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
+/** Note which processes this module has reached, of those that it should. */
+static void note_tried(const mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
+                       struct mca_btl_base_endpoint_t **endpoints)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (procs[i] != opal_proc_local_get() && !shares_memory(procs[i])) {
+            mca_btl_rawe_proc_note_tried(procs[i]->proc_name, module->address.index,
+                                         NULL != endpoints[i]);
+        }
+    }
+}
+
 /** MPI_Init passes `reachable`, and reports itself what is not. */
 static bool is_first_contact(const opal_bitmap_t *reachable, size_t count)
 {
@@ -394,6 +405,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
             }
         }
     }
+    note_tried(module, count, procs, endpoints);
     if (is_first_contact(reachable, count) && NULL == endpoints[0] && !shared_too &&
         procs[0] != opal_proc_local_get() && !shares_memory(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
@@ -506,7 +518,8 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     if (NULL == endpoint) {
         return NULL;
     }
-    if (mca_btl_rawe_endpoint_process_lost(name)) {
+    /* Open MPI uses another BTL for one that was searched for in vain: it cannot answer this one. */
+    if (mca_btl_rawe_endpoint_process_lost(name) || mca_btl_rawe_proc_given_up(name)) {
         rawe_peer_give_up(&endpoint->peer); /* it is told so */
     }
     /* Answers to what comes by it are short. They may leave by the time the program does, if no

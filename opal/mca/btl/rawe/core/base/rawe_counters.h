@@ -66,7 +66,7 @@
     X(credit_updates,       "acknowledgements sent only because credit has changed")            \
     X(rests,                "times an idle connection gave most of its memory back")              \
     X(migrations,           "times a connection went on by another way between the same processes")  \
-    X(peers_lost,           "peers given up after silence")
+    X(peers_lost,           "peers given up after silence, or that have given us up")
 /* clang-format on */
 
 struct rawe_counters {

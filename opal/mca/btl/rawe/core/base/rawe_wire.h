@@ -16,7 +16,7 @@
 #include <string.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 12u
+#define RAWE_WIRE_VERSION 13u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -125,7 +125,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
-/** On CONNECT: a reply. On CLOSE: answers a PROBE; its acknowledgement says nothing. */
+/** On CONNECT: a reply. On CLOSE: answers PROBE or CONNECT; its acknowledgement says nothing. */
 #define RAWE_FLAG_REPLY 0x04u
 /** The frame was sent before: no RTT sample from its acknowledgement. */
 #define RAWE_FLAG_RESENT 0x10u
