@@ -446,9 +446,6 @@ static void plan_addresses(struct sim_plan *plan, const struct sim_options *opti
     if ((plan->faults & SIM_BIT(ADDRESS)) == 0 || (plan->faults & SIM_FAULTS_LYING) != 0) {
         plan->readdressings = 0;
     }
-    if (plan->readdressings != 0) {
-        plan->pulls = 0; /* see doc/simulator.md: not all routes that are down are sought */
-    }
 }
 
 /** The same: ports that fail, frames that go astray, clocks that are set. */

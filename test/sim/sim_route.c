@@ -156,7 +156,7 @@ void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
         const struct sim_nic *to = &other->nics[far];
         struct sim_peer *route = sim_route_find(node, channel->peer, nic->index, far);
         bool says = to->key == from->key && to->port == from->port;
-        if (route != NULL && says && from->choice == 0) {
+        if (route != NULL && says == (from->choice == 0)) {
             sim_address_follow(route, source_mac);
         } else if (route == NULL && (says || from->choice != 0) && !nic->engine.deferral->active &&
                    memcmp(to->published, source_mac, RAWE_MAC_BYTES) == 0) {
@@ -250,6 +250,7 @@ void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns
               channel->lane, (unsigned long long)silent_ns / 1000);
     node->control[SIM_CONTROL_PING]++;
     sim_route_ask(route, channel->lane, conn->peer_port, conn->peer_key, route->peer.route.mac);
+    sim_address_seek(route);
     rawe_liveness_alive(&conn->liveness, route->absent_ns[channel->lane]);
 }
 
@@ -258,7 +259,6 @@ void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     struct sim_nic *nic = context;
 
     sim_route_stalled(context, conn, silent_ns);
-    sim_address_seek(sim_route_of(rawe_peer_used(conn)));
     rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
 }
 
@@ -309,6 +309,7 @@ static void ask_route(void *context, struct rawe_peer *peer)
 {
     sim_route_ask(sim_route_of(peer), SIM_PING_ROUTE, peer->route.port, peer->route.key,
                   peer->route.mac);
+    sim_address_seek(sim_route_of(peer));
 }
 
 /** rawe_failover_callbacks.answered_ns */
@@ -447,10 +448,7 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     uint64_t from_ns = again ? sim_lossy_until_ns(node->sim) : 0;
     from_ns = from_ns < preferred->down_ns ? preferred->down_ns : from_ns; /* a port was full */
     bool waits = node->sim->now_ns < from_ns + (again ? RELAPSED_NS : RECOVERY_NS);
-    /* A route that no connection uses is not sought, if both its ends have moved at the same time. */
-    const struct sim_nic *to = &node->sim->nodes[preferred->node].nics[preferred->far];
-    bool leads = sim_address_takes(to, preferred->peer.route.mac);
-    if (preferred != route && sim_route_carries(preferred) && leads && !waits) {
+    if (preferred != route && sim_route_carries(preferred) && !waits) {
         net_fail("connections fail back",
                  "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
                  channel->peer, channel->lane, route->nic->index, route->far, preferred->nic->index,

@@ -30,6 +30,8 @@ static unsigned rail_of(const struct rawe_peer *peer)
 
 static bool flaky; /**< half of the PINGs by rail 1 are lost */
 static uint32_t chance;
+static bool
+    moves; /**< answers by rail 1 show where the peer is now: where it was, in this network */
 
 static void ask(void *context, struct rawe_peer *peer)
 {
@@ -39,6 +41,10 @@ static void ask(void *context, struct rawe_peer *peer)
     chance = chance * 1103515245u + 12345u;
     const bool lost = flaky && rail == 1 && (chance >> 16 & 1) != 0;
     newest_ns[rail] = answers[rail] && !lost ? rails.now_ns + 1 : newest_ns[rail];
+    if (moves && rail == 1) {
+        const struct rawe_route there = peer->route;
+        rawe_failover_follow(&failover, peer, there.mac, rails.now_ns);
+    }
 }
 
 static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
@@ -66,7 +72,7 @@ static void set_up(void)
     rawe_failover_init(&failover, &callbacks, &failover);
     memset(newest_ns, 0, sizeof(newest_ns));
     memset(asked, 0, sizeof(asked));
-    flaky = false;
+    flaky = moves = false;
     chance = 1;
     for (unsigned rail = 0; rail < RAILS; rail++) {
         answers[rail] = true;
@@ -361,6 +367,19 @@ TEST(rawe_failover_check__keeps_news_until_it_may_be_said)
     assert_int_equal(said, 2);
     assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
     assert_false(rawe_failover_pending(&failover));
+}
+
+/** All routes are asked where one is silent: one that nothing is known against may have moved. */
+TEST(rawe_failover_check__a_route_may_be_followed_when_it_is_asked)
+{
+    moves = true;
+    silent(0);
+    rawe_failover_check(&failover, true, rails.now_ns);
+    moves = false;
+    assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
+    pass(20 * UNIT_MS);
+    assert_int_equal(said_last, RAWE_FAILOVER_FOLLOWED);
+    assert_int_equal(said_rail, 1);
 }
 
 TEST(rawe_failover_forget__takes_one_of_many)

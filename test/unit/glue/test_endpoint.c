@@ -636,6 +636,20 @@ TEST(mca_btl_rawe_endpoint_follow__without_memory)
     assert_int_equal(endpoint->address.mac[5], 1);
 }
 
+/** No connection uses a route that is down, and none is silent there. */
+TEST(mca_btl_rawe_endpoint_ping__seeks_a_peer_that_has_moved)
+{
+    static const uint8_t one[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 7};
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+
+    unanswered = false;
+    watched = (struct rawe_watch *)&proc;
+    memcpy(answers_from, one, RAWE_MAC_BYTES);
+    mca_btl_rawe_endpoint_ping(endpoint);
+    mca_btl_rawe_endpoint_ping(endpoint);
+    assert_memory_equal(endpoint->address.mac, one, RAWE_MAC_BYTES);
+}
+
 /** Both ends have moved at a time: no frame says so, but what goes to the published address arrives. */
 TEST(mca_btl_rawe_silent__seeks_a_peer_that_has_moved)
 {

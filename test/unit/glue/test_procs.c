@@ -156,11 +156,12 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
 
 static unsigned followed;
 static uint8_t followed_to[RAWE_MAC_BYTES];
+static const mca_btl_base_endpoint_t *follower;
 
 void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *of, const uint8_t mac[RAWE_MAC_BYTES])
 {
-    assert_ptr_equal(of, known);
     memcpy(followed_to, mac, RAWE_MAC_BYTES);
+    follower = of;
     followed++;
 }
 
@@ -283,6 +284,8 @@ static void set_up(void)
     introduced = passed_bytes = limit_bytes = 0;
     is_inside = false;
     memset(&endpoint, 0, sizeof(endpoint));
+    rawe_route_init(&endpoint.peer.route);
+    endpoint.peer.owner = &endpoint;
     endpoint.module = &module;
     endpoint.in_use = true;
     unit_callback_begin();
@@ -608,6 +611,7 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     come_from(elsewhere);
     mca_btl_rawe_state.deferral.active = false;
     assert_int_equal(followed, 1);
+    assert_ptr_equal(follower, known);
     assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
     /* Neither by a wrong key, nor to a group of hosts, nor of what came through another interface. */
     come_from(group);
@@ -620,6 +624,30 @@ TEST(mca_btl_rawe_unknown_source__follows_a_known_interface)
     assert_int_equal(followed, 1);
     assert_int_equal(opened, 0);
     known = NULL;
+}
+
+/** It may be any of the process's that this module leads to, but the one that asks. */
+TEST(mca_btl_rawe_unknown_source__follows_one_that_asks_for_another)
+{
+    static const uint8_t elsewhere[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 9};
+    static mca_btl_base_endpoint_t others[3];
+
+    followed = 0;
+    for (unsigned i = 0; i < 3; i++) { /* one of another module, one that is lost */
+        others[i].module = i == 1 ? &lo : &module;
+        others[i].lost = i == 2;
+        others[i].peer.owner = &others[i];
+        rawe_route_init(&others[i].peer.route);
+        rawe_peer_join(&others[i].peer, &endpoint.peer);
+    }
+    through_second.choice = 1;
+    mca_btl_rawe_state.deferral.active = true;
+    come_from(elsewhere);
+    mca_btl_rawe_state.deferral.active = false;
+    through_second.choice = 0;
+    assert_int_equal(followed, 1);
+    assert_ptr_equal(follower, &others[0]);
+    assert_memory_equal(followed_to, elsewhere, RAWE_MAC_BYTES);
 }
 
 /** No path leads from the loopback interface to another host, or back. */

@@ -321,19 +321,6 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     }
 }
 
-void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
-{
-    struct rawe_responder *responder = endpoint->module->responder;
-    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
-
-    if (NULL == endpoint->watch) {
-        endpoint->watch = rawe_responder_watch(responder, &to);
-    }
-    if (NULL != endpoint->watch) {
-        rawe_responder_ping(responder, endpoint->watch);
-    }
-}
-
 void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
                                   const uint8_t mac[RAWE_MAC_BYTES])
 {
@@ -365,8 +352,8 @@ void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
 }
 
 /**
- * The peer is silent where it is thought to be. It still receives at the address that it has published:
- * does it answer from another one?
+ * Ask at the address that the peer has published, where it still receives, and follow it to another one
+ * that it answers from.
  */
 static void seek(mca_btl_base_endpoint_t *endpoint)
 {
@@ -391,6 +378,20 @@ static void seek(mca_btl_base_endpoint_t *endpoint)
         0 != memcmp(from, endpoint->address.mac, RAWE_MAC_BYTES)) {
         mca_btl_rawe_endpoint_follow(endpoint, from);
     }
+}
+
+void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_responder *responder = endpoint->module->responder;
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
+
+    if (NULL == endpoint->watch) {
+        endpoint->watch = rawe_responder_watch(responder, &to);
+    }
+    if (NULL != endpoint->watch) {
+        rawe_responder_ping(responder, endpoint->watch);
+    }
+    seek(endpoint);
 }
 
 /** PING the responder, and tell the connection when its process last was absent. */
@@ -441,7 +442,6 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     watch(endpoint, conn);
-    seek(endpoint);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!mca_btl_rawe_state.deferral.active) { /* the progress thread calls no Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);

@@ -62,7 +62,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
  */
 void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
                                   const uint8_t mac[RAWE_MAC_BYTES]);
-/** Send the peer's responder a PING. */
+/** Send the peer's responder a PING, and seek it where it may be, too. Lock held. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** Find the endpoint, or make one with this path; NULL without memory. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module, opal_proc_t *proc,

@@ -537,12 +537,28 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
            (0 != from->choice || (address->key == from->key && address->port == from->port));
 }
 
+/**
+ * A frame of a process has come to this module from an address that is none of its, through another of
+ * its interfaces than `home`. It does not say which: only the right one's responder answers there.
+ */
+static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
+                          const uint8_t mac[RAWE_MAC_BYTES])
+{
+    for (struct rawe_peer *other = rawe_peer_next(&home->peer); other != &home->peer;
+         other = rawe_peer_next(other)) {
+        mca_btl_base_endpoint_t *endpoint = other->owner;
+        if (endpoint->module == module && !endpoint->lost) {
+            mca_btl_rawe_endpoint_follow(endpoint, mac);
+        }
+    }
+}
+
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
                                  const struct rawe_connect *from,
                                  const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     mca_btl_rawe_module_t *module = context;
-    const mca_btl_base_endpoint_t *home = conn->owner;
+    mca_btl_base_endpoint_t *home = conn->owner;
     opal_process_name_t name = home->proc->proc_name;
     struct mca_btl_rawe_published published;
 
@@ -555,6 +571,9 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
     if (NULL != endpoint && !endpoint->lost) {
         mca_btl_rawe_endpoint_follow(endpoint, source_mac);
         return;
+    }
+    if (0 != from->choice) {
+        follow_others(module, home, source_mac);
     }
     /* Outside MPI no function of Open MPI may be called: the peer repeats its frame. */
     unsigned count =

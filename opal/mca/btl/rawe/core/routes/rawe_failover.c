@@ -302,6 +302,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         return;
     }
     failover->checked_ns = now_ns;
+    set_due(failover, UINT64_MAX);
     for (struct rawe_peer *peer = failover->suspected; peer != NULL; peer = next) {
         next = peer->next_suspected;
         if (!peer->engine->no_carrier) {
@@ -322,5 +323,7 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
             rawe_failover_forget(failover, peer);
         }
     }
-    set_due(failover, due_ns);
+    if (due_ns < __atomic_load_n(&failover->due_ns, __ATOMIC_RELAXED)) {
+        set_due(failover, due_ns); /* else a route was followed meanwhile */
+    }
 }

@@ -35,9 +35,9 @@ enum rawe_failover_report {
     RAWE_FAILOVER_FOLLOWED,     /**< the peer's interface has another address */
 };
 
-/** What it needs of its owner. None may call it, nor close a peer. */
+/** What it needs of its owner. None may close a peer, nor call it but where that is said. */
 struct rawe_failover_callbacks {
-    /** Ask the peer's responder by this route. */
+    /** Ask the peer's responder by this route. May call rawe_failover_follow for it. */
     void (*ask)(void *context, struct rawe_peer *peer);
     /** When the newest answer came by this route; 0: none has. */
     uint64_t (*answered_ns)(void *context, const struct rawe_peer *peer);
