@@ -21,7 +21,9 @@ static unsigned reductions;
 static bool closed, refuses;
 
 /* Member 0 of a communicator whose members are on a host each. */
-static struct ompi_group_t members = {.grp_proc_count = MEMBERS};
+static ompi_proc_t processes[MEMBERS], *proc_pointers[MEMBERS];
+static struct ompi_group_t members = {.grp_proc_count = MEMBERS,
+                                      .grp_proc_pointers = proc_pointers};
 static struct ompi_communicator_t comm = {.c_name = "tried", .c_local_group = &members};
 
 mca_coll_rawe_hosts_t *mca_coll_rawe_hosts_new(int count)
@@ -100,41 +102,78 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     return MPI_SUCCESS;
 }
 
-static unsigned barriers;
+static unsigned absent;    /* the member that takes no part, as this one knows; 0: all do */
+static unsigned neighbour; /* the member that is on this one's host; 0: none */
 
-static int barrier(struct ompi_communicator_t *on, mca_coll_base_module_t *module)
+static bool takes_part_as(opal_process_name_t name, uint64_t *host)
 {
-    assert_int_equal(tries, 0);
-    barriers++;
-    return MPI_SUCCESS;
+    *host = 0 != neighbour && name.vpid == neighbour ? 100 : 100 - name.vpid;
+    return 0 == absent || name.vpid != absent;
 }
+
+static bool others_know; /* the same of the network as this leader */
+static bool entered;     /* all have said that they have */
 
 static int allreduce(const void *send, void *receive, int count, struct ompi_datatype_t *datatype,
                      struct ompi_op_t *op, struct ompi_communicator_t *on,
                      mca_coll_base_module_t *module)
 {
-    if (3 == count) { /* all can do the same */
-        memcpy(receive, send, sizeof(struct mca_btl_rawe_place));
-        return MPI_SUCCESS;
-    }
     const int mine = *(const int *)send;
     const int theirs = 0 != others_from && tries >= others_from ? PASSES_BATCHES : PASSES_FRAMES;
 
-    reductions++;
+    if (1 != count) { /* all can do the same */
+        memcpy(receive, send, sizeof(struct mca_btl_rawe_place));
+        return MPI_SUCCESS;
+    }
     assert_int_equal(closed || refuses,
                      mine == PASSES_BROKEN); /* before this member does anything else */
+    if (!entered) {
+        assert_int_equal(tries, 0);
+        entered = true;
+        *(int *)receive = others_know || mine == PASSES_BROKEN ? mine : PASSES_NOTHING;
+        return MPI_SUCCESS;
+    }
+    reductions++;
     *(int *)receive = mine < theirs ? mine : theirs;
     return MPI_SUCCESS;
+}
+
+static const struct mca_btl_rawe_offer offer = {.takes_part = takes_part_as,
+                                                .place = place,
+                                                .open = open_group,
+                                                .send = send_try,
+                                                .expect = expect,
+                                                .close = close_group};
+
+static void name_members(void)
+{
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        processes[i].super.proc_name.vpid = i;
+        proc_pointers[i] = &processes[i];
+    }
+}
+
+/** Have a new communicator's members agree, the lowest rank of each host being `leaders`. */
+static mca_coll_rawe_module_t agree_anew(int *leaders)
+{
+    int of[MEMBERS] = {0, 1, 2, 3};
+    mca_coll_rawe_hosts_t hosts = {.of = of, .leaders = leaders};
+    mca_coll_rawe_module_t module = {.offer = &offer,
+                                     .stage = MCA_COLL_RAWE_PASSES,
+                                     .hosts = &hosts,
+                                     .bcast = bcast,
+                                     .allreduce = allreduce};
+    name_members();
+    tries = reductions = 0;
+    closed = entered = false;
+    assert_int_equal(agree(&module, &comm), MPI_SUCCESS);
+    assert_true(entered);
+    return module;
 }
 
 /** A batch may be lost by chance, so all try several times, as long as one lacks one. */
 TEST(agree__what_passes)
 {
-    static const struct mca_btl_rawe_offer offer = {.place = place,
-                                                    .open = open_group,
-                                                    .send = send_try,
-                                                    .expect = expect,
-                                                    .close = close_group};
     static const struct {
         uint32_t segment_bytes;
         unsigned frame_from, batch_from, others_from, missing;
@@ -157,31 +196,150 @@ TEST(agree__what_passes)
         {1420, 1, 0, 2, 3, MCA_COLL_RAWE_PASSES, false, 3, 2, false},
         {1420, 1, 2, 2, 2, MCA_COLL_RAWE_PASSES, false, 2, 1, false},
         {1420, 1, 2, 2, 1, MCA_COLL_RAWE_PASSES, false, 1, 1, false},
-        {1420, 1, 2, 2, 0, MCA_COLL_RAWE_PASSES, false, 0, 1, true},
+        {1420, 1, 2, 2, 0, MCA_COLL_RAWE_PASSES, false, 0, 0, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int of[MEMBERS] = {0, 1, 2, 3}, leaders[MEMBERS];
-        mca_coll_rawe_hosts_t hosts = {.of = of, .leaders = leaders};
-        mca_coll_rawe_module_t module = {.offer = &offer,
-                                         .stage = MCA_COLL_RAWE_PASSES,
-                                         .hosts = &hosts,
-                                         .bcast = bcast,
-                                         .allreduce = allreduce,
-                                         .barrier = barrier};
-        tries = reductions = barriers = 0;
-        network_failed = closed = false;
+        int leaders[MEMBERS];
+        network_failed = false;
+        mca_coll_rawe_forget_network();
         segment_bytes = cases[i].segment_bytes;
         refuses = cases[i].refuses;
         frame_from = cases[i].frame_from;
         batch_from = cases[i].batch_from;
         others_from = cases[i].others_from;
         missing = cases[i].missing;
-        assert_int_equal(agree(&module, &comm), MPI_SUCCESS);
+        const mca_coll_rawe_module_t module = agree_anew(leaders);
         assert_int_equal(module.stage, cases[i].stage);
         assert_int_equal(module.batches, cases[i].batches);
         assert_int_equal(tries, cases[i].tries);
         assert_int_equal(reductions, cases[i].reductions);
-        assert_int_equal(barriers, 1);
         assert_int_equal(network_failed, cases[i].stage == MCA_COLL_RAWE_PASSES);
+        assert_int_equal(0 != proven.count, cases[i].stage == MCA_COLL_RAWE_MULTICASTS);
     }
+    mca_coll_rawe_forget_network();
+    network_failed = refuses = false;
+}
+
+/** What passes was found out for the same hosts: if all leaders know, no message is sent. */
+TEST(agree__what_is_known_is_not_tried_again)
+{
+    int leaders[MEMBERS];
+    mca_coll_rawe_forget_network();
+    network_failed = refuses = false;
+    missing = 0;
+    frame_from = 1;
+    batch_from = others_from = 2;
+    segment_bytes = 1420;
+    assert_int_equal(agree_anew(leaders).stage, MCA_COLL_RAWE_MULTICASTS);
+    assert_int_equal(tries, 2);
+    others_know = true;
+    assert_true(agree_anew(leaders).batches);
+    assert_int_equal(tries + reductions, 0);
+    /* A host without batches; a leader that has been elsewhere; a network that has failed since. */
+    segment_bytes = 0;
+    assert_false(agree_anew(leaders).batches);
+    assert_int_equal(tries, 0);
+    segment_bytes = 1420;
+    others_know = false;
+    assert_true(agree_anew(leaders).batches);
+    assert_int_equal(tries, 2);
+    others_know = true;
+    mca_coll_rawe_forget_network();
+    assert_true(agree_anew(leaders).batches);
+    assert_int_equal(tries, 2);
+    /* A further host. */
+    proven.hosts[2]++;
+    assert_true(agree_anew(leaders).batches);
+    assert_int_equal(tries, 2);
+    /* Longer frames. */
+    proven.payload_bytes = 1467;
+    assert_true(agree_anew(leaders).batches);
+    assert_int_equal(tries, 2);
+    others_know = false;
+    mca_coll_rawe_forget_network();
+}
+
+/* ---- the vote ---- */
+
+static int votes[MEMBERS];    /* what each member says, or, at another than member 0, the verdict */
+static unsigned taken;        /* votes that were received */
+static int verdicts[MEMBERS]; /* what each was sent; -1: nothing */
+
+static int send_vote(const void *buffer, size_t count, struct ompi_datatype_t *datatype, int to,
+                     int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *on)
+{
+    assert_int_equal(tag, VOTE_TAG);
+    assert_int_equal(verdicts[to], -1);
+    verdicts[to] = *(const int *)buffer;
+    return MPI_SUCCESS;
+}
+
+static int receive_vote(void *buffer, size_t count, struct ompi_datatype_t *datatype, int from,
+                        int tag, struct ompi_communicator_t *on, ompi_status_public_t *status)
+{
+    assert_int_equal(tag, VOTE_TAG);
+    taken++;
+    *(int *)buffer = votes[from];
+    return MPI_SUCCESS;
+}
+
+static void begin_vote(void)
+{
+    mca_pml.pml_send = send_vote;
+    mca_pml.pml_recv = receive_vote;
+    name_members();
+    absent = neighbour = taken = 0;
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        votes[i] = 1;
+        verdicts[i] = -1;
+    }
+}
+
+/** Who has voted waits for the verdict, whatever that is. */
+TEST(lead__tells_all_others)
+{
+    static const struct {
+        unsigned absent, against, neighbour, taken;
+        enum verdict verdict;
+    } cases[] = {
+        {0, 0, 0, 3, GROUP},   {2, 0, 0, 1, NO_PART},   {0, 1, 0, 1, NO_PART},
+        {0, 3, 0, 3, NO_PART}, {0, 0, 3, 3, FEW_HOSTS},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int of[MEMBERS], verdict;
+        uint64_t names[MEMBERS];
+        mca_coll_rawe_hosts_t hosts = {.of = of};
+        const mca_coll_rawe_module_t module = {.offer = &offer, .hosts = &hosts};
+        begin_vote();
+        absent = cases[i].absent;
+        neighbour = cases[i].neighbour;
+        votes[cases[i].against] = 0;
+        assert_int_equal(lead(&module, &comm, names, &verdict), MPI_SUCCESS);
+        assert_int_equal(verdict, cases[i].verdict);
+        assert_int_equal(taken, cases[i].taken);
+        assert_int_equal(verdicts[0], -1);
+        for (unsigned member = 1; member < MEMBERS; member++) {
+            assert_int_equal(verdicts[member], cases[i].verdict);
+        }
+    }
+    begin_vote();
+}
+
+TEST(follow__waits_for_the_verdict_if_it_knows_member_0)
+{
+    const mca_coll_rawe_module_t module = {.offer = &offer};
+    int verdict;
+
+    begin_vote();
+    votes[0] = FEW_HOSTS;
+    assert_int_equal(follow(&module, &comm, &verdict), MPI_SUCCESS);
+    assert_int_equal(verdict, FEW_HOSTS);
+    assert_int_equal(verdicts[0], 1);
+    begin_vote();
+    processes[0].super.proc_name.vpid = absent = MEMBERS;
+    assert_int_equal(follow(&module, &comm, &verdict), MPI_SUCCESS);
+    assert_int_equal(verdict, NO_PART);
+    assert_int_equal(verdicts[0], 0);
+    assert_int_equal(taken, 0);
+    begin_vote();
 }

@@ -174,4 +174,7 @@ int mca_coll_rawe_tree_reduce(const mca_coll_rawe_tree_t *tree, const void **min
 /** Have all members of the communicator enter a group, or none; the module's stage says which. */
 int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm);
 
+/** A group has ended, as multicast is lost to a member: later ones find out anew what passes. */
+void mca_coll_rawe_forget_network(void);
+
 #endif

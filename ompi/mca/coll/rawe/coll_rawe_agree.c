@@ -8,16 +8,21 @@
  *      says to member 0 whether it knows that this one takes part; if so, it waits for the verdict.
  *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
  *      all others. What a member does not wait for, Open MPI drops with the communicator
- *   2. member 0 says which member is on which host, and draws the id       Bcasts beneath
- *   3. each leader opens its port; what can all of them do?                Allreduce beneath
- *   4. each leader sends two messages to all, and receives theirs: a frame, and a batch. They come in
- *      any case, but some networks pass no multicast, or no frame of this length, or no batches
- *   5. what do all leaders hear by multicast?                               Allreduce beneath
+ *   2. member 0 says which member is on which host, and draws the id        Bcast beneath
+ *   3. each leader opens its port, and says what it can do                  Allreduce beneath
+ *   4. each leader enters the group, and says what is known to pass to its members' hosts: an earlier
+ *      communicator has found out                                           Allreduce beneath
+ *   5. where it is not known, each leader sends two messages to all, and receives theirs: a frame, and
+ *      a batch. They come in any case, but some networks pass no multicast, or no frame of this length,
+ *      or no batches
+ *   6. what do all leaders hear by multicast?                               Allreduce beneath
  *      It may have been lost by chance: all repeat both steps a few times
  */
 #include "coll_rawe.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -51,6 +56,14 @@ enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
  */
 #define FRAMES_MOST 3
 #define BATCHES_MOST_BYTES (4u << 20)
+
+/** Hosts to which multicast was found to pass, from each to each; no longer, if it has been lost since. */
+static struct {
+    uint64_t *hosts; /**< ascending */
+    size_t count;
+    uint32_t payload_bytes; /**< of the frames that were tried */
+    int passes;
+} proven;
 
 /** What a vote decides. */
 enum verdict { GROUP, NO_PART, FEW_HOSTS };
@@ -180,6 +193,55 @@ static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_byt
     return comes;
 }
 
+static int compare_hosts(const void *one, const void *other)
+{
+    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+    return a < b ? -1 : a > b;
+}
+
+/** Return what is known to pass between the leaders, in frames of this length. */
+static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                         uint32_t payload_bytes)
+{
+    const mca_coll_rawe_hosts_t *hosts = module->hosts;
+    bool known = 0 != proven.count && payload_bytes <= proven.payload_bytes;
+
+    for (int i = 0; i < hosts->count && known; ++i) {
+        uint64_t host;
+        known = takes_part(module, comm, hosts->leaders[i], &host) &&
+                NULL != bsearch(&host, proven.hosts, proven.count, sizeof(host), compare_hosts);
+    }
+    return known ? proven.passes : PASSES_NOTHING;
+}
+
+/** Note what was found to pass between the leaders. */
+static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                        int passes)
+{
+    const mca_coll_rawe_hosts_t *hosts = module->hosts;
+    uint64_t *names = calloc((size_t)hosts->count, sizeof(*names));
+
+    mca_coll_rawe_forget_network();
+    for (int i = 0; i < hosts->count && NULL != names; ++i) {
+        (void)takes_part(module, comm, hosts->leaders[i], &names[i]);
+    }
+    if (NULL != names) {
+        qsort(names, (size_t)hosts->count, sizeof(*names), compare_hosts);
+        proven.hosts = names;
+        proven.count = (size_t)hosts->count;
+        proven.payload_bytes = module->payload_bytes;
+        proven.passes = passes;
+    }
+}
+
+void mca_coll_rawe_forget_network(void)
+{
+    free(proven.hosts);
+    proven.hosts = NULL;
+    proven.count = 0;
+}
+
 /** Enter the group, unless a member cannot be reached, or there is no memory. */
 static void enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
                   const struct mca_btl_rawe_place *all, int self)
@@ -206,58 +268,94 @@ static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_pl
     return passes;
 }
 
-/** Step 2 and 3. `*common` becomes what all leaders can do. */
-static int exchange(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t *id,
-                    struct mca_btl_rawe_place *common)
-{
-    mca_coll_rawe_hosts_t *hosts = module->hosts;
-    int members = ompi_comm_size(comm), self = ompi_comm_rank(comm);
-    struct mca_btl_rawe_place place = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    bool random = 0 != self || sizeof(*id) == getrandom(id, sizeof(*id), 0);
+/** The integers that an id takes. */
+#define ID_INTS ((int)(sizeof(uint64_t) / sizeof(int)))
 
-    int status = module->bcast(hosts->of, members, MPI_INT, 0, comm, module->bcast_module);
-    if (MPI_SUCCESS == status) {
-        status = module->bcast(id, (int)sizeof(*id), MPI_BYTE, 0, comm, module->bcast_module);
+/** Step 2. An id of 0: there was no random one. */
+static int tell_hosts(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                      uint64_t *id)
+{
+    const int members = ompi_comm_size(comm);
+    int *of = module->hosts->of;
+    int *told = malloc((size_t)(members + ID_INTS) * sizeof(*told));
+
+    if (NULL == told) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (MPI_SUCCESS != status) {
-        return status;
+    if (0 == ompi_comm_rank(comm) && sizeof(*id) != getrandom(id, sizeof(*id), 0)) {
+        *id = 0;
     }
-    mca_coll_rawe_hosts_arrange(hosts, members, self);
-    if (0 == hosts->position) {
-        place = random && !network_failed ? module->offer->place()
-                                          : (struct mca_btl_rawe_place){.payload_bytes = 0};
+    memcpy(told, of, (size_t)members * sizeof(*told));
+    memcpy(told + members, id, sizeof(*id));
+    const int status =
+        module->bcast(told, members + ID_INTS, MPI_INT, 0, comm, module->bcast_module);
+    memcpy(of, told, (size_t)members * sizeof(*told));
+    memcpy(id, told + members, sizeof(*id));
+    free(told);
+    return status;
+}
+
+/** Step 3. `*common` becomes what all leaders can do. */
+static int reduce_places(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                         bool takes_one, struct mca_btl_rawe_place *common)
+{
+    struct mca_btl_rawe_place place = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+
+    if (0 == module->hosts->position) {
+        place = takes_one && !network_failed ? module->offer->place()
+                                             : (struct mca_btl_rawe_place){.payload_bytes = 0};
     }
     return module->allreduce(&place, common, (int)(sizeof(place) / sizeof(uint32_t)), MPI_UINT32_T,
                              MPI_MIN, comm, module->allreduce_module);
 }
 
-/** Steps 2 to 5. */
+/** Steps 4 to 6. `*all` becomes what passes between all leaders. */
+static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
+                    const struct mca_btl_rawe_place *common, int *all)
+{
+    const int self = module->hosts->of[ompi_comm_rank(comm)];
+    const bool leads = 0 == module->hosts->position;
+    const int best = 0 != common->segment_bytes ? PASSES_BATCHES : PASSES_FRAMES;
+    int passes = best, tries = 0;
+
+    if (leads) {
+        enter(module, comm, id, common, self);
+        const int known = known_to_pass(module, comm, common->payload_bytes);
+        passes = NULL == module->group ? PASSES_BROKEN : MIN(known, best);
+    }
+    /* What comes before a member has entered is lost: it would wait for long, then ask. */
+    int status =
+        module->allreduce(&passes, all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
+    const bool known = *all > PASSES_NOTHING;
+    /* All members know what decides whether there is another try. */
+    for (bool again = !known; MPI_SUCCESS == status && PASSES_BROKEN != *all && again;) {
+        passes = leads ? try_both(module, common, self) : PASSES_BATCHES;
+        status =
+            module->allreduce(&passes, all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
+        again = *all < best && ++tries < TRIES;
+    }
+    if (MPI_SUCCESS == status && leads && !known && *all > PASSES_NOTHING) {
+        note_proven(module, comm, *all);
+    }
+    network_failed = network_failed || (MPI_SUCCESS == status && *all <= PASSES_NOTHING);
+    return status;
+}
+
+/** Steps 2 to 6. */
 static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
     struct mca_btl_rawe_place common = {.payload_bytes = 0};
-    int all = PASSES_BROKEN, tries = 0;
+    int all = PASSES_BROKEN;
     uint64_t id = 0;
 
-    int status = exchange(module, comm, &id, &common);
+    int status = tell_hosts(module, comm, &id);
+    if (MPI_SUCCESS == status) {
+        mca_coll_rawe_hosts_arrange(module->hosts, ompi_comm_size(comm), ompi_comm_rank(comm));
+        status = reduce_places(module, comm, 0 != id, &common);
+    }
     module->payload_bytes = common.payload_bytes;
     if (MPI_SUCCESS == status && 0 != common.payload_bytes) {
-        const int self = module->hosts->of[ompi_comm_rank(comm)];
-        const bool leads = 0 == module->hosts->position;
-        const int best = 0 != common.segment_bytes ? PASSES_BATCHES : PASSES_FRAMES;
-
-        if (leads) {
-            enter(module, comm, id, &common, self);
-        }
-        /* What comes before a member has entered is lost: it would wait for long, then ask. */
-        status = module->barrier(comm, module->barrier_module);
-        /* All members know what decides whether there is another try. */
-        for (bool again = MPI_SUCCESS == status; again;) {
-            const int passes = leads ? try_both(module, &common, self) : PASSES_BATCHES;
-            status = module->allreduce(&passes, &all, 1, MPI_INT, MPI_MIN, comm,
-                                       module->allreduce_module);
-            again = MPI_SUCCESS == status && PASSES_BROKEN != all && all < best && ++tries < TRIES;
-        }
-        network_failed = network_failed || (MPI_SUCCESS == status && all <= PASSES_NOTHING);
+        status = find_out(module, comm, id, &common, &all);
     }
     if (MPI_SUCCESS == status && all > PASSES_NOTHING) {
         module->stage = MCA_COLL_RAWE_MULTICASTS;

@@ -18,6 +18,7 @@ static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t
     module->offer->close(module->group, true);
     module->group = NULL;
     module->ended = true;
+    mca_coll_rawe_forget_network();
     if (module->hosts->count == ompi_comm_size(comm)) {
         module->stage = MCA_COLL_RAWE_PASSES; /* all members know */
     }

@@ -275,22 +275,29 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 
 /**
  * Have the ports get what is for our groups, and no other: all ranks of this host would copy the batches
- * that are for one of them.
+ * that are for one of them. A filter takes the kernel up to a millisecond, so it stays if it can.
  */
 static bool renew_filters(void)
 {
     const mca_btl_rawe_module_t *module = groups.module;
+    uint32_t before[RAWE_PORT_GROUP_WORDS];
     struct rawe_port_error error;
     uint64_t id;
     void *group;
 
+    memcpy(before, groups.ports_get, sizeof(before));
     memset(groups.ports_get, 0, sizeof(groups.ports_get));
     OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
     {
         groups.ports_get[id % 256 / 32] |= UINT32_C(1) << id % 32;
     }
-    return 0 == rawe_port_renew_filter(module->group_port, &error) &&
-           (NULL == module->group_bulk || 0 == rawe_port_renew_filter(module->group_bulk, &error));
+    if (0 == memcmp(before, groups.ports_get, sizeof(before)) ||
+        (0 == rawe_port_renew_filter(module->group_port, &error) &&
+         (NULL == module->group_bulk || 0 == rawe_port_renew_filter(module->group_bulk, &error)))) {
+        return true;
+    }
+    memcpy(groups.ports_get, before, sizeof(before)); /* the next time it is tried again */
+    return false;
 }
 
 /** The port is the module's, which closes it. */
@@ -312,6 +319,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
     };
     struct rawe_port_error error = {.step = "memory for groups", .code = ENOMEM};
 
+    memset(groups.ports_get, 0, sizeof(groups.ports_get));
     memcpy(groups.address, address, sizeof(groups.address));
     memcpy(config.group, address, sizeof(config.group));
     rawe_list_init(&groups.busy);
