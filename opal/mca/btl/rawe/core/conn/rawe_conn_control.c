@@ -425,8 +425,9 @@ static bool raise_limit(struct rawe_order *order)
 {
     struct rawe_link *all = &order->members;
     uint64_t oldest = order->next;
-    for (struct rawe_link *link = all->next; link != all; link = link->next) {
-        uint64_t number = oldest_message(conn_ordered(link));
+    for (struct rawe_link *link = all->next; link != all && rawe_order_rises(order, oldest);
+         link = link->next) {
+        uint64_t number = oldest_message(conn_ordered(link)); /* it may have to pass many records */
         oldest = number < oldest ? number : oldest;
     }
     return rawe_order_raise(order, oldest);

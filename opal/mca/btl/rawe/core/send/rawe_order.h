@@ -76,14 +76,19 @@ static inline bool rawe_order_allows(const struct rawe_order *order, uint64_t nu
     return __builtin_expect(number < order->limit, 1);
 }
 
+/** Would the limit rise by enough, if this were the first message that is not acknowledged? */
+static inline bool rawe_order_rises(const struct rawe_order *order, uint64_t oldest)
+{
+    return oldest + order->most >= order->limit + order->most / RAWE_ORDER_STEPS + 1;
+}
+
 /** `oldest`: the first message that is not acknowledged. True: the limit has risen by enough. */
 static inline bool rawe_order_raise(struct rawe_order *order, uint64_t oldest)
 {
-    uint64_t limit = oldest + order->most;
-    if (limit < order->limit + order->most / RAWE_ORDER_STEPS + 1) {
+    if (!rawe_order_rises(order, oldest)) {
         return false;
     }
-    order->limit = limit;
+    order->limit = oldest + order->most;
     return true;
 }
 
