@@ -4,7 +4,15 @@
 import re
 
 import pytest
-from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
+from conftest import (
+    BEYOND_OPEN_MPI,
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    assert_success,
+    help_messages,
+    show,
+)
 
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
@@ -54,6 +62,19 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, build, endless):
     assert_success(lab.mpirun(arguments, timeout=HANG_SECONDS, build=build))
     # 20 000 bytes a round and direction need at least 14 frames of 1500.
     assert lab.frames(0) >= 14 * rounds and lab.frames(1) >= 14 * rounds
+
+
+@pytest.mark.parametrize("descriptors", [22, 24, 26])
+def test_it_steps_aside_where_descriptors_are_few(make_lab, build, endless, descriptors):
+    """tcp has enough then. Where it is not listed, the message says what was not."""
+    limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', descriptors, endless, "rounds", 20]
+    lab = make_lab(hosts=2)
+    arguments = ["-np", 2, "--mca", "btl", "rawe,tcp,self", *limited]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert result.returncode == 0, show(result)
+    result = lab.mpirun(["-np", 2, *RAWE, *limited], timeout=HANG_SECONDS, build=build)
+    assert result.returncode != 0
+    assert "RLIMIT_NOFILE" in "".join(help_messages(result)), show(result)
 
 
 @pytest.mark.parametrize("hosts, ranks, loss", [(2, 2, 0), (2, 4, 1), (3, 3, 0)])

@@ -28,6 +28,7 @@
 #include "linux/sys/rawe_service.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,29 @@ static void open_modules(void)
     free(interfaces);
 }
 
+/** Descriptors that Open MPI needs at least, to load further components, and other BTLs. */
+#define DESCRIPTORS_LEFT 4u
+
+/** Return true if as many are left. Otherwise no PML could be loaded, and nothing would say why. */
+static bool leaves_descriptors(void)
+{
+    int left[DESCRIPTORS_LEFT];
+    unsigned count = 0;
+
+    while (count < DESCRIPTORS_LEFT &&
+           (left[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+        ++count;
+    }
+    const bool enough = DESCRIPTORS_LEFT == count || (EMFILE != errno && ENFILE != errno);
+    if (!enough) {
+        mca_btl_rawe_help_failed("leaving descriptors to Open MPI", errno, __func__);
+    }
+    while (0 != count) {
+        close(left[--count]);
+    }
+    return enough;
+}
+
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
     *count = 0;
@@ -276,7 +300,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     mca_btl_rawe_state.multicast_possible = mca_btl_rawe_multicast_possible(mpi_threads);
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
-    if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
+    if (NULL == list || !leaves_descriptors() || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);
         while (0 != mca_btl_rawe_state.module_count) {
             mca_btl_rawe_finalize(&mca_btl_rawe_state.modules[0]->super);
