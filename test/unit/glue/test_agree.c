@@ -154,7 +154,7 @@ static void name_members(void)
 }
 
 /** Have a new communicator's members agree, the lowest rank of each host being `leaders`. */
-static mca_coll_rawe_module_t agree_anew(int *leaders)
+static mca_coll_rawe_module_t agree_again(int *leaders)
 {
     int of[MEMBERS] = {0, 1, 2, 3};
     mca_coll_rawe_hosts_t hosts = {.of = of, .leaders = leaders};
@@ -208,7 +208,7 @@ TEST(agree__what_passes)
         batch_from = cases[i].batch_from;
         others_from = cases[i].others_from;
         missing = cases[i].missing;
-        const mca_coll_rawe_module_t module = agree_anew(leaders);
+        const mca_coll_rawe_module_t module = agree_again(leaders);
         assert_int_equal(module.stage, cases[i].stage);
         assert_int_equal(module.batches, cases[i].batches);
         assert_int_equal(tries, cases[i].tries);
@@ -230,30 +230,30 @@ TEST(agree__what_is_known_is_not_tried_again)
     frame_from = 1;
     batch_from = others_from = 2;
     segment_bytes = 1420;
-    assert_int_equal(agree_anew(leaders).stage, MCA_COLL_RAWE_MULTICASTS);
+    assert_int_equal(agree_again(leaders).stage, MCA_COLL_RAWE_MULTICASTS);
     assert_int_equal(tries, 2);
     others_know = true;
-    assert_true(agree_anew(leaders).batches);
+    assert_true(agree_again(leaders).batches);
     assert_int_equal(tries + reductions, 0);
     /* A host without batches; a leader that has been elsewhere; a network that has failed since. */
     segment_bytes = 0;
-    assert_false(agree_anew(leaders).batches);
+    assert_false(agree_again(leaders).batches);
     assert_int_equal(tries, 0);
     segment_bytes = 1420;
     others_know = false;
-    assert_true(agree_anew(leaders).batches);
+    assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
     others_know = true;
     mca_coll_rawe_forget_network();
-    assert_true(agree_anew(leaders).batches);
+    assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
     /* A further host. */
     proven.hosts[2]++;
-    assert_true(agree_anew(leaders).batches);
+    assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
     /* Longer frames. */
     proven.payload_bytes = 1467;
-    assert_true(agree_anew(leaders).batches);
+    assert_true(agree_again(leaders).batches);
     assert_int_equal(tries, 2);
     others_know = false;
     mca_coll_rawe_forget_network();

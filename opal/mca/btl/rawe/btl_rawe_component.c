@@ -254,7 +254,7 @@ static void open_modules(void)
 #define DESCRIPTORS_LEFT 4u
 
 /** Return true if as many are left. Otherwise no PML could be loaded, and nothing would say why. */
-static bool leaves_descriptors(void)
+static bool has_descriptors(void)
 {
     int left[DESCRIPTORS_LEFT];
     unsigned count = 0;
@@ -300,7 +300,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     mca_btl_rawe_state.multicast_possible = mca_btl_rawe_multicast_possible(mpi_threads);
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
-    if (NULL == list || !leaves_descriptors() || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
+    if (NULL == list || !has_descriptors() || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);
         while (0 != mca_btl_rawe_state.module_count) {
             mca_btl_rawe_finalize(&mca_btl_rawe_state.modules[0]->super);
