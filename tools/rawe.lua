@@ -12,7 +12,7 @@ local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 local HEADER_BYTES = 24
 local GROUP_HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
-local FRAGMENT_ALIGN = 8
+local FRAGMENT_ALIGN = 4
 local BATCH_HEADER_BYTES = 60
 local VERSION = 12
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
@@ -38,7 +38,7 @@ local kinds = {
     [CONTROL] = "control",
 }
 local fragment_bytes = {
-    [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 16, [BUNDLE] = 16,
+    [MESSAGE] = 4, [PART] = 16, [PUT] = 24, [VALIDATION] = 16, [BUNDLE] = 16,
     [GET] = 24, [ATOMIC] = 24, [REPLY] = 24, [CONTROL] = 24,
 }
 local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true, [CONTROL] = true }

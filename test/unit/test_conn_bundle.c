@@ -171,25 +171,25 @@ TEST(rawe_conn_bundle__longest_message)
     assert_ptr_equal(conn.queue.first, &messages[2].send);
 }
 
-/** Three messages of 100 bytes take 3 * 108, and 2 * 4 between them. */
+/** Three messages of 98 bytes take 3 * 102, and 2 * 2 between them. */
 TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
 {
     for (unsigned i = 0; i < 7; i++) {
-        (void)queue(100);
+        (void)queue(98);
     }
-    struct rawe_send *made = bundle(332);
+    struct rawe_send *made = bundle(310);
     assert_holds(made, 0, 3);
-    assert_int_equal(made->total_bytes, 332);
+    assert_int_equal(made->total_bytes, 310);
     made->done(made, RAWE_STATUS_DONE);
-    made = bundle(331);
+    made = bundle(309);
     assert_holds(made, 3, 2);
     made->done(made, RAWE_STATUS_DONE);
-    assert_null(bundle(219)); /* two take 220 */
+    assert_null(bundle(205)); /* two take 206 */
     assert_int_equal(conn.queue.count, 2);
-    engine.config.message_max_bytes = 219;
-    assert_null(bundle(332));
-    engine.config.message_max_bytes = 220;
-    made = bundle(332);
+    engine.config.message_max_bytes = 205;
+    assert_null(bundle(310));
+    engine.config.message_max_bytes = 206;
+    made = bundle(310);
     assert_holds(made, 5, 2);
     made->done(made, RAWE_STATUS_DONE);
 }

@@ -126,9 +126,9 @@ TEST(rawe_conn_coalesce_fits__to_the_last_byte)
 {
     for (unsigned more = 0; more < 2; more++) {
         const size_t last_bytes =
-            LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + more; /* 8 + 500 + 4, 8 + 400 */
+            LIMIT_BYTES - 504 - 404 - RAWE_FRAGMENT_MESSAGE_BYTES + more; /* 4 + 498 + 2, 4 + 400 */
         set_up_busy();
-        copy(1, 500);
+        copy(1, 498);
         copy(2, 400);
         copy(3, last_bytes);
         assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + more);

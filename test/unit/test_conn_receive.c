@@ -53,16 +53,16 @@ TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 {
     /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
-        {1, 1, 0, 0, 0, 0, 0},          /* 7 bytes: shorter than a fragment header */
-        {1, 1, 0xFF, 0xFF, 0, 0, 0, 0}, /* longer than the frame */
-        {1, 1, 0, 1, 0, 0, 0, 0},       /* one byte longer than the frame */
-        {0, 1, 0, 0, 0, 0, 0, 0},       /* no such kind */
+        {1, 1, 0},                /* 3 bytes: shorter than a fragment header */
+        {1, 1, 0xFF, 0xFF},       /* longer than the frame */
+        {1, 1, 0, 1},             /* one byte longer than the frame */
+        {0, 1, 0, 0, 0, 0, 0, 0}, /* no such kind */
         {99, 1, 0, 0, 0, 0, 0, 0},
         {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
         {3, 0, 0, 0, 0, 0, 0, 0}, /* a PUT cut off */
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
     };
-    static const size_t tail_bytes[] = {7, 8, 8, 8, 8, 16, 8, 24};
+    static const size_t tail_bytes[] = {3, 4, 4, 8, 8, 16, 8, 24};
     for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         uint8_t payload[64];
         size_t at = put_fragment(
@@ -81,8 +81,8 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
 {
     static const uint8_t payloads[][40] = {
         {0},                                                          /* empty frame */
-        {1, 1, 0, 0, 0, 0, 0},                                        /* cut off */
-        {1, 1, 0, 1, 0, 0, 0, 0},                                     /* longer than the frame */
+        {1, 1, 0},                                                    /* cut off */
+        {1, 1, 0, 1},                                                 /* longer than the frame */
         {0, 1, 0, 0, 0, 0, 0, 0},                                     /* no such kind */
         {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},                         /* SEGMENT cut off */
         {2, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 1, 2, 3, 4}, /* beyond its message */
@@ -91,7 +91,7 @@ TEST(receive_data__a_malformed_first_fragment_is_not_taken)
         {2, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0},
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
     };
-    static const size_t lengths[] = {0, 7, 8, 8, 12, 20, 16, 32, 32};
+    static const size_t lengths[] = {0, 3, 4, 8, 12, 20, 16, 32, 32};
     uint32_t next = end(1)->recvwin.next;
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         receive_data(0, RAWE_FLAG_ACK_NOW, payloads[i], lengths[i]);

@@ -19,8 +19,7 @@ TEST(rawe_conn_send_copy__one_frame_with_one_fragment)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(rawe_conn_send_copy(end(0), 0x5A, "head", 4, "tail!", 5), RAWE_STATUS_DONE);
     assert_int_equal(net_queue_count(&net.queue), 1);
-    static const uint8_t payload[] = {1,   0x5A, 0,   9,   0,   0,   0,   0,  'h',
-                                      'e', 'a',  'd', 't', 'a', 'i', 'l', '!'};
+    static const uint8_t payload[] = {1, 0x5A, 0, 9, 'h', 'e', 'a', 'd', 't', 'a', 'i', 'l', '!'};
     assert_int_equal(net.wire->header.payload_bytes, sizeof(payload));
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, payload, sizeof(payload));
     assert_int_equal(counters(0)->messages_sent, 1);

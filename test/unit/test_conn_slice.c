@@ -131,7 +131,7 @@ TEST(rawe_conn_take_slice__parts_that_do_not_belong_together)
 
 /** Half of a frame with two padded messages. */
 #define HALF_BYTES 32u
-#define MESSAGE_BYTES 20u
+#define MESSAGE_BYTES 26u
 
 /** Hand node 1 part of a frame with two messages. */
 static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offset, uint16_t bytes)

@@ -135,7 +135,7 @@ TEST_WITH(unconnected, rawe_engine_flush__a_callback_closes_the_next_in_line)
 /** A message frame from node 0 to node 1, as it would come next. */
 static struct net_frame *good_frame(void)
 {
-    uint8_t payload[28];
+    uint8_t payload[RAWE_FRAGMENT_MESSAGE_BYTES + 20];
     rawe_fragment_encode(payload, &(struct rawe_fragment){
                                       .kind = RAWE_FRAGMENT_MESSAGE, .tag = 4, .data_bytes = 20});
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);

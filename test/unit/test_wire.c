@@ -266,7 +266,7 @@ TEST(rawe_fragment_encode__every_byte_in_its_place)
         size_t len_bytes;
     } cases[] = {
         {{.kind = RAWE_FRAGMENT_MESSAGE, .tag = 0x42, .data_bytes = 0x1234},
-         "\x01\x42\x12\x34\x00\x00\x00\x00",
+         "\x01\x42\x12\x34",
          RAWE_FRAGMENT_MESSAGE_BYTES},
         {{.kind = RAWE_FRAGMENT_PART,
           .tag = 7,

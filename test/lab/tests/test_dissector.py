@@ -37,9 +37,9 @@ def frame(kind, payload=b"", **fields):
 
 
 def message(data):
-    """A MESSAGE fragment, padded to 8 bytes."""
-    fragment = struct.pack(">BBHI", 1, 65, len(data), 0) + data
-    return fragment + bytes(-len(fragment) % 8)
+    """A MESSAGE fragment, padded to 4 bytes."""
+    fragment = struct.pack(">BBH", 1, 65, len(data)) + data
+    return fragment + bytes(-len(fragment) % 4)
 
 
 def ethernet(content, ethertype=ETHERTYPE, pad=True):

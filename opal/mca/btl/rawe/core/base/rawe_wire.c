@@ -70,10 +70,14 @@ static inline void reread(struct rawe_fragment *fragment, const uint8_t *in, siz
     fragment->kind = in[0];
     fragment->tag = in[1];
     fragment->data_bytes = get16(in + 2);
-    fragment->id = get32(in + 4);
+    fragment->id = 0;
     fragment->total_bytes = fragment->data_bytes;
     fragment->key = 0;
     fragment->offset = 0;
+    if (header_bytes == RAWE_FRAGMENT_MESSAGE_BYTES) {
+        return;
+    }
+    fragment->id = get32(in + 4);
     if (header_bytes == RAWE_FRAGMENT_PART_BYTES) {
         fragment->offset = get32(in + 8);
         fragment->total_bytes = get32(in + 12);

@@ -187,13 +187,17 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
                                            size_t len_bytes);
 
 /*
- * Fragments: the payload of DATA and BULK frames is one or more of them, each padded to 8 bytes
+ * Fragments: the payload of DATA and BULK frames is one or more of them, each padded to 4 bytes
  * (the last one need not be). All begin with
  *
  *  0 | kind | tag | length of the data that follows the fragment header (16 bits) |
+ *
+ * and all but MESSAGE go on with
+ *
  *  4 | kind specific (32 bits) |
  *
- *  MESSAGE  8 bytes: kind specific = 0. One whole message.
+ *  MESSAGE  4 bytes. One whole message. (The shortest ones of ob1, with 16 bytes of its header and
+ *          their own, end within the cache line of a ring's slot in which they begin.)
  *  PART    16 bytes: kind specific = message number, then offset (32), total length (32).
  *  BUNDLE  as PART. The message's content is MESSAGE fragments.
  *  VALIDATION  as PART, number 0. Finds out whether batches pass; see rawe_conn_batch.c.
@@ -206,8 +210,8 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  * MESSAGE fragments may share a frame, and so may records: all those that begin as PUT. Each of the
  * others is alone in its frame.
  */
-#define RAWE_FRAGMENT_ALIGN 8u
-#define RAWE_FRAGMENT_MESSAGE_BYTES 8u
+#define RAWE_FRAGMENT_ALIGN 4u
+#define RAWE_FRAGMENT_MESSAGE_BYTES 4u
 #define RAWE_FRAGMENT_PART_BYTES 16u
 #define RAWE_FRAGMENT_PUT_BYTES 24u
 #define RAWE_FRAGMENT_BYTES_MAX 24u
@@ -260,6 +264,9 @@ static inline size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragme
     out[0] = fragment->kind;
     out[1] = fragment->tag;
     rawe_put16(out + 2, fragment->data_bytes);
+    if (header_bytes == RAWE_FRAGMENT_MESSAGE_BYTES) {
+        return header_bytes;
+    }
     rawe_put32(out + 4, fragment->id);
     if (header_bytes == RAWE_FRAGMENT_PART_BYTES) {
         rawe_put32(out + 8, (uint32_t)fragment->offset);
