@@ -21,7 +21,4 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
 void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
                              uint64_t now_ns);
 
-/** Look for frames whose reordering window has passed. */
-void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
-
 #endif

@@ -13,6 +13,7 @@
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
+#include "send/rawe_coalesce.h"
 
 /*
  * Coalescing: short messages, or records, that share a frame.
@@ -40,66 +41,6 @@ static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t byt
         bytes = coalesce_limit(conn);
     }
     return rawe_txframe_take(&conn->engine->frames, bytes);
-}
-
-/** Copy one more message or record into a frame; it fits. */
-static inline void add(struct rawe_txframe *frame, const struct rawe_fragment *fragment,
-                       const void *first, size_t first_bytes, const void *second,
-                       size_t second_bytes)
-{
-    size_t begin = rawe_fragment_pad(frame->payload_bytes);
-    uint8_t *payload = frame->buffer + RAWE_PAYLOAD_OFFSET;
-    memset(payload + frame->payload_bytes, 0, begin - frame->payload_bytes);
-    uint8_t *out = payload + begin;
-    out += rawe_fragment_encode(out, fragment);
-    if (first_bytes != 0) {
-        memcpy(out, first, first_bytes);
-    }
-    if (second_bytes != 0) {
-        memcpy(out + first_bytes, second, second_bytes);
-    }
-    frame->payload_bytes = (uint32_t)(out - payload + first_bytes + second_bytes);
-    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-}
-
-static inline void add_message(struct rawe_txframe *frame, uint8_t tag, const void *first,
-                               size_t first_bytes, const void *second, size_t second_bytes)
-{
-    const struct rawe_fragment fragment = {
-        .kind = RAWE_FRAGMENT_MESSAGE,
-        .tag = tag,
-        .data_bytes = (uint16_t)(first_bytes + second_bytes),
-    };
-    add(frame, &fragment, first, first_bytes, second, second_bytes);
-}
-
-/** Add a send. A PUT, in no list, is linked to the frame, and complete when that leaves. */
-static void add_send(struct rawe_txframe *frame, struct rawe_send *send)
-{
-    const struct rawe_bytes *pieces = send->pieces;
-    size_t first_bytes = pieces[0].len_bytes;
-    bool two = send->piece_count == 2;
-    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
-        add_message(frame, send->tag, pieces[0].base, first_bytes, two ? pieces[1].base : NULL,
-                    two ? pieces[1].len_bytes : 0);
-        return;
-    }
-    const struct rawe_fragment fragment = {
-        .kind = send->kind,
-        .tag = send->tag,
-        .data_bytes = (uint16_t)first_bytes,
-        .id = send->handle_index,
-        .key = send->handle_key,
-        .offset = send->offset,
-    };
-    add(frame, &fragment, pieces[0].base, first_bytes, NULL, 0);
-    if (send->kind == RAWE_FRAGMENT_PUT) {
-        send->total_bytes = send->framed_bytes = first_bytes;
-        send->frames = 1;
-        send->fragmented = send->to_report = false;
-        send->next = frame->send;
-        frame->send = send;
-    }
 }
 
 /** Is there room for one more in a frame that holds the same, messages or `record`s? */
@@ -194,7 +135,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
     do {
         conn->engine->counters.messages_coalesced += frame->payload_bytes != 0;
         (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
-        add_send(frame, send);
+        rawe_coalesce_send(frame, send);
         if (send->kind != RAWE_FRAGMENT_PUT) {
             rawe_sends_append(copied, send);
         }
@@ -594,7 +535,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         return RAWE_STATUS_BUSY;
     }
     if (conn->sendwin.held != NULL && fits(conn, conn->sendwin.held, false, data_bytes)) {
-        add_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
+        rawe_coalesce_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
         conn->ordered.order->next++;
         count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
         engine->counters.messages_coalesced++;
@@ -624,7 +565,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
     frame->number = conn->ordered.order->next++;
-    add_message(frame, tag, first, first_bytes, second, second_bytes);
+    rawe_coalesce_message(frame, tag, first, first_bytes, second, second_bytes);
     if (!launch(conn, frame, hold, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
     }
@@ -642,7 +583,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     }
     if (conn->sendwin.held != NULL) {
         if (rawe_conn_record_joins(conn, send->pieces[0].len_bytes)) {
-            add_send(conn->sendwin.held, send);
+            rawe_coalesce_send(conn->sendwin.held, send);
             count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
@@ -659,7 +600,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         return RAWE_STATUS_BUSY;
     }
     frame->number = 0;
-    add_send(frame, send);
+    rawe_coalesce_send(frame, send);
     if (!hold && frame->send != NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
     }
