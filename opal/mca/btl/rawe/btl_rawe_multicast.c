@@ -61,6 +61,7 @@ static struct {
     struct rawe_group_counters counters;       /**< of all groups */
     uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes of the job's */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
+    bool filtered;                             /**< the ports know it */
     unsigned waiting;                          /**< groups that a call waits for */
     bool deferring;                            /**< nothing is delivered */
     bool holding;     /**< a frame waits for more messages, or for progress */
@@ -280,24 +281,22 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 static bool renew_filters(void)
 {
     const mca_btl_rawe_module_t *module = groups.module;
-    uint32_t before[RAWE_PORT_GROUP_WORDS];
+    uint32_t wanted[RAWE_PORT_GROUP_WORDS] = {0};
     struct rawe_port_error error;
     uint64_t id;
     void *group;
 
-    memcpy(before, groups.ports_get, sizeof(before));
-    memset(groups.ports_get, 0, sizeof(groups.ports_get));
     OPAL_HASH_TABLE_FOREACH(id, uint64, group, &groups.all)
     {
-        groups.ports_get[id % 256 / 32] |= UINT32_C(1) << id % 32;
+        wanted[id % 256 / 32] |= UINT32_C(1) << id % 32;
     }
-    if (0 == memcmp(before, groups.ports_get, sizeof(before)) ||
-        (0 == rawe_port_renew_filter(module->group_port, &error) &&
-         (NULL == module->group_bulk || 0 == rawe_port_renew_filter(module->group_bulk, &error)))) {
-        return true;
+    if (!groups.filtered || 0 != memcmp(wanted, groups.ports_get, sizeof(wanted))) {
+        memcpy(groups.ports_get, wanted, sizeof(wanted));
+        groups.filtered =
+            0 == rawe_port_renew_filter(module->group_port, &error) &&
+            (NULL == module->group_bulk || 0 == rawe_port_renew_filter(module->group_bulk, &error));
     }
-    memcpy(groups.ports_get, before, sizeof(before)); /* the next time it is tried again */
-    return false;
+    return groups.filtered;
 }
 
 /** The port is the module's, which closes it. */
@@ -319,7 +318,7 @@ static bool open_port(mca_btl_rawe_module_t *module)
     };
     struct rawe_port_error error = {.step = "memory for groups", .code = ENOMEM};
 
-    memset(groups.ports_get, 0, sizeof(groups.ports_get));
+    groups.filtered = false;
     memcpy(groups.address, address, sizeof(groups.address));
     memcpy(config.group, address, sizeof(config.group));
     rawe_list_init(&groups.busy);
@@ -598,14 +597,13 @@ static bool is_busy(const struct mca_btl_rawe_multicast *group)
 
 bool mca_btl_rawe_multicast_done(void)
 {
-    bool done = true;
+    const struct rawe_link *link = groups.busy.next;
 
-    for (const struct rawe_link *link = groups.busy.next;
-         NULL != groups.module && link != &groups.busy; link = link->next) {
-        done =
-            done && rawe_group_done(&RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy)->core);
+    while (NULL != groups.module && link != &groups.busy &&
+           rawe_group_done(&RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy)->core)) {
+        link = link->next;
     }
-    return done;
+    return NULL == groups.module || link == &groups.busy;
 }
 
 /** A call that has waited for long asks those that it waits for. */
@@ -619,10 +617,7 @@ static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
     group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;
 }
 
-/**
- * Batches stay in the port until a call waits for them: then they go where they belong, and are copied
- * once.
- */
+/** Batches stay in the port until a call waits for them: then they are copied once, to their place. */
 static unsigned receive_batches(const mca_btl_rawe_module_t *module,
                                 const struct rawe_port_receiver *receiver, uint64_t now_ns)
 {
