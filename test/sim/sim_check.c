@@ -423,6 +423,13 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 #define CONTROL_PER_FRAME_MOST 1u
 
 /**
+ * ... and where rings hold less for each connection: who begins to send has the shares of all others
+ * change, and these are told.
+ */
+#define CONTROL_PER_FRAME_SCARCE 2u
+#define SCARCE_FRAMES 32u
+
+/**
  * ... and for each connection: a question each time the interval doubles. Where frames pass one way
  * only, each question of one side restarts the intervals of the other.
  */
@@ -462,12 +469,14 @@ static void check_control(struct sim *sim, uint64_t migrated)
     }
     uint64_t intervals = 1 + sim->now_ns / interval_ns;
     uint64_t idle_intervals = sim->plan.idle_ns != 0 ? 1 + sim->now_ns / sim->plan.idle_ns : 0;
-    uint64_t allowed =
-        CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated + sim->incidents.lost) +
-        CONTROL_PER_MIGRATION_MOST * migrations +
-        sim->channels_opened *
-            (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
-             CONTROL_PER_IDLE_MOST * idle_intervals);
+    uint32_t sharing = RAWE_LANES * sim->plan.nics * (sim->plan.nodes - 1);
+    bool scarce = sim->plan.receive_frames < SCARCE_FRAMES * sharing;
+    uint64_t allowed = (scarce ? CONTROL_PER_FRAME_SCARCE : CONTROL_PER_FRAME_MOST) *
+                           (frames + sim->incidents.duplicated + sim->incidents.lost) +
+                       CONTROL_PER_MIGRATION_MOST * migrations +
+                       sim->channels_opened *
+                           (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
+                            CONTROL_PER_IDLE_MOST * idle_intervals);
     if (control > allowed) {
         net_fail("no storm of control frames",
                  "%llu control frames for %llu data frames on %llu connections",

@@ -58,10 +58,19 @@ static uint64_t queues_ns(const struct sim_channel *channel)
            4 * sim->plan.delay_ns;
 }
 
-/** Changes with each frame that has arrived, as far as the peer has said. */
+/**
+ * Changes with each frame that has arrived, as far as the peer has said. What waits for messages before it,
+ * on other connections to the process, gets nearer to its turn as these arrive.
+ */
 static uint64_t progress_of(const struct rawe_conn *conn)
 {
+    const struct rawe_send *first = conn->queue.first;
+    const struct rawe_order *order = conn->ordered.order;
     uint64_t frames = conn->sendwin.una + conn->sendwin.sacked;
+
+    if (order != NULL && first != NULL && !rawe_order_allows(order, first->number)) {
+        frames += order->limit;
+    }
     return frames << 32 ^ (uint64_t)conn->handshake.local_id << 2 ^ conn->handshake.state;
 }
 
