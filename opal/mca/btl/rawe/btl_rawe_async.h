@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The asynchronous progress thread (btl_rawe_async_progress): calls opal_progress() while the
- * program computes, so that messages are matched and fetched and collectives go on. It is to Open
- * MPI what another thread of a program with MPI_THREAD_MULTIPLE is. While it works, the progress
- * thread (btl_rawe_thread.h) takes nothing over.
+ * The asynchronous progress thread (btl_rawe_async_progress) calls opal_progress() while the
+ * program computes, so that messages are matched and fetched and collectives advance. To Open MPI
+ * it looks like another thread of an MPI_THREAD_MULTIPLE program. While it works, the progress
+ * thread (btl_rawe_thread.h) takes no engine over.
  */
 #ifndef MCA_BTL_RAWE_ASYNC_H
 #define MCA_BTL_RAWE_ASYNC_H
@@ -14,16 +14,16 @@
 /** Make Open MPI take its locks, and start the thread. Returns 0 or an errno value. */
 int mca_btl_rawe_async_start(void);
 
-/** End it, unless this is the thread itself. Nothing if there is none. No lock is held. */
+/** End the thread, if there is one and the caller is not that thread. No lock may be held. */
 void mca_btl_rawe_async_stop(void);
 
-/** Is there such a thread? */
+/** Return true if the thread exists. */
 static inline bool mca_btl_rawe_async_active(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_state.async_active, memory_order_relaxed);
 }
 
-/** Does it work? Not before MPI_Init has returned, nor in a program that has sessions alone. */
+/** Return true if the thread calls MPI: from MPI_Init to MPI_Finalize, not for sessions alone. */
 static inline bool mca_btl_rawe_async_works(void)
 {
     return OPAL_UNLIKELY(mca_btl_rawe_async_active()) &&
@@ -31,8 +31,8 @@ static inline bool mca_btl_rawe_async_works(void)
 }
 
 /**
- * End it if MPI_Finalize has begun, before that destroys what the thread uses: as it waits for all
- * processes it makes progress, and only then destroys communicators, the first of all.
+ * End the thread if MPI_Finalize has begun. MPI_Finalize makes progress while it waits for all
+ * processes, before it destroys anything that the thread uses.
  */
 static inline void mca_btl_rawe_async_end(void)
 {
@@ -42,7 +42,7 @@ static inline void mca_btl_rawe_async_end(void)
     }
 }
 
-/** Something is under way that no frame announces: have the thread look. From any thread. */
+/** Have the thread look for work that no frame announces. May be called from any thread. */
 void mca_btl_rawe_async_wake(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Everything that differs between Open MPI 4.1, 5.0 and 6.0, behind names that do not differ.
- * The rest of the component includes this file first, and no version number appears elsewhere.
+ * Everything that differs between Open MPI 4.1, 5.0 and 6.0, behind common names. The rest of the
+ * component includes this file first, and no version number appears elsewhere.
  */
 #ifndef MCA_BTL_RAWE_COMPAT_H
 #define MCA_BTL_RAWE_COMPAT_H
@@ -37,34 +37,34 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* 5.0 asks whether a local completion is a remote one. It is; before, there was no flag. */
+/* 5.0 asks whether local completion implies remote completion. It does; 4.1 has no such flag. */
 #ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 #define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 #else
 #define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION 0
 #endif
 
-/* What the loader is to see of a component; since 5.0 there is only the general word for it. */
+/* Makes a component's symbol visible to the loader; since 5.0 only the general macro exists. */
 #ifndef OPAL_MODULE_DECLSPEC
 #define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC
 #endif
 
-/* Since 6.0 a component names itself by this macro, without a semicolon. */
+/* Since 6.0 a component names itself with this macro, without a semicolon. */
 #ifndef MCA_BASE_COMPONENT_INIT
 #define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
 
-/** Declare a function that modules have, by Open MPI's type of pointers to functions of its KIND. */
+/** Declare a module function with the type of Open MPI's function pointers of its KIND. */
 #define MCA_BTL_RAWE_DECLARE(KIND, NAME) __typeof__(*(mca_btl_base_module_##KIND##_fn_t)NULL) NAME
 
-/* The thread sanitizer does not see the fences of Open MPI's free lists: it is told. */
+/* Tell the thread sanitizer about the fences of Open MPI's free lists, which it does not see. */
 #ifdef __SANITIZE_THREAD__
 #define NOTIFY_SANITIZER(call) (call)
 #else
 #define NOTIFY_SANITIZER(call) ((void)0)
 #endif
 
-/** An item of a free list; NULL without memory. */
+/** Take an item from a free list. Returns NULL when out of memory. */
 static inline opal_free_list_item_t *mca_btl_rawe_compat_take(opal_free_list_t *list)
 {
     opal_free_list_item_t *item = opal_free_list_get(list);
@@ -72,31 +72,31 @@ static inline opal_free_list_item_t *mca_btl_rawe_compat_take(opal_free_list_t *
     return item;
 }
 
-/** Give it back. */
+/** Return an item to its free list. */
 static inline void mca_btl_rawe_compat_give(opal_free_list_t *list, opal_free_list_item_t *item)
 {
     NOTIFY_SANITIZER(__tsan_release(item));
     opal_free_list_return(list, item);
 }
 
-/** Must the convertor pack: is the data scattered, or in an accelerator's memory? */
+/** Return true if the convertor must pack: the data is scattered, or in an accelerator's memory. */
 static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convertor)
 {
 #if OPAL_MAJOR_VERSION >= 5
     return opal_convertor_need_buffers(convertor) || opal_convertor_on_device(convertor);
 #else
-    /* The headers test for CUDA only if Open MPI was built with it; a build with it may run us. */
+    /* The headers test for CUDA only if Open MPI was built with it, but such builds may load us. */
     return opal_convertor_need_buffers(convertor) ||
            0 != (convertor->flags & (CONVERTOR_CUDA | CONVERTOR_CUDA_UNIFIED));
 #endif
 }
 
 /**
- * Give one received fragment to the callback registered for its tag. The segment needs to stay
- * valid until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
+ * Pass one received fragment to the callback registered for its tag. The segment must stay valid
+ * only until the call returns. `endpoint` is the sender's; 5.0 and later insist on it.
  *
- * Returns false when no callback is registered for the tag: tags come from the wire, so that is bad
- * input, to be counted and dropped.
+ * Returns false if no callback is registered for the tag. Tags come from the wire, so this is bad
+ * input, which the caller counts and drops.
  */
 static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *module,
                                                struct mca_btl_base_endpoint_t *endpoint,
@@ -121,7 +121,7 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
     };
     receiver->cbfunc(module, &descriptor);
 #else
-    /* Receivers read the segment only; clearing the whole descriptor would cost more than it. */
+    /* Receivers read only the segment; clearing the whole descriptor would cost more. */
     mca_btl_base_descriptor_t descriptor;
     descriptor.des_segments = segment;
     descriptor.des_segment_count = 1;
@@ -141,74 +141,74 @@ void mca_btl_rawe_compat_stay_loaded(void);
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes);
 
-/** Takes what a process has published, until it returns; or NULL and 0. Once, by any thread. */
+/** Takes what a process has published, valid during the call, or NULL and 0. Once, any thread. */
 typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**
- * Ask what a process has published, without waiting; the runtime gives up after `limit_s`. If not
- * OPAL_SUCCESS, no answer follows.
+ * Request what a process has published, without waiting; the runtime gives up after `limit_s`.
+ * Unless it returns OPAL_SUCCESS, no answer follows.
  */
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
                                       const opal_process_name_t *name, int limit_s,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context);
 
-/** The name of a host, in memory of the calling statement's block; cut when it is longer. */
+/** A host's name, truncated if too long; lives in the calling statement's block. */
 struct mca_btl_rawe_compat_hostname {
     char text[256];
 };
 
-/** Name of the host a process runs on, "unknown" where the runtime does not tell. */
+/** Return the name of the host a process runs on, "unknown" if the runtime does not tell. */
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 
-/** How many processes of this job are on this host, this one included; 1 where it is unknown. */
+/** Return the number of this job's processes on this host, including this one; 1 if unknown. */
 unsigned mca_btl_rawe_compat_local_ranks(void);
 
-/** How many processes this job has; 1 where it is unknown. */
+/** Return the number of processes in this job; 1 if unknown. */
 unsigned mca_btl_rawe_compat_ranks(void);
 
-/** This process's place among them. */
+/** Return this process's index among the job's processes on this host. */
 unsigned mca_btl_rawe_compat_local_rank(void);
 
-/** The directory of this job's files on this host, which the runtime removes; NULL: there is none. */
+/** Return this job's directory on this host, which the runtime removes; NULL if there is none. */
 const char *mca_btl_rawe_compat_job_directory(void);
 
-/** Is there a BTL for shared memory, which processes of a job on a host prefer to others? */
+/** Return true if there is a shared-memory BTL, which a job's processes on one host prefer. */
 bool mca_btl_rawe_compat_shared_memory(void);
 
-/** Does no other BTL than rawe carry messages between hosts? Known when all are initialized. */
+/** Return true if only rawe carries messages between hosts. Known once all BTLs are initialized. */
 bool mca_btl_rawe_compat_alone(void);
 
-/** May there be one for shared memory? Known before all BTLs are initialized. */
+/** Return true if there may be a shared-memory BTL. Known before all BTLs are initialized. */
 bool mca_btl_rawe_compat_shared_memory_expected(void);
 
 /**
- * Has this job a component that makes messages of what is done to windows? 4.1 alone has one
- * (osc/pt2pt), and without MPI_THREAD_MULTIPLE. Known when processes are introduced to BTLs.
+ * Return true if this job has a component that implements windows by messages. Only 4.1 has one
+ * (osc/pt2pt), and only without MPI_THREAD_MULTIPLE. Known when processes are introduced to BTLs.
  */
 bool mca_btl_rawe_compat_windows_by_messages(void);
 
-/** Name of this host. Never NULL. */
+/** Return this host's name. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 
-/** Is this the major.minor we were built for? If not, only say so: structures differ. */
+/** Return true in the major.minor we were built for. If not, only report it: structures differ. */
 bool mca_btl_rawe_compat_version_matches(void);
 
-/** Does the job's selection of BTLs name rawe? Calls nothing that differs between versions. */
+/** Return true if the job's selection of BTLs names rawe. Calls nothing version-dependent. */
 bool mca_btl_rawe_compat_asked_for(void);
 
-/** Is a selection of components, such as "tcp,self" or "^tcp", one that names this one? */
+/** Return true if a selection of components, such as "tcp,self" or "^tcp", names `component`. */
 bool mca_btl_rawe_compat_names(const char *selection, const char *component);
 
-/** Does the job ask what its BTLs do? Calls nothing that differs between versions. */
+/** Return true if the job wants its BTLs to be verbose. Calls nothing version-dependent. */
 bool mca_btl_rawe_compat_verbose(void);
 
 /**
- * Is this a fault-tolerant job (ULFM: mpirun --with-ft)? Then the PML's error
- * callback returns, and makes MPI_ERR_PROC_FAILED of any error with a process.
+ * Return true in a fault-tolerant job (ULFM: mpirun --with-ft). There the PML's error callback
+ * returns, and turns any error with a process into MPI_ERR_PROC_FAILED.
  */
 bool mca_btl_rawe_compat_fault_tolerant(void);
 
-/** Where the program is. Programs that use sessions alone never get beyond the first. */
+/** The program's stage. Programs that only use sessions never leave the first. */
 enum mca_btl_rawe_compat_stage {
     MCA_BTL_RAWE_COMPAT_BEGINS, /**< MPI_Init has not returned */
     MCA_BTL_RAWE_COMPAT_WORKS,
@@ -216,25 +216,26 @@ enum mca_btl_rawe_compat_stage {
 };
 enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void);
 
-/** Have all processes of the job entered MPI_Finalize, and is this one in it? */
+/** Return true if this process is in MPI_Finalize and all others of the job have entered it. */
 bool mca_btl_rawe_compat_fenced(void);
 
-/** Takes the name of a process that ended without MPI_Finalize; called by the runtime's thread. */
+/** Called by the runtime's thread with the name of a process that ended without MPI_Finalize. */
 typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
 
 /**
- * Have the runtime tell of such processes, until departures_end; Open MPI hears of them as before.
- * If it does not want to, or cannot (4.1), no notification ever comes. MPI's threads only.
+ * Have the runtime report such processes until departures_end; Open MPI's own notification is
+ * unaffected. If the runtime refuses, or cannot do so (4.1), no notification ever comes. MPI's
+ * threads only.
  */
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify);
 
-/** No call is made, or under way, when it returns. May be called without a beginning. */
+/** Stop the notifications: none is running when this returns. May be called without a begin. */
 void mca_btl_rawe_compat_departures_end(void);
 
-/** Write a line for users who set btl_base_verbose; as printf. */
+/** Write a line for users who set btl_base_verbose, in the manner of printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
-/** Show a message to the user. With a topic, mpirun merges those of all processes. */
+/** Show a message to the user. With a topic, mpirun merges the messages of all processes. */
 void mca_btl_rawe_compat_show(const char *topic, const char *message);
 
 #endif

@@ -19,90 +19,90 @@ struct mca_btl_rawe_message;
 
 typedef struct mca_btl_base_endpoint_t {
     opal_list_item_t super;                /**< in the module's list */
-    struct mca_btl_base_endpoint_t *older; /**< of the same process, any module; routes_lock held */
+    struct mca_btl_base_endpoint_t *older; /**< list of the process's endpoints; routes_lock held */
     mca_btl_rawe_module_t *module;
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
-    bool stall_reported;             /**< the user knows that the connection makes no progress */
+    bool stall_reported;             /**< the user was told that the connection makes no progress */
     atomic_bool in_use;              /**< the PML has it: from add_procs to del_procs */
     bool lost;                       /**< Open MPI knows, or is about to be told */
-    bool given_up;                   /**< then its connections have failed */
+    bool given_up;                   /**< its connections have failed */
     struct rawe_peer peer;           /**< its connections */
-    struct rawe_watch *watch;        /**< of the peer's responder; NULL: none */
-    uint64_t watched_ns;             /**< when the responder was asked last */
-    struct rawe_watch *new_watch;    /**< the same, where it seems to be now; NULL: nowhere else */
+    struct rawe_watch *watch;        /**< watch of the peer's responder; NULL: none */
+    uint64_t watched_ns;             /**< when the responder was last sent a PING */
+    struct rawe_watch *new_watch;    /**< watch at the address it may have moved to; NULL: none */
     uint8_t new_mac[RAWE_MAC_BYTES]; /**< that address */
-    struct rawe_watch *home;         /**< the same, at the published address; NULL: not asked */
+    struct rawe_watch *home;         /**< watch at the published address; NULL: none */
     uint8_t published_mac[RAWE_MAC_BYTES];
-    struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
-    uint64_t validated_ns;              /**< when one began or ended last; 0: never */
-    /** Carries fragments of long messages in order, for all endpoints of the process. */
+    struct rawe_validation *validation; /**< path-MTU validation in progress; NULL: none */
+    uint64_t validated_ns;              /**< when a validation last began or ended; 0: never */
+    /** Carries the fragments of long messages in order, for all of the process's endpoints. */
     struct mca_btl_base_endpoint_t *in_order;
-    const char *lost_text;                     /**< why, for the error callback */
-    struct mca_btl_base_endpoint_t *next_lost; /**< list of those to be reported */
+    const char *lost_text;                     /**< why it is lost, for the error callback */
+    struct mca_btl_base_endpoint_t *next_lost; /**< list of endpoints to be reported */
 } mca_btl_base_endpoint_t;
-/* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
+/* This component's own class name, because btl/tcp's may be in the same library. */
 typedef mca_btl_base_endpoint_t mca_btl_rawe_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 
-/** Smallest path worth using: headers, and a fragment with some data. */
+/** Smallest MTU worth using: headers, and a fragment with some data. */
 #define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
 
-/** The process refuses access to its memory: tell the user, and end the job. */
+/** The process refused access to its memory: tell the user, and end the job. */
 void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *proc,
                                  enum rawe_refusal refusal);
-/** The endpoint for the interface with this port and key, whatever its MAC address is; or NULL. */
+/** Return the endpoint of the interface with this port and key, at any MAC address, or NULL. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t *module,
                                                     opal_process_name_t name, uint16_t port,
                                                     uint32_t key);
 /**
- * The peer's interface has sent a frame from another MAC address: ask its responder there and, when it
- * has answered at the next such frame, follow. Lock held.
+ * Handle a frame that the peer's interface sent from another MAC address: ping its responder there
+ * and, if it has answered by the next such frame, switch to that address. Lock held.
  */
 void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
                                   const uint8_t mac[RAWE_MAC_BYTES]);
-/** Send the peer's responder a PING, and seek it where it may be, too. Lock held. */
+/** Send the peer's responder a PING, also at other addresses it may have. Lock held. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
-/** Find the endpoint, or make one with this path; NULL without memory. */
+/** Find the endpoint, or create it with this path. Returns NULL when out of memory. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module, opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes);
-/** Limit frames to what the path carries. Lock held. */
+/** Limit frames to the path's MTU. Lock held. */
 void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
-/** Does the PML have an endpoint for this process of another module? */
+/** Return true if the PML has an endpoint for this process in another module. */
 bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_process_name_t name);
-/** The process's endpoint that carries fragments whose order matters; NULL: the PML has none. */
+/** Return the process's endpoint for fragments whose order matters; NULL: the PML has none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
-/** Give the endpoint to the PML, and choose which one carries fragments whose order matters. */
+/** Give the endpoint to the PML, and choose the one that carries fragments whose order matters. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
-/** Is the process lost, by our word or the runtime's? */
+/** Return true if we or the runtime have declared the process lost. */
 bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name);
 /**
- * The processes that were lost since the last call, in a fault-tolerant job, by our word or the
- * runtime's: no connection to them is left that works, and they are told so when they ask. To be
- * reported. Lock held, not inside an engine.
+ * Return the processes that we or the runtime have declared lost since the last call, for
+ * reporting, in a fault-tolerant job. No working connection to them is left; when they ask, they
+ * are told that they are lost. Lock held, outside the engines.
  */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void);
 
-/** Report a list of lost processes. Not inside an engine, nor locked: the callback sends. */
+/** Report a list of lost processes. Outside the engines, without the lock: the callback sends. */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 
 /**
  * rawe_callbacks.deliver: pass a message to the callback registered for its tag.
  *
- * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it,
- * with a lock that another thread may hold for btl_rawe_connect_timeout_ms, or longer, while it
+ * To reply to a process that Open MPI has not introduced yet, the callback has bml/r2 introduce it.
+ * That takes a lock that another thread may hold for btl_rawe_connect_timeout_ms or longer while it
  * searches for paths. In a program with threads, such a message is deferred until the engines' lock
  * is released.
  */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** The deferred messages, to be delivered; NULL: there are none, or a thread is at it. Lock held. */
+/** Take the deferred messages. NULL: there are none, or a thread is delivering some. Lock held. */
 struct mca_btl_rawe_message *mca_btl_rawe_take_deferred(void);
-/** Deliver what was taken, and free it: no other is delivered meanwhile. Lock not held. */
+/** Deliver the messages taken, and free them; no others are delivered meanwhile. Lock not held. */
 void mca_btl_rawe_deliver_deferred(struct mca_btl_rawe_message *messages);
 /** rawe_callbacks.lossy, .silent, .stalled and .failed. */
 void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn);

@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The lock of the engines. Every call into an engine is between mca_btl_rawe_lock and _unlock, and
- * so are the engine's callbacks into Open MPI; hence the lock nests. It is taken as often as MPI polls,
- * and mostly without a rival: an atomic instruction, then a store.
+ * The lock of the engines. Every call into an engine is made between mca_btl_rawe_lock and _unlock,
+ * and so are the engine's callbacks into Open MPI; hence the lock nests. It is taken whenever MPI
+ * polls, mostly without contention, and then costs one atomic instruction and one store.
  *
- * A call from Open MPI must not wait for another thread of MPI's: the caller may hold a lock of
- * Open MPI's that a callback waits for in the thread that is inside (btl/base's am-rdma sends with
- * its mutex held, bml/r2 calls del_procs with its own). So it takes the lock only if it is free,
- * and otherwise hands its work over to the thread inside. The progress thread and tools *claim* the
- * lock: they call nothing of Open MPI's, and are waited for. Registering memory does wait, and so do
- * accesses to windows: the locks that osc/rdma holds then are not taken by its completions nor by
- * ob1's callbacks (4.1.4, 5.0.7).
+ * A call from Open MPI must not wait for another of MPI's threads: the caller may hold a lock of
+ * Open MPI's for which a callback waits in the thread inside (btl/base's am-rdma sends with its
+ * mutex held, bml/r2 calls del_procs with its own). So it takes the lock only if it is free, and
+ * otherwise hands its work over to the thread inside. The progress thread and tools *claim* the
+ * lock; they never call Open MPI, so others may wait for them. Registering memory and accesses to
+ * windows do wait, because neither osc/rdma's completions nor ob1's callbacks take the locks that
+ * osc/rdma then holds (4.1.4, 5.0.7).
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
@@ -25,12 +25,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** In `owner`, beside the thread: it calls nothing of Open MPI's. */
+/** A bit of `owner`: the thread inside calls nothing of Open MPI's. */
 #define MCA_BTL_RAWE_CLAIMED ((uintptr_t)1)
 
 /**
  * Work handed over to the thread that has the lock. Any thread may call `perform`: once, with the
- * lock held, not in a callback of an engine, in the order of handing over. It must not call Open
+ * lock held, outside an engine's callback, and in the order of handing over. It must not call Open
  * MPI, and may free the memory.
  */
 struct mca_btl_rawe_work {
@@ -41,30 +41,30 @@ struct mca_btl_rawe_work {
 struct mca_btl_rawe_engines_lock {
     atomic_uintptr_t owner;   /**< the thread inside; 0: none */
     unsigned nested;          /**< the owner's further entries */
-    _Atomic uint32_t entries; /**< calls from Open MPI so far, nested ones apart; wrapping */
-    _Atomic(struct mca_btl_rawe_work *) handed_over; /**< the newest first */
+    _Atomic uint32_t entries; /**< calls from Open MPI so far, except nested ones; wrapping */
+    _Atomic(struct mca_btl_rawe_work *) handed_over; /**< newest first */
 };
 
 extern struct mca_btl_rawe_engines_lock mca_btl_rawe_engines_lock;
 
-/** For the progress thread. False if another thread has the lock. It is unlocked as usual. */
+/** Take the lock for the progress thread. False if another has it. Unlocked as usual. */
 bool mca_btl_rawe_lock_claim(void);
 
-/** For tools: the same, waiting. False if this thread is inside, or MPI stays for very long. */
+/** Wait for the lock, for tools. False if this thread is inside, or MPI holds it very long. */
 bool mca_btl_rawe_lock_claim_patiently(void);
 
-/** Have work done: now, or by the thread that has the lock. */
+/** Have work done now, or by the thread that has the lock. */
 void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work);
 
-/** Do what was handed over. Lock held, not in a callback of an engine. */
+/** Do the work handed over. Lock held, outside an engine's callback. */
 void mca_btl_rawe_lock_do_work(void);
 
-/** The slow paths of the functions below. */
+/** Slow paths of the functions below. */
 void mca_btl_rawe_lock_slowly(void);
 bool mca_btl_rawe_enter_slowly(void);
 void mca_btl_rawe_unlocked_with_work(void);
 
-/** Identifies the calling thread. An even number. */
+/** Return a number that identifies the calling thread; it is even. */
 static inline uintptr_t mca_btl_rawe_lock_self(void)
 {
 #if defined(__GNUC__) && __GNUC__ >= 11
@@ -80,13 +80,13 @@ static inline bool mca_btl_rawe_lock_has_work(void)
            atomic_load_explicit(&mca_btl_rawe_engines_lock.handed_over, memory_order_relaxed);
 }
 
-/** Calls from Open MPI so far: if there is none for a while, the program is outside MPI. */
+/** Return the number of calls from Open MPI so far; it stands still while outside MPI. */
 static inline uint32_t mca_btl_rawe_lock_entries(void)
 {
     return atomic_load_explicit(&mca_btl_rawe_engines_lock.entries, memory_order_relaxed);
 }
 
-/** Do not wait. False if another thread has the lock. */
+/** Take the lock without waiting. Returns false if another thread has it. */
 static inline bool mca_btl_rawe_trylock(void)
 {
     struct mca_btl_rawe_engines_lock *lock = &mca_btl_rawe_engines_lock;
@@ -106,7 +106,7 @@ static inline bool mca_btl_rawe_trylock(void)
     return true;
 }
 
-/** Wait for the lock. The caller holds no lock of Open MPI's. */
+/** Wait for the lock. The caller must hold no lock of Open MPI's. */
 static inline void mca_btl_rawe_lock(void)
 {
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
@@ -114,7 +114,7 @@ static inline void mca_btl_rawe_lock(void)
     }
 }
 
-/** Do not wait for a thread of MPI's. False if one has the lock: hand the work over. */
+/** Take the lock without waiting for MPI's threads. False if one has it: hand the work over. */
 static inline bool mca_btl_rawe_enter(void)
 {
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock() && !mca_btl_rawe_enter_slowly())) {
@@ -135,7 +135,7 @@ static inline void mca_btl_rawe_unlock(void)
         return;
     }
     atomic_store_explicit(&lock->owner, 0, memory_order_release);
-    /* With threads, one hands over, then tries the lock: it gets that, or we see the work. */
+    /* With threads, others hand over, then try the lock: they get it, or we see their work. */
     if (OPAL_UNLIKELY(opal_using_threads())) {
         atomic_thread_fence(memory_order_seq_cst);
     }

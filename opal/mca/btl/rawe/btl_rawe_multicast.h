@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups of processes that multicast to each other (core/group), over the one interface that this
- * process has beside lo. All groups of a process share two ports, for frames and for batches, and a group
- * address; what is received is told apart by the groups' ids, which are random, and is to come from the
- * address of the member that it names. Frames are sent through the module's link, control messages over
+ * Groups of processes that multicast to each other (core/group) over this process's only interface
+ * besides lo. All groups of a process share a group address and two ports, for frames and for
+ * batches. Received frames are told apart by the groups' random ids, and must come from the address
+ * of the member that they name. Frames are sent through the module's link, control messages over
  * the connections to the members' processes.
  *
- * All of it is used with the lock of the engines held.
+ * Everything here is used with the engines' lock held.
  */
 #ifndef MCA_BTL_RAWE_MULTICAST_H
 #define MCA_BTL_RAWE_MULTICAST_H
@@ -18,7 +18,7 @@
 #include "btl_rawe_offer.h"
 #include "core/group/rawe_group.h"
 
-/** Has this process what it takes? Known when its modules are; the same as long as it lives. */
+/** Return true if this process can use multicast. Known once it has its modules; never changes. */
 bool mca_btl_rawe_multicast_possible(bool mpi_threads);
 
 /** mca_btl_rawe_offer.place */
@@ -36,9 +36,9 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
 
 /**
- * Receive frames of groups through a module that has a port for them, and when the clock is read
- * anyway, run what is due. `deferring`: for the progress thread, nothing is copied to where a program
- * expects it. Returns frames received.
+ * Receive frames of groups through a module that has a port for them and, when the clock is read
+ * anyway, run due timers. `deferring`: called by the progress thread, so copy nothing into the
+ * program's memory. Returns the number of frames received.
  */
 unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bool poll_clock,
                                          bool deferring);
@@ -47,19 +47,19 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
 void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint64_t channel,
                                     const uint8_t *data, size_t len_bytes);
 
-/** True once no other process needs anything of this one's groups: it may finalize. */
+/** Return true once no other process needs this one's groups, so that it may finalize. */
 bool mca_btl_rawe_multicast_done(void);
 
-/** Does a frame wait for more messages? The next progress, of MPI's or the thread's, sends it. */
+/** Return true if a frame is held back for more messages. The next progress call sends it. */
 bool mca_btl_rawe_multicast_holding(void);
 
-/** Have groups something under way through this module? */
+/** Return true if groups have anything in flight through this module. */
 bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 
-/** What all groups of the module have counted, those that were closed included. */
+/** Return the counters of all groups of the module, including closed ones. */
 struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_module_t *module);
 
-/** The module ends: forget its groups. */
+/** Forget the module's groups, because it ends. */
 void mca_btl_rawe_multicast_end(const mca_btl_rawe_module_t *module);
 
 #endif

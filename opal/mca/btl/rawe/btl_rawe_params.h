@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the user can set with `--mca btl_rawe_<name> <value>`, in one table: name, type, default, range,
- * unit, level, one sentence. ethertype is in host order.
+ * The parameters that users set with `--mca btl_rawe_<name> <value>`, in one table: name, type,
+ * default, range, unit, level, one sentence. ethertype is in host order.
  */
 #ifndef MCA_BTL_RAWE_PARAMS_H
 #define MCA_BTL_RAWE_PARAMS_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* clang-format off */
-/** Numbers: name, default, least, most, unit, what else holds, level, sentence. */
+/** Numbers: name, default, least, most, unit, remark, level, sentence. */
 #define MCA_BTL_RAWE_NUMBER_LIST(X)                                                               \
     X(ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", 4,                                               \
       "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets "     \
@@ -61,7 +61,7 @@
       "answers for it) before the job ends with an error. Fault-tolerant jobs (mpirun "            \
       "--with-ft) ask idle peers as well, and have 10 as their default")
 
-/** What is on or off: name, default, level, sentence. */
+/** Flags: name, default, level, sentence. */
 #define MCA_BTL_RAWE_FLAG_LIST(X)                                                                 \
     X(loopback, true, 4,                                                                          \
       "Reach peers on the same host through the loopback interface; off leaves them to another "  \
@@ -113,13 +113,13 @@ struct mca_btl_rawe_params {
 
 extern struct mca_btl_rawe_params mca_btl_rawe_params;
 
-/** Register all of the above for `component` and read what the user set. OPAL_SUCCESS or error. */
+/** Register all of the above for `component` and read the user's values. OPAL_SUCCESS or error. */
 int mca_btl_rawe_params_register(const mca_base_component_t *component);
 
-/** The congestion control chosen; NULL: there is none of that name. */
+/** Return the chosen congestion control; NULL: the name is unknown. */
 const struct rawe_cc_type *mca_btl_rawe_params_congestion(void);
 
-/** Check all values. OPAL_ERR_BAD_PARAM: the user was told of the first wrong one. */
+/** Check all values. OPAL_ERR_BAD_PARAM: the user was told of the first bad one. */
 int mca_btl_rawe_params_check(void);
 
 #endif

@@ -13,14 +13,14 @@
 /** btl_add_procs and btl_del_procs. */
 MCA_BTL_RAWE_DECLARE(add_procs, mca_btl_rawe_add_procs);
 MCA_BTL_RAWE_DECLARE(del_procs, mca_btl_rawe_del_procs);
-/** Is the process on this host, and has it published that it can be reached through lo? */
+/** Return true if the process is on this host and has published that lo reaches it. */
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
-/** Its endpoint through lo, even beside shared memory; NULL, after a message: it failed. */
+/** Return its endpoint through lo, even beside shared memory; NULL, after a message, on failure. */
 struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc);
-/** rawe_callbacks.accept: a process, maybe one not introduced yet, asks for a connection. */
+/** rawe_callbacks.accept: a process, maybe not introduced yet, requests a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);
-/** rawe_callbacks.unknown_source: a peer sends from an interface, or an address, without a path. */
+/** rawe_callbacks.unknown_source: a peer sends from an interface or address that has no path. */
 void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
                                  const struct rawe_connect *from,
                                  const uint8_t source_mac[RAWE_MAC_BYTES]);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * From the PML to a peer: descriptors, send, sendi, put, get; memory that peers may access.
+ * From the PML to a peer: descriptors, send, sendi, put, get, and memory that peers may access.
  */
 #ifndef MCA_BTL_RAWE_SEND_H
 #define MCA_BTL_RAWE_SEND_H
@@ -13,10 +13,10 @@
 #include "btl_rawe_lock.h"
 #include "core/routes/rawe_peer.h"
 
-/** Room for data in a small fragment: control messages, and what is copied when it is sent. */
+/** Room for data in a small fragment: control messages, and data that is copied when sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u
 
-/** A descriptor of Open MPI's, with the message or operation that is made of it. */
+/** One of Open MPI's descriptors, with the message or operation made from it. */
 typedef struct mca_btl_rawe_fragment {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segments[2];
@@ -26,9 +26,9 @@ typedef struct mca_btl_rawe_fragment {
         struct rawe_message message;
         struct rawe_operation operation;
     };
-    struct mca_btl_rawe_work work; /**< to send it, when another thread is inside */
+    struct mca_btl_rawe_work work; /**< sends it, if another thread is inside */
     struct rawe_link complete;     /**< in the list of mca_btl_rawe_send_complete_deferred */
-    int status;                    /**< ... with which it is complete */
+    int status;                    /**< status of its completion */
     struct {
         mca_btl_base_module_t *btl; /**< NULL: a message. All but `before` is for the callback */
         const opal_proc_t *proc;
@@ -37,7 +37,7 @@ typedef struct mca_btl_rawe_fragment {
         mca_btl_base_rdma_completion_fn_t callback; /**< NULL: none */
         void *context;
         void *cbdata;
-        uint64_t before; /**< result of an atomic operation without a place for it */
+        uint64_t before; /**< result of an atomic operation that has no place for it */
     } rdma;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;
@@ -45,7 +45,7 @@ OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
 
 /** Travels inside the PML's messages, in the sender's byte order. */
 struct mca_btl_base_registration_handle_t {
-    uint64_t base; /**< address the handle begins at; only its owner gives it a meaning */
+    uint64_t base; /**< address at which the handle begins; meaningful only to its owner */
     uint64_t key;
     uint32_t index;
     uint32_t zero;
@@ -66,29 +66,29 @@ MCA_BTL_RAWE_DECLARE(sendi, mca_btl_rawe_sendi);
 MCA_BTL_RAWE_DECLARE(put, mca_btl_rawe_put);
 MCA_BTL_RAWE_DECLARE(get, mca_btl_rawe_get);
 
-/** An operation; NULL without memory. The callback is given `endpoint`. */
+/** Create an operation; NULL when out of memory. The callback is passed `endpoint`. */
 mca_btl_rawe_fragment_t *mca_btl_rawe_rdma_new(mca_btl_base_module_t *btl,
                                                struct mca_btl_base_endpoint_t *endpoint,
                                                const opal_proc_t *proc, void *local_address,
                                                mca_btl_base_registration_handle_t *local_handle,
                                                mca_btl_base_rdma_completion_fn_t callback,
                                                void *context, void *cbdata);
-/** What all kinds of operations on the memory of a peer have in common. */
+/** Set the fields common to all operations on a peer's memory. */
 void mca_btl_rawe_rdma_aim(mca_btl_rawe_fragment_t *fragment, uint8_t kind, uint64_t remote_address,
                            const mca_btl_base_registration_handle_t *remote_handle, size_t size,
                            void *local);
-/** Report it, and tell the user if it was refused. It is given back. */
+/** Report a completed operation, tell the user if it was refused, and free it. */
 void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refusal refusal,
                               int status);
 
 /**
- * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through another
- * interface than the one that its handle came through.
+ * btl_register_mem and btl_deregister_mem of all modules: a peer may access the memory through
+ * another interface than the one that delivered its handle.
  */
 MCA_BTL_RAWE_DECLARE(register_mem, mca_btl_rawe_register_mem);
 MCA_BTL_RAWE_DECLARE(deregister_mem, mca_btl_rawe_deregister_mem);
 
-/** Report the sends that have completed while Open MPI could not be called. Lock held. */
+/** Report the sends that completed while Open MPI could not be called. Lock held. */
 void mca_btl_rawe_send_complete_deferred(void);
 
 #endif
