@@ -3,20 +3,21 @@
  *
  * The processes of a job on one host, and the fanout groups (rawe_fanout.h) they receive in.
  *
- * One of them runs the leader, a thread that listens on a Unix socket. All connect, that one too, and
- * hand it duplicates of the descriptors of their packet sockets. When all have come, or none has for
- * a while, it joins them to groups.
+ * One process runs the leader, a thread that listens on a Unix socket. All processes connect, also
+ * the leader's, and send duplicates of their packet sockets' descriptors. When all have arrived, or
+ * none has for a while, the leader joins them to groups.
  *
  *     leader                                 process
  *        │<──────── connect ──────────────────────│  both check the other's user
- *        │<──────── socket, keys ─────────────────│  once for each socket
+ *        │<──────── socket, keys ─────────────────│  once per socket
  *        │   joins all of an interface            │  from now on it receives in the group
  *        │                                        │
  *        │<──────── leaving: one byte ────────────│  at its end, it waits with open sockets,
  *        │────────  end of the connection ───────>│  until all are leaving
  *
- * Until a socket is in a group, it receives as any other. When a process or the leader ends otherwise,
- * all connections end: the processes reopen their sockets (`broken`), and form another group.
+ * Until a socket is in a group, it receives like any other. If a process or the leader ends in
+ * another way, all connections end: the processes reopen their sockets (`broken`), and form another
+ * group.
  */
 #ifndef RAWE_HOST_GROUP_H
 #define RAWE_HOST_GROUP_H
@@ -29,30 +30,30 @@
 struct rawe_host_group;
 
 struct rawe_host_group_config {
-    const char *name;   /**< of the Unix socket (abstract): the same for all, and only for them */
-    bool leader;        /**< one of them is */
-    unsigned processes; /**< of the job on this host, the leader's included */
-    const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
+    const char *name;   /**< of the Unix socket (abstract); only these processes share it */
+    bool leader;        /**< true in one of them */
+    unsigned processes; /**< of the job on this host, including the leader's */
+    const char *helper; /**< the leader's, see rawe_fanout_form; remains the caller's */
     /**
      * In the service thread: reopen the registered sockets, which may miss frames for good. Returns
-     * when to call again in ms, -1: done. It may not call the group.
+     * in how many ms to call again; -1: done. May not call the group.
      */
     int (*broken)(void *context);
     void *context;
 };
 
-/** Begin. Returns 0, or -1 and the error. */
+/** Start taking part. Returns 0, or -1 and the error. */
 int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
                          struct rawe_port_error *error);
 
-/** Have a port join a group, some time, if there is room. It stays the caller's. */
+/** Have a port join a group later, if there is room. The port remains the caller's. */
 void rawe_host_group_register(struct rawe_host_group *group, const struct rawe_port *port);
 
-/** From now on nothing is sent, nor `broken` called: sockets may be closed. NULL: nothing. */
+/** Stop sending and calling `broken`, so that sockets may be closed. NULL is allowed. */
 void rawe_host_group_quiesce(struct rawe_host_group *group);
 
-/** Leave, sockets still open; wait (`wait_ms` at most) until all do. NULL: nothing to close. */
+/** Leave with sockets open; wait until all leave, for `wait_ms` at most. NULL is allowed. */
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
 
 #endif

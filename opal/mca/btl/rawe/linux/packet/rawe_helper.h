@@ -2,15 +2,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Packet sockets for processes that may not open any: rawe-socket-helper, a small program with the
- * capability, opens them and hands them over (doc/security.md). It is no child of the process: no
- * SIGCHLD comes of it, and a program that waits for its children does not reap it. Any thread may
- * call, and waits until the socket is there, which may take a while.
+ * capability, opens them and hands them over (doc/security.md). It is not a child of the process,
+ * so it causes no SIGCHLD, and a program that waits for its children does not reap it. Any thread
+ * may call; it blocks until the socket is there, which may take a while.
  *
- * They talk over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input: requests,
- * each answered before the next, all structs of fixed size in host order. A granted socket comes
- * beside the answer (SCM_RIGHTS). The helper ends after a refusal, when RAWE_HELPER_SOCKETS_MAX are
- * granted, and when the process hangs up. The two may be of different releases: `version` comes first
- * in both structs, and stays there.
+ * Both talk over a SOCK_SEQPACKET socket pair, one end of which is the helper's standard input.
+ * Each request is answered before the next; all are structs of fixed size in host order. A granted
+ * socket comes with the answer (SCM_RIGHTS). The helper ends after a refusal, after
+ * RAWE_HELPER_SOCKETS_MAX grants, and when the process hangs up. The two may be of different
+ * releases: `version` comes first in both structs, and stays there.
  */
 #ifndef RAWE_HELPER_H
 #define RAWE_HELPER_H
@@ -20,23 +20,23 @@
 
 #define RAWE_HELPER_VERSION 2u
 
-/** Sockets that one helper grants: those of an interface, and one. Earlier releases granted one. */
+/** Sockets that one helper grants: an interface's, and one more. Earlier releases granted one. */
 #define RAWE_HELPER_SOCKETS_MAX 5u
 
-/** Bytes of an interface's name, with the 0 at its end (IFNAMSIZ). */
+/** Bytes of an interface's name, including the terminating 0 (IFNAMSIZ). */
 #define RAWE_HELPER_NAME_BYTES 16u
 
-/** What is not used by a kind of socket is 0. */
+/** Members that a kind of socket does not use are 0. */
 struct rawe_helper_request {
     uint32_t version; /**< RAWE_HELPER_VERSION */
     uint32_t what;    /**< enum rawe_port_use */
     char interface[RAWE_HELPER_NAME_BYTES];
     uint16_t ethertype; /**< not for bulk */
     uint16_t port;
-    uint16_t ping_port;   /**< of a responder */
-    uint16_t place_count; /**< not 0: the founder of a fanout group of such sockets, without keys */
+    uint16_t ping_port;   /**< a responder's */
+    uint16_t place_count; /**< not 0: for the founder of a fanout group, without keys */
     uint32_t key;
-    uint32_t ping_key;                                       /**< of a responder */
+    uint32_t ping_key;                                       /**< a responder's */
     struct rawe_fanout_place places[RAWE_FANOUT_PLACES_MAX]; /**< sorted by key */
 };
 
@@ -44,40 +44,40 @@ enum rawe_helper_status {
     RAWE_HELPER_GRANTED,
     RAWE_HELPER_OTHER_VERSION,
     RAWE_HELPER_BAD_REQUEST,
-    RAWE_HELPER_NO_LIST,           /**< the access list is not there, or cannot be read */
-    RAWE_HELPER_UNSAFE_LIST,       /**< others than root can write it */
-    RAWE_HELPER_BAD_LIST,          /**< a line of it is wrong; the helper's log says which */
-    RAWE_HELPER_USER_REFUSED,      /**< it names neither the user nor a group of the user */
-    RAWE_HELPER_INTERFACE_REFUSED, /**< it does not name the interface */
-    RAWE_HELPER_ETHERTYPE_REFUSED, /**< it does not name the EtherType */
+    RAWE_HELPER_NO_LIST,           /**< the access list is missing or unreadable */
+    RAWE_HELPER_UNSAFE_LIST,       /**< users other than root can write it */
+    RAWE_HELPER_BAD_LIST,          /**< a line of it is wrong; see the helper's log */
+    RAWE_HELPER_USER_REFUSED,      /**< the list names neither the user nor one of its groups */
+    RAWE_HELPER_INTERFACE_REFUSED, /**< the list does not name the interface */
+    RAWE_HELPER_ETHERTYPE_REFUSED, /**< the list does not name the EtherType */
     RAWE_HELPER_INTERFACE_UNKNOWN,
     RAWE_HELPER_NO_CAPABILITY, /**< the helper itself may not open packet sockets */
-    RAWE_HELPER_FAILED,        /**< a system call failed: `code` */
-    RAWE_HELPER_NO_LOG,        /**< the system log took no line about the grant */
+    RAWE_HELPER_FAILED,        /**< a system call failed with `code` */
+    RAWE_HELPER_NO_LOG,        /**< the system log did not accept the line about the grant */
     RAWE_HELPER_STATUS_COUNT,
 };
 
 struct rawe_helper_answer {
     uint32_t version; /**< RAWE_HELPER_VERSION */
     uint32_t status;  /**< enum rawe_helper_status */
-    int32_t code;     /**< errno, of RAWE_HELPER_FAILED */
+    int32_t code;     /**< errno, for RAWE_HELPER_FAILED */
 };
 
 /**
- * Have `config->helper` open the socket of a port: filtered, the filter locked, bound, without a
- * ring; or, where `place_count` is not 0, the founder of a fanout group (rawe_fanout_found). Returns
- * the descriptor, or -1 and the error. EPERM: none was granted, and the step is a clause that says
- * why. Otherwise a system call failed, here or in the helper.
+ * Have `config->helper` open a port's socket, bound, with its filter locked, without a ring; or, if
+ * `place_count` is not 0, the founder of a fanout group (rawe_fanout_found). Returns the
+ * descriptor, or -1 and the error. EPERM: none was granted, and the step is a clause that says why.
+ * Other errors: a system call failed, here or in the helper.
  */
 int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fanout_place *places,
                      unsigned place_count, struct rawe_port_error *error);
 
-/** No further socket is wanted for now: a helper that waits for the next request ends. */
+/** End a helper that waits for the next request: no more sockets are needed for now. */
 void rawe_helper_hang_up(void);
 
 /**
- * Ask the program `path`, started unless one waits, within `timeout_ms`, after all threads that ask
- * already. See rawe_helper_open.
+ * Send a request to the program `path`, started unless one waits, within `timeout_ms`, in turn with
+ * other threads. See rawe_helper_open.
  */
 int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error);

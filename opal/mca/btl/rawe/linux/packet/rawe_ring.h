@@ -1,16 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A receive ring: memory shared with the kernel, into which it writes frames, one to a slot, and
- * out of which they are read without a system call (TPACKET_V2; V3 shows a frame only when a whole
- * block retires, half a millisecond late).
+ * A receive ring: memory shared with the kernel, which writes one frame to each slot. Frames are
+ * read without a system call (TPACKET_V2; V3 shows a frame only when a whole block retires, half a
+ * millisecond late).
  *
  *      block 0                       block 1
  *     | slot | slot | slot | waste | slot | slot | slot | waste | ...
  *
- * Each slot: a struct tpacket2_hdr, whose first word is the status that passes the slot to and fro,
- * a struct sockaddr_ll, then the frame, so placed that what follows its Ethernet header is
- * 16-byte aligned.
+ * A slot has a struct tpacket2_hdr, whose first word is the status that says who owns the slot, a
+ * struct sockaddr_ll, then the frame, whose payload is 16-byte aligned behind the Ethernet header.
  */
 #ifndef RAWE_RING_H
 #define RAWE_RING_H
@@ -21,7 +20,7 @@
 
 #include "../port/rawe_port.h"
 
-/** How a ring's memory is divided. */
+/** The division of a ring's memory. */
 struct rawe_ring_geometry {
     uint32_t slot_bytes;
     uint32_t block_bytes;
@@ -30,41 +29,41 @@ struct rawe_ring_geometry {
 };
 
 struct rawe_ring {
-    struct tpacket2_hdr *next; /**< slot that the kernel fills next as seen from our side */
+    struct tpacket2_hdr *next; /**< next slot for the kernel to fill, as seen from our side */
     uint32_t left_in_block;    /**< slots from `next` to the end of its block */
     struct rawe_ring_geometry geometry;
     uint8_t *memory;
     size_t memory_bytes;
 };
 
-/** Divide about `ring_bytes` into slots for frames of `mtu_bytes` and Ethernet header. Pure. */
+/** Divide about `ring_bytes` into slots for frames of `mtu_bytes` plus Ethernet header. Pure. */
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
 
-/** Memory for a responder's ring: a thousand frames, of which it has the heads. */
+/** Memory of a responder's ring: the heads of a thousand frames. */
 #define RAWE_RING_RESPONDER_BYTES (128u << 10)
 
 /**
- * Memory for a link's ring, where the user says nothing: 16 MiB with up to eight `processes` on the
- * host, as the kernel clears it at start and never swaps it; 128 MiB by the number of more, which
- * share what the link brings, but no less than an idle peer's share of the credit takes for each of
- * `ranks` of the job. The rings of all processes, with `links` interfaces each, have no more than
- * 5 % of the host's memory, a ring no less than 256 KiB. Pure.
+ * Return the default memory of a link's ring. With up to eight `processes` on the host it is 16
+ * MiB, because the kernel clears it at start and never swaps it. More processes share what the link
+ * brings: each has its part of 128 MiB, but at least an idle peer's share of the credit for each of
+ * the job's `ranks`. The rings of all processes, with `links` interfaces each, take at most 5 % of
+ * the host's memory, but a ring has at least 256 KiB. Pure.
  */
 size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks, unsigned links);
 
-/** Give an unbound socket a ring, halved until there is memory, and map it. 0, or -1 and error. */
+/** Give an unbound socket a ring, halved until memory suffices, and map it. 0, or -1 and error. */
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
                    struct rawe_port_error *error);
 void rawe_ring_close(struct rawe_ring *ring);
 
 /**
- * Bit of a status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the
- * slot is being read. Thus a receive callback may itself receive, and never sees a frame twice. The
- * other bits stay as the kernel set them.
+ * A bit of the status that means neither the kernel's (exactly 0) nor a waiting frame: the slot is
+ * being read. So a receive callback may itself receive, and never sees a frame twice. The other
+ * bits stay as the kernel set them.
  */
 #define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
 
-/** The next frame's slot, or NULL when none waits. It stays ours until given back. */
+/** Take the next frame's slot; NULL if none waits. The slot is ours until given back. */
 static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
 {
     struct tpacket2_hdr *slot = ring->next;
@@ -89,13 +88,13 @@ static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
     return slot;
 }
 
-/** Give the slot back to the kernel; everything read from it was read before. */
+/** Give the slot back to the kernel, after everything was read from it. */
 static inline void rawe_ring_give_back(struct tpacket2_hdr *slot)
 {
     __atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 }
 
-/** The frame in a slot, from its Ethernet header on; tp_snaplen bytes of it are there. */
+/** Return the frame in a slot, beginning with its Ethernet header; tp_snaplen bytes are present. */
 static inline uint8_t *rawe_ring_frame(struct tpacket2_hdr *slot)
 {
     return (uint8_t *)slot + slot->tp_mac;

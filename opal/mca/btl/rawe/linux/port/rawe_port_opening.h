@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Opening ports beside each other. For each ring the kernel waits until no processor can be in the
- * socket any more (packet_set_ring, synchronize_net): 14 ms, 70 for five rings one after the other,
- * and 12 with a thread each (Linux 6.18, two busy cores). With 256 processes on these cores that is
- * a second or more for each ring.
+ * Opening ports in parallel. For each ring the kernel waits until no processor can be in the socket
+ * any more (packet_set_ring, synchronize_net): 14 ms; 70 ms for five rings in sequence, and 12 with
+ * a thread each (Linux 6.18, two busy cores). With 256 processes on these cores each ring takes a
+ * second or more.
  */
 #ifndef RAWE_PORT_OPENING_H
 #define RAWE_PORT_OPENING_H
@@ -14,7 +14,7 @@
 
 #include "rawe_port.h"
 
-/** A port that is being opened by a thread. */
+/** A port being opened by a thread. */
 struct rawe_port_opening {
     struct rawe_port_config config; /**< set by the caller */
     struct rawe_port *port;
@@ -26,7 +26,7 @@ struct rawe_port_opening {
 /** Begin to open a port. */
 void rawe_port_open_begin(struct rawe_port_opening *opening);
 
-/** Wait for it. NULL: it could not be opened, see `error`. */
+/** Wait until the port is open. NULL: it could not be opened, see `error`. */
 struct rawe_port *rawe_port_open_end(struct rawe_port_opening *opening);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interfaces of this host, what is known of them, and which of them the user wants. Their carrier:
- * the kernel says by rtnetlink when one loses it or has it again.
+ * The interfaces of this host, what is known about them, and which of them the user wants. Also
+ * their carriers: the kernel reports by rtnetlink when an interface loses or regains its carrier.
  */
 #ifndef RAWE_INTERFACE_H
 #define RAWE_INTERFACE_H
@@ -25,58 +25,58 @@ struct rawe_interface {
     uint32_t speed_mbps; /**< from ethtool; 0: unknown */
     bool enabled;        /**< IFF_UP */
     bool carrier;        /**< IFF_LOWER_UP; never without `enabled` */
-    bool up;             /**< both, and IFF_RUNNING */
+    bool up;             /**< enabled, carrier and IFF_RUNNING */
     bool loopback;
     bool ethernet; /**< ARPHRD_ETHER (or loopback) */
-    bool physical; /**< has a device behind it, not only software */
-    bool enslaved; /**< a bridge, bond or team takes its frames away */
-    /** Why it is not used unless asked for: static text for messages; NULL when it is. */
+    bool physical; /**< has a device, not only software */
+    bool enslaved; /**< a bridge, bond or team takes its frames */
+    /** Why it is not used by default: static text for messages; NULL if it is. */
     const char *excluded_why;
-    bool chosen; /**< result of the last selection */
-    /* The kernel's texts (IFLA_LINKINFO), or empty. */
+    bool chosen; /**< by the last selection */
+    /* The kernel's texts (IFLA_LINKINFO), maybe empty. */
     char kind[RAWE_INTERFACE_KIND_BYTES];       /**< "bridge", "veth", "tun", ... */
-    char slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": its master's */
+    char slave_kind[RAWE_INTERFACE_KIND_BYTES]; /**< "bridge", "bond": its master's kind */
     bool has_master;
 };
 
-/** An address of an interface, as subnets are matched against. */
+/** An interface's address, to match against subnets. */
 struct rawe_interface_address {
     int interface_index;
     bool ipv6;
     uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
 };
 
-/** Does the device cut batches, or pass them whole (ethtool's tcp-segmentation-offload)? */
+/** Return true if the device cuts batches or passes them whole (tcp-segmentation-offload). */
 bool rawe_interface_cuts_batches(const char *interface);
 
 /**
- * Have the device pass frames to an address that it had before, as long as a packet socket is open:
- * peers may know no other. Drivers that cannot do without it.
+ * Have the device accept frames to its former address while a packet socket is open, because peers
+ * may know no other. For drivers that would drop them.
  */
 void rawe_interface_keep_mac(int fd, int index, const uint8_t mac[RAWE_MAC_BYTES]);
 
-/** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
+/** List this network namespace's interfaces. Returns 0 and a malloc'ed array, or -1 and errno. */
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 
-/** Is `now` the interface `lost` under another index, as its driver was reloaded? */
+/** Return true if `now` is the interface `lost` under a new index: its driver was reloaded. */
 bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
 
 /**
- * Set enslaved and excluded_why of an interface, of which the rest is known. `host_has_physical`: some
- * Ethernet interface of this namespace is; where none is, virtual ones are what there is. Pure.
+ * Set an interface's enslaved and excluded_why from its other members. `host_has_physical`: this
+ * namespace has a physical Ethernet interface; without one, virtual ones are used. Pure.
  */
 void rawe_interface_classify(struct rawe_interface *interface, bool host_has_physical);
 
 /**
- * Choose: `include` and `exclude` are comma-separated lists (either may be NULL or empty; what both
- * name is not chosen) of names (exact, or with a trailing '*'), MAC addresses, and IPv4/IPv6
- * addresses or CIDR subnets. Moves the chosen ones to the front of `interfaces`, and returns how many.
- * `unknown` gets the first entry that matched none, or cannot be parsed; or an empty text.
+ * Choose interfaces by two comma-separated lists, `include` and `exclude`, of names (exact, or with
+ * a trailing '*'), MAC addresses, and IPv4/IPv6 addresses or CIDR subnets. Either may be NULL or
+ * empty; `exclude` prevails. Moves the chosen interfaces to the front, and returns their number.
+ * `unknown` gets the first entry that matched none or cannot be parsed, or an empty string.
  *
- * What an entry of `include` chooses among the interfaces it matches:
+ * Which of the matching interfaces an entry of `include` chooses:
  *
- *      name, exact   every one, also one that is down or no Ethernet: the caller tells the user
- *      MAC           those that are not enslaved (bonds and bridges bear their member's address)
+ *      name, exact   all, even if down or not Ethernet: the caller tells the user
+ *      MAC           those that are not enslaved (bonds and bridges have their member's address)
  *      name with *   those that are up, Ethernet and neither enslaved nor loopback
  *      subnet        those that are up, Ethernet and not enslaved
  *
@@ -86,29 +86,28 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
                                const char *include, const char *exclude, char *unknown,
                                size_t unknown_bytes);
 
-/** The same with the addresses given instead of asked from the kernel. Pure. */
+/** Select with the given addresses, instead of the kernel's. Pure. */
 unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned count,
                                     const struct rawe_interface_address *addresses,
                                     unsigned address_count, const char *include,
                                     const char *exclude, char *unknown, size_t unknown_bytes);
 
-/** Why an interface is not used after a selection, for messages. NULL: it is tried. */
+/** Return why a selected interface is not used, for messages. NULL: it is used. */
 const char *rawe_interface_refusal(const struct rawe_interface *interface);
 
 struct rawe_carrier;
 
 /**
- * Takes the state of an interface, of which name, index, MAC and `up` are set: with each change, or
- * without one, in the service thread, and of every interface at the beginning. Returns false to be
- * called for every interface again, soon.
+ * Takes an interface's name, index, MAC and `up`: for each one at the beginning, then on changes,
+ * sometimes without one, in the service thread. Returns false to be called for all again soon.
  */
 typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 
-/** Begin to watch. Returns 0, or -1 and the error. */
+/** Begin to watch carriers. Returns 0, or -1 and the error. */
 int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
                        rawe_carrier_fn *changed, void *context, struct rawe_port_error *error);
 
-/** `changed` is not called any more when this returns. NULL is nothing to stop. */
+/** Stop watching; `changed` is not called after this returns. NULL is allowed. */
 void rawe_carrier_stop(struct rawe_carrier *carrier);
 
 #endif
