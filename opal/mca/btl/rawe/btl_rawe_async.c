@@ -20,36 +20,36 @@
 
 #define MS_NS 1000000u
 
-/** An idle engine reads the clock once in 16 calls of progress. */
+/** An idle engine reads the clock once per 16 progress calls. */
 #define CALLS 16u
 
-/** MPI is not initialized yet: it is looked at again after this time. */
+/** Until MPI is initialized, check its stage at this interval. */
 #define INIT_REST_NS (10u * MS_NS)
 
-/** Beside MPI: poll after a quarter of the time since it is back; twice after a longer rest. */
+/** In MPI: poll after a quarter of the time since its return; twice after a longer rest. */
 #define POLL_SHARE 4u
 #define POLL_MIN_NS 30000u
 #define POLL_MAX_NS (4u * MS_NS)
 
-/** Nothing is under way: a frame wakes it, or mca_btl_rawe_async_wake. */
+/** With nothing in flight, sleep until a frame or mca_btl_rawe_async_wake wakes the thread. */
 #define IDLE_REST_NS (1000u * MS_NS)
 
-/** Something is, and looks at it achieve nothing: the longest rest. */
+/** The longest rest while something is in flight but polls achieve nothing. */
 #define BUSY_REST_MAX_NS (64u * MS_NS)
 
-/** Of each module: link, bulk, what is beside that, and the groups' frames. */
+/** Per module: link, bulk, the port beside it, and the groups' frames. */
 #define DESCRIPTORS_MAX (1u + 4u * MCA_BTL_RAWE_MODULES_MAX)
 
-/** What the thread sleeps on: the first is `async.wake_fd`. */
+/** The descriptors that the thread sleeps on; the first is `async.wake_fd`. */
 struct descriptors {
     struct pollfd polled[DESCRIPTORS_MAX];
     unsigned count;
-    uint64_t batches_sent; /**< by all modules, when it was prepared last */
+    uint64_t batches_sent; /**< by all modules at the last preparation */
 };
 
 static struct {
     pthread_t thread;
-    int wake_fd; /**< eventfd; once opened it stays, as the service thread may be about to write */
+    int wake_fd; /**< eventfd; never closed: the service thread may be about to write */
     atomic_bool stopping;
 } async = {.wake_fd = -1};
 
@@ -62,8 +62,8 @@ static void add_port(struct descriptors *descriptors, const struct rawe_port *po
 }
 
 /**
- * What the modules' ports have to be ready for; for room only while batches find some. Batches of
- * groups stay in their port until a call waits for them.
+ * Add the module's ports and events; room to send only while batches are being sent. Group batches
+ * stay in their port until a call waits for them.
  */
 static void add_module(struct descriptors *descriptors, const mca_btl_rawe_module_t *module,
                        bool sends)
@@ -82,15 +82,15 @@ static uint64_t batches_sent(void)
     uint64_t sent = 0;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
-        /* Another thread may be starting the engine of another one. */
+        /* Another thread may be starting another module's engine. */
         sent += state->modules[i]->open ? state->modules[i]->engine.counters.batches_sent : 0;
     }
     return sent;
 }
 
 /**
- * MPI is away: what to sleep on, and for how long (returned). `useless`: a descriptor was readable
- * and nothing came, so frames do not wake the thread (the interface is down, say).
+ * Prepare to sleep while MPI is away; return for how long. `useless`: a descriptor was readable,
+ * but no frames came (the interface is down, say), so frames do not wake the thread.
  */
 static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy_ns, bool useless)
 {
@@ -134,7 +134,7 @@ static bool frames_wait(const mca_btl_rawe_module_t *module)
            (NULL != module->group_port && rawe_port_pending(module->group_port));
 }
 
-/** MPI has not been here since `*entries`, and is not now? Then `*waits`: does a frame wait? */
+/** Return true if MPI has been away since `*entries`. Then set `*waits` if a frame waits. */
 static bool mpi_is_away(uint32_t *entries, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -152,7 +152,7 @@ static bool mpi_is_away(uint32_t *entries, bool *waits)
     return true;
 }
 
-/** MPI is back since `back_ns`, and the last rest was `rest_ns`: the next one. */
+/** Return the next rest, if MPI returned at `back_ns` and the last rest was `rest_ns`. */
 static uint64_t rest_beside_mpi(uint64_t back_ns, uint64_t rest_ns)
 {
     uint64_t share_ns = (mca_btl_rawe_now_ns() - back_ns) / POLL_SHARE;
@@ -196,8 +196,8 @@ static void *thread_main(void *context)
     uint64_t rest_ns = INIT_REST_NS, busy_ns = 0, back_ns = 0;
     uint32_t entries = 0;
 
-    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default */
-    /* It was asked for. Else ranks that wait for a processor would be behind those that poll. */
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* rests are as short as the default slack */
+    /* The user asked for it; but with too few processors, polling ranks would delay others. */
     if (sysconf(_SC_NPROCESSORS_ONLN) >= (long)mca_btl_rawe_compat_local_ranks()) {
         (void)rawe_service_raise_share();
     }
@@ -234,8 +234,8 @@ int mca_btl_rawe_async_start(void)
         }
     }
     /*
-     * As if the program had asked for MPI_THREAD_MULTIPLE. While BTLs are initialized this is early
-     * enough, and lasts: MPI_Init sets it before, nothing clears it, and btl/tcp does the same.
+     * Act as if the program had requested MPI_THREAD_MULTIPLE. BTL initialization is early enough,
+     * and it lasts: MPI_Init sets the flag earlier, nothing clears it, and btl/tcp does the same.
      */
     opal_set_using_threads(true);
     atomic_store(&async.stopping, false);
@@ -253,7 +253,7 @@ void mca_btl_rawe_async_stop(void)
     mca_btl_rawe_async_wake();
     pthread_join(async.thread, NULL);
     atomic_store(&mca_btl_rawe_state.async_active, false);
-    /* What is under way is the progress thread's again: sessions may outlive MPI_Finalize. */
+    /* Hand over to the progress thread, because sessions may outlive MPI_Finalize. */
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         rawe_responder_wake(mca_btl_rawe_state.modules[i]->responder, 0);
     }

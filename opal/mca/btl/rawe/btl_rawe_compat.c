@@ -16,14 +16,14 @@
 
 #define HELP_LINE "--------------------------------------------------------------------------\n"
 
-/** What mpirun names when it has merged messages. */
+/** The name that mpirun shows for merged messages. */
 #define HELP_FILE "help-mpi-btl-rawe.txt"
 
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
                                    size_t len_bytes)
 {
     int status;
-    /* The macros take a pointer that is not const, and only read through it. */
+    /* The macros take a non-const pointer, but only read through it. */
     void *bytes = (void *)(uintptr_t)data;
 
 #if OPAL_MAJOR_VERSION >= 5
@@ -35,7 +35,7 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
 #endif
 }
 
-/** A question to the runtime that has not been answered yet; PMIx may read all of it until then. */
+/** A pending request to the runtime; PMIx may read all of it until the answer. */
 struct modex_request {
     mca_btl_rawe_compat_modex_answer_fn *answer;
     void *context;
@@ -64,13 +64,13 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
 
 /**
  * PRRTE's daemons wait forever for a key that a process without rawe does not publish, and PMIx
- * has all later questions about that process wait behind: they are given `limit_s`.
+ * queues all later requests for that process behind it. So each request has `limit_s`.
  */
 static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)
 {
     pmix_proc_t *peer = &request->peer;
 
-    /* An unknown job gets the empty name, and that would be ours. */
+    /* An unknown job gets the empty name, which would be ours. */
     if (OPAL_SUCCESS != OPAL_PMIX_CONVERT_JOBID(peer->nspace, name->jobid)) {
         return OPAL_ERR_NOT_FOUND;
     }
@@ -96,7 +96,7 @@ static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_
     if (NULL != opal_pmix.get_nb) {
         return opal_pmix.get_nb(name, request->key, NULL, modex_value, request);
     }
-    /* Slurm's PMI-1 and PMI-2, which have it in memory. */
+    /* Slurm's PMI-1 and PMI-2 have it in memory. */
     int status = opal_pmix.get(name, request->key, NULL, &value);
     modex_value(status, value, request);
     if (NULL != value) {
@@ -112,7 +112,7 @@ void mca_btl_rawe_compat_stay_loaded(void)
     Dl_info self;
 
     if (!done && 0 != dladdr((void *)(uintptr_t)&modex_answer, &self)) {
-        /* Never closed: that is what keeps the code. */
+        /* The handle is never closed, so the code stays loaded. */
         // cppcheck-suppress leakReturnValNotUsed
         (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NODELETE);
     }
@@ -149,7 +149,7 @@ struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc
 
     snprintf(out.text, sizeof(out.text), "%s", NULL == hostname ? "unknown" : hostname);
 #if OPAL_MAJOR_VERSION >= 5
-    free(hostname); /* its own comment says otherwise, but each call makes a copy */
+    free(hostname); /* each call makes a copy, despite Open MPI's own comment */
 #endif
     return out;
 }
@@ -186,7 +186,7 @@ const char *mca_btl_rawe_compat_job_directory(void)
     return opal_process_info.job_session_dir;
 }
 
-/** It was renamed in 5.0. */
+/** Return true for the shared-memory BTL, which was renamed in 5.0. */
 static bool is_shared_memory(const char *name)
 {
     return 0 == strcmp(name, "vader") || 0 == strcmp(name, "sm");
@@ -219,7 +219,7 @@ bool mca_btl_rawe_compat_alone(void)
     return true;
 }
 
-/** Has an open framework this component? */
+/** Return true if the framework, which is open, has this component. */
 static bool framework_has(mca_base_framework_t *framework, const char *name)
 {
     mca_base_component_list_item_t *item;
@@ -239,7 +239,7 @@ bool mca_btl_rawe_compat_shared_memory_expected(void)
            framework_has(&opal_btl_base_framework, "sm");
 }
 
-/* Of libmpi, where it is loaded: ompi/mca/osc/base/base.h, ompi/runtime/mpiruntime.h. */
+/* From libmpi, if loaded: ompi/mca/osc/base/base.h, ompi/runtime/mpiruntime.h. */
 extern mca_base_framework_t ompi_osc_base_framework __attribute__((weak));
 extern bool ompi_mpi_thread_multiple __attribute__((weak));
 
@@ -256,7 +256,7 @@ const char *mca_btl_rawe_compat_my_hostname(void)
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;
 }
 
-/* The first "number.number" in Open MPI's ident string, which a packager may have changed. */
+/* Find the first "number.number" in Open MPI's ident string, which a packager may have changed. */
 static bool version_parse(const char *text, unsigned *major, unsigned *minor)
 {
     for (text += strcspn(text, "0123456789"); '\0' != *text; text += strcspn(text, "0123456789")) {
@@ -272,7 +272,7 @@ bool mca_btl_rawe_compat_version_matches(void)
 {
     unsigned major, minor;
 
-    /* Also right for ident strings without any number, as long as it is the very same build. */
+    /* The same build always matches, even if its ident string has no number. */
     if (0 == strcmp(opal_version_string, OPAL_IDENT_STRING)) {
         return true;
     }
@@ -280,7 +280,7 @@ bool mca_btl_rawe_compat_version_matches(void)
            OPAL_MINOR_VERSION == minor;
 }
 
-/** The value of one of Open MPI's parameters; NULL: there is none of that name. */
+/** Return the value of one of Open MPI's parameters; NULL: the name is unknown. */
 static const void *parameter(const char *project, const char *framework, const char *component,
                              const char *name)
 {
@@ -324,12 +324,12 @@ bool mca_btl_rawe_compat_verbose(void)
 
 bool mca_btl_rawe_compat_fault_tolerant(void)
 {
-    /* 4.1 has no such parameter; 5.0 without ULFM built in has it, always off. */
+    /* 4.1 lacks this parameter; in 5.0 without ULFM it is always off. */
     const bool *enabled = parameter("ompi", "mpi", "ft", "enable");
     return NULL != enabled && *enabled;
 }
 
-/* Of libmpi, where it is loaded, too: ompi/runtime/mpiruntime.h, params.h. */
+/* Also from libmpi, if loaded: ompi/runtime/mpiruntime.h, params.h. */
 extern volatile int32_t ompi_mpi_state __attribute__((weak));
 extern bool ompi_async_mpi_finalize __attribute__((weak));
 #define MPI_STATE_INIT_COMPLETED 2
@@ -347,7 +347,7 @@ enum mca_btl_rawe_compat_stage mca_btl_rawe_compat_stage(void)
 
 bool mca_btl_rawe_compat_fenced(void)
 {
-    /* A session ends without a fence, in another state; a fault-tolerant job agrees by messages. */
+    /* Sessions end without a fence, in another state; a fault-tolerant job agrees by messages. */
     return NULL != &ompi_mpi_state &&
            MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT == ompi_mpi_state &&
            (NULL == &ompi_async_mpi_finalize || !ompi_async_mpi_finalize) &&
@@ -395,11 +395,11 @@ void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notif
                              PMIX_ERR_PROC_ABORTED};
     pmix_info_t first;
 
-    /* Ahead of Open MPI's own handler (ompi/instance/instance.c), which ends the chain. */
+    /* Run before Open MPI's own handler (ompi/instance/instance.c), which ends the chain. */
     PMIX_INFO_LOAD(&first, PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
     departed = notify;
     OPAL_PMIX_CONSTRUCT_LOCK(&waiter);
-    /* Without a callback PMIx 4.2 registers in this thread, which its own may interfere with. */
+    /* Without a callback PMIx 4.2 registers in this thread, which races with PMIx's own. */
     if (PMIX_SUCCESS == PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), &first,
                                                     1, process_departed, handler_registered,
                                                     &waiter)) {
@@ -438,7 +438,7 @@ void mca_btl_rawe_compat_say(const char *text, ...)
 }
 
 #if OPAL_MAJOR_VERSION >= 5
-/** A message on its way to mpirun; PMIx may read all of it until it has been answered. */
+/** A message being sent to mpirun; PMIx may read all of it until the answer. */
 struct help_message {
     pmix_info_t text, merging[3];
 };
@@ -452,7 +452,7 @@ static void help_free(struct help_message *log)
     free(log);
 }
 
-/** In a thread of PMIx, in which opal_output() is not safe. */
+/** Runs in a PMIx thread, where opal_output() is not safe. */
 static void help_logged(pmix_status_t status, void *context)
 {
     struct help_message *log = context;
@@ -464,8 +464,8 @@ static void help_logged(pmix_status_t status, void *context)
 }
 
 /**
- * As opal_show_help() does it, without a file. It does not wait for mpirun's answer: the caller may
- * hold the lock of the engines. Returns false when PMIx does not take the message.
+ * Send a message like opal_show_help(), without a file, and without waiting for mpirun's answer,
+ * because the caller may hold the engines' lock. Returns false if PMIx does not take it.
  */
 static bool help_merge(const char *topic, const char *shown)
 {
@@ -488,7 +488,7 @@ static bool help_merge(const char *topic, const char *shown)
     return PMIX_SUCCESS == status || PMIX_OPERATION_SUCCEEDED == status;
 }
 #else
-/* Of ORTE, where it is loaded: orte/util/show_help.h. What opal_show_help() does with a file's text. */
+/* From ORTE, if loaded: orte/util/show_help.h. opal_show_help() calls these with a file's text. */
 extern bool orte_show_help_is_available(void) __attribute__((weak));
 extern int orte_show_help_norender(const char *file, const char *topic, bool header,
                                    const char *shown) __attribute__((weak));
@@ -507,7 +507,7 @@ void mca_btl_rawe_compat_show(const char *topic, const char *message)
     if (asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
         return;
     }
-    /* In another Open MPI there may be no runtime to call. */
+    /* In another version of Open MPI there may be no runtime to call. */
     if (NULL == topic || !mca_btl_rawe_compat_version_matches() || !help_merge(topic, shown)) {
         opal_output(0, "%s", shown);
     }

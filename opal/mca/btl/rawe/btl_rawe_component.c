@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Component: register, open, init, progress, close; and what it offers to coll/rawe.
+ * The component: register, open, init, progress, close; and its offer to coll/rawe.
  */
 #include "btl_rawe_compat.h"
 
@@ -36,10 +36,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/** Idle progress calls between readings of the clock, while timers are armed: a power of two. */
+/** Idle progress calls per reading of the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_CLOCK_READ 16u
 
-/** Memory for messages that wait for MPI's return, of all modules; further ones wait in the rings. */
+/** Memory for deferred messages of all modules; further ones stay in the rings. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
 static int component_register(void);
@@ -79,7 +79,7 @@ static int component_register(void)
     mca_btl_rawe_help_begin();
     if (!mca_btl_rawe_compat_version_matches()) {
         MCA_BTL_RAWE_HELP_IF_ASKED(wrong_version, OPAL_IDENT_STRING, opal_version_string);
-        return OPAL_ERR_NOT_AVAILABLE; /* the component is left alone, nothing of it is shown */
+        return OPAL_ERR_NOT_AVAILABLE; /* the component is ignored, and shows nothing */
     }
     mca_base_var_group_component_register(
         &mca_btl_rawe_component.super.btl_version,
@@ -135,7 +135,7 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
-/** The interfaces, and why each was not used; NULL without memory. The caller frees it. */
+/** Describe the interfaces and why each is unused; NULL when out of memory. The caller frees it. */
 static char *describe(const struct rawe_interface *interfaces, unsigned count)
 {
     char *text = NULL;
@@ -157,7 +157,7 @@ static char *describe(const struct rawe_interface *interfaces, unsigned count)
 
 static void open_module(const struct rawe_interface *interface)
 {
-    /* The last place is for lo: without it, processes of this host may be out of reach. */
+    /* The last place is for lo, without which processes of this host may be unreachable. */
     if (mca_btl_rawe_state.module_count >= MCA_BTL_RAWE_MODULES_MAX - !interface->loopback) {
         mca_btl_rawe_compat_say("does not use %s: there are too many interfaces", interface->name);
         return;
@@ -179,7 +179,7 @@ static void open_module(const struct rawe_interface *interface)
     mca_btl_rawe_compat_say("uses %s", interface->name);
 }
 
-/** Bytes of each ring: set by the user, or what this rank needs and the host's memory allows. */
+/** Return the bytes of each ring: the user's, or what this rank needs and memory allows. */
 static size_t ring_bytes(unsigned links)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -192,7 +192,7 @@ static size_t ring_bytes(unsigned links)
                                  mca_btl_rawe_compat_ranks(), links);
 }
 
-/** Modules for the interfaces chosen by the user, or all that are fit, and lo last. */
+/** Open modules for the interfaces chosen by the user, or all suitable ones, and lo last. */
 static void open_modules(void)
 {
     struct rawe_interface *interfaces;
@@ -238,7 +238,7 @@ static void open_modules(void)
         MCA_BTL_RAWE_HELP_IF_ASKED(no_usable_interface, NULL == text ? "unknown" : text);
     }
     free(text);
-    /* Ranks of this host alone need only lo; without an interface, others have no use for rawe. */
+    /* A job on this host alone needs only lo; without an interface, other jobs cannot use rawe. */
     if (0 != mca_btl_rawe_state.module_count || loopback_chosen) {
         for (unsigned i = 0; i < count && mca_btl_rawe_params.loopback; ++i) {
             if (interfaces[i].loopback && interfaces[i].up) {
@@ -250,10 +250,10 @@ static void open_modules(void)
     free(interfaces);
 }
 
-/** Descriptors that Open MPI needs at least, to load further components, and other BTLs. */
+/** Descriptors that Open MPI needs to load further components, and other BTLs. */
 #define DESCRIPTORS_LEFT 4u
 
-/** Return true if as many are left. Otherwise no PML could be loaded, and nothing would say why. */
+/** Return true if as many are left. Without them no PML could be loaded, without an explanation. */
 static bool has_descriptors(void)
 {
     int left[DESCRIPTORS_LEFT];
@@ -319,7 +319,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }
-    /* Windows need every process reached, so also those of this host. */
+    /* Windows need access to every process, so also those of this host. */
     if (mca_btl_rawe_params.loopback) {
         list[modules++] = mca_btl_rawe_rma_open();
     }
@@ -364,7 +364,7 @@ static int component_progress(void)
                 received += count;
             }
         }
-        /* Without connections (lo, mostly), and migrated ones, only calls come: they can wait. */
+        /* Without connections (mostly lo), or migrated ones, only CONNECTs come: they can wait. */
         if (0 != module->engine.connections || 0 != state->connections.migrated || poll_clock) {
             unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
             if (0 != count) {
@@ -373,7 +373,7 @@ static int component_progress(void)
             }
         }
     }
-    /* The progress further up the stack is inside an engine still. */
+    /* A progress call further up the stack is still inside an engine. */
     mca_btl_base_endpoint_t *lost = NULL;
     if (OPAL_UNLIKELY(
             (NULL != state->lost || (poll_clock && mca_btl_rawe_proc_deaths() != state->deaths)) &&
@@ -401,12 +401,12 @@ static int component_progress(void)
 
 /* ---- btl_rawe_offer.h: the functions of btl_rawe_multicast.h, called with the lock held ---- */
 
-/** 4.1 has initialized BTLs before; PMIx replaces what was published under the same name. */
+/** 4.1 has initialized BTLs earlier; PMIx replaces earlier data of the same name. */
 static void announce(void)
 {
     mca_btl_rawe_state.collectives = true;
     if (mca_btl_rawe_state.multicast_possible) {
-        (void)mca_btl_rawe_proc_publish(); /* if it fails, the process takes no part */
+        (void)mca_btl_rawe_proc_publish(); /* on failure the process takes no part */
     }
 }
 
@@ -435,7 +435,7 @@ static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t members, 
     return group;
 }
 
-/** What others still need is sent by the progress thread if the program leaves MPI. Lock held. */
+/** If the program leaves MPI, have the progress thread send what others need. Lock held. */
 static void watch(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {

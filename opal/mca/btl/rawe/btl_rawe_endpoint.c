@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A connection without progress is reported after half the peer timeout, but no later. */
+/** Maximum time until a stall is reported: half the peer timeout, but no more than this. */
 #define STALL_REPORT_MOST_NS 10000000000ull
 
-/** While a connection makes no progress, the peer's responder is asked this often, ... */
+/** While a connection makes no progress, the peer's responder is pinged this often, ... */
 #define WATCH_INTERVAL_NS 100000000u
 
 /** ... and the path is validated again after this pause, each time for at most this long. */
 #define VALIDATION_INTERVAL_NS 1000000000ull
 #define VALIDATION_TIMEOUT_NS 3000000000ull
 
-/** A result that is read later than that is of an earlier stall: the path may have changed. */
+/** A result older than this belongs to an earlier stall: the path may have changed. */
 #define VALIDATION_HEEDED_NS (VALIDATION_TIMEOUT_NS + VALIDATION_INTERVAL_NS)
 
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
@@ -42,14 +42,14 @@ void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *
     mca_btl_rawe_end_job(btl, "rawe: a peer refused access to its memory");
 }
 
-/** A process's newest endpoint, of any module, head of its list by `older`. routes_lock held. */
+/** Return a process's newest endpoint of any module, the head of its list. routes_lock held. */
 static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
 {
     mca_btl_base_endpoint_t **list = mca_btl_rawe_proc_endpoints(name, false);
     return NULL == list ? NULL : *list;
 }
 
-/** The newest as mca_btl_rawe_endpoint_find says. routes_lock held. */
+/** Find the newest endpoint as mca_btl_rawe_endpoint_find does. routes_lock held. */
 static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_process_name_t name,
                                      uint16_t port, uint32_t key)
 {
@@ -63,7 +63,7 @@ static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_p
     return NULL;
 }
 
-/** Add an endpoint to its process; NULL without memory. routes_lock held. */
+/** Add an endpoint to its process; NULL when out of memory. routes_lock held. */
 static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal_proc_t *proc)
 {
     mca_btl_base_endpoint_t **list = mca_btl_rawe_proc_endpoints(proc->proc_name, true);
@@ -80,7 +80,7 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
     return endpoint;
 }
 
-/** Unlink it; those that sent ordered fragments through it now send them. routes_lock held. */
+/** Unlink it; endpoints that sent ordered fragments by it now send them. routes_lock held. */
 static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_base_endpoint_t **link = mca_btl_rawe_proc_endpoints(endpoint->proc->proc_name, false);
@@ -115,7 +115,7 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
     __atomic_store_n(&endpoint->peer.takes_part, true, __ATOMIC_RELAXED);
 }
 
-/** A process's newest endpoint that the PML has, of another module than this one; NULL: none. */
+/** Return a process's newest endpoint that the PML has in a module other than `but`, or NULL. */
 static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
                                             const mca_btl_rawe_module_t *but)
 {
@@ -178,7 +178,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->port, address->key);
-    /* A lost process gets a new endpoint if it is introduced again: failed connections stay so. */
+    /* A lost process gets a new endpoint if it is introduced again: connections stay failed. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
         if (NULL != endpoint) {
@@ -186,7 +186,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
             memcpy(endpoint->published_mac, address->mac, RAWE_MAC_BYTES);
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
-            /* Endpoints of a process use each other's routes. */
+            /* A process's endpoints use each other's routes. */
             mca_btl_base_endpoint_t *other = endpoint->older;
             while (NULL != other && other->lost) {
                 other = other->older;
@@ -238,8 +238,8 @@ struct mca_btl_rawe_message {
 };
 
 /**
- * Returns false if the message is to be delivered at once. What comes behind deferred ones is deferred,
- * too, whosever it is: as long as the list is not empty, and a thread delivers what was in it.
+ * Defer a message; returns false if it must be delivered now. Later messages are deferred, too,
+ * from any sender, while the list has messages or a thread is delivering them.
  */
 static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
                   size_t len_bytes)
@@ -251,7 +251,7 @@ static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t 
         return false;
     }
     if (state->finalizing) {
-        return true; /* nothing of Open MPI receives any more, nor are deferred messages delivered */
+        return true; /* Open MPI no longer receives, and deferred messages are dropped */
     }
     struct mca_btl_rawe_message *message = malloc(sizeof(*message) + len_bytes);
     if (NULL == message) {
@@ -352,8 +352,8 @@ void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
 }
 
 /**
- * Ask at the address that the peer has published, where it still receives, and follow it to another one
- * that it answers from.
+ * Ping the peer's published address, where it still receives, and follow it to the address that it
+ * answers from.
  */
 static void seek(mca_btl_base_endpoint_t *endpoint)
 {
@@ -394,7 +394,7 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     seek(endpoint);
 }
 
-/** PING the responder, and tell the connection when its process last was absent. */
+/** PING the responder, and tell the connection when its process was last absent. */
 static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
@@ -404,7 +404,7 @@ static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
     }
 }
 
-/** The endpoint whose route a connection uses, mostly its own. */
+/** Return the endpoint whose route a connection uses, mostly its own. */
 static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
 {
     return rawe_peer_used(conn)->owner;
@@ -418,13 +418,13 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    /* In MPI_Finalize the progress thread may be here, which calls no Open MPI. */
+    /* In MPI_Finalize the progress thread, which must not call Open MPI, may be here. */
     if (mca_btl_rawe_state.finalizing || endpoint->stall_reported || !endpoint->in_use ||
         NULL == endpoint->watch || stalled_ns < patience_ns) {
         return;
     }
     uint64_t pong_ns = rawe_watch_last_pong_ns(endpoint->watch);
-    /* An old answer, by a route that was lost since, shows no stall. */
+    /* An old answer, by a route that has since been lost, does not show a stall. */
     if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
         rawe_watch_last_absent_ns(endpoint->watch) == pong_ns) {
         return; /* no answer, or the process computes */
@@ -453,10 +453,10 @@ void mca_btl_rawe_lossy(void *context, const struct rawe_conn *conn)
     rawe_failover_lossy(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
 }
 
-/** Limit frames to what a path was found to carry, and tell the user. */
+/** Limit frames to the size that a path was found to carry, and tell the user. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
-    if (!mca_btl_rawe_state.finalizing) { /* see above */
+    if (!mca_btl_rawe_state.finalizing) { /* the progress thread may be here */
         MCA_BTL_RAWE_HELP_IF_ASKED(full_size_lost, endpoint->module->interface.name,
                                    mca_btl_rawe_compat_hostname(endpoint->proc).text,
                                    mca_btl_rawe_mac_text(endpoint->address.mac).text,
@@ -465,7 +465,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
 }
 
-/** Validate the path and apply the result; called repeatedly while a validation is under way. */
+/** Validate the path and apply the result; called repeatedly while a validation is running. */
 static void validate_path(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_responder *responder = endpoint->module->responder;
@@ -518,7 +518,7 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
         mca_btl_base_endpoint_t *endpoint = endpoints;
         opal_proc_t *proc = endpoint->proc;
         endpoints = endpoint->next_lost;
-        if (!mca_btl_rawe_proc_died(proc->proc_name)) { /* else Open MPI was told by the runtime */
+        if (!mca_btl_rawe_proc_died(proc->proc_name)) { /* else the runtime has told Open MPI */
             call_error_callback(endpoint);
         }
         OBJ_RELEASE(endpoint);
@@ -527,8 +527,8 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
 }
 
 /**
- * May Open MPI wait for the process, by rawe? It introduces those that it sends to. A fault-tolerant job
- * that only receives from one must hear of its loss, too.
+ * Return true if Open MPI may wait for the process by rawe: it has introduced it to send to it, or
+ * the job is fault-tolerant, and must learn of losses even if it only receives.
  */
 static bool is_awaited(const mca_btl_base_endpoint_t *endpoint)
 {
@@ -537,8 +537,8 @@ static bool is_awaited(const mca_btl_base_endpoint_t *endpoint)
 }
 
 /**
- * The process is lost: say so once. A fault-tolerant job is told after this progress call, and its
- * other connections to the process fail then.
+ * Declare the process lost, once. A fault-tolerant job is told after this progress call; then the
+ * other connections to the process fail.
  */
 static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
@@ -558,7 +558,7 @@ static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
     mca_btl_rawe_state.lost = endpoint;
 }
 
-/** Lose those that the runtime says have died, or Open MPI has decided that they have. */
+/** Declare processes lost that died, according to the runtime or to Open MPI. */
 static void lose_dead(void)
 {
     mca_btl_base_endpoint_t *endpoint;
@@ -577,7 +577,7 @@ static void lose_dead(void)
     }
 }
 
-/** An endpoint of a lost process that may have connections; NULL: there is none. */
+/** Return a lost process's endpoint that may have connections, or NULL. */
 static mca_btl_base_endpoint_t *next_to_give_up(void)
 {
     mca_btl_base_endpoint_t *endpoint, *found = NULL;
@@ -644,7 +644,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
         return;
     }
     if (mca_btl_rawe_compat_fault_tolerant()) {
-        /* The program is told, and knows what to do. */
+        /* The program is told, and handles the error. */
         mca_btl_rawe_compat_say("%s is silent on %s for %u s",
                                 mca_btl_rawe_peer_text(endpoint->proc).text, module->interface.name,
                                 (unsigned)(silent_ns / 1000000000u));

@@ -11,27 +11,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/** With fewer ranks on the host there is nothing to gain. */
+/** With fewer ranks on the host a group has no advantage. */
 #define RANKS_MIN 3u
 
-/** Ranks wait this long at most for slower ones to finalize. */
+/** Maximum time that ranks wait for slower ones to finalize. */
 #define CLOSE_WAIT_MS 1000u
 
 /**
- * Sockets that cannot be reopened are tried again for ten seconds before the user is told: what is
- * scarce while all ranks start helpers is there again soon. The attempts of rawe_carrier go on.
+ * Sockets that cannot be reopened are retried for ten seconds before the user is told, because
+ * resources that are scarce while all ranks start helpers soon return. rawe_carrier's attempts
+ * continue.
  */
 #define RETRY_MS 100
 #define ATTEMPTS_MAX 100u
 
-/** mca_btl_rawe_state.group_repair: which links are to be opened again */
+/** Bits of mca_btl_rawe_state.group_repair: the links to reopen. */
 enum {
-    MEMBERS = 1,      /**< those that are in a group, which is broken */
-    ASTRAY = 2,       /**< those that are not bound to their module's interface */
-    LAST_ATTEMPT = 4, /**< failures are reported to the user */
+    MEMBERS = 1,      /**< members of a broken group */
+    ASTRAY = 2,       /**< not bound to their module's interface */
+    LAST_ATTEMPT = 4, /**< report failures to the user */
 };
 
-/** Is this port, NULL: none, to be opened again? */
+/** Return true if this port must be reopened; NULL: there is no port. */
 static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_port *port,
                       unsigned which)
 {
@@ -78,8 +79,8 @@ static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 }
 
 /**
- * Links will be other files under the same descriptors: epoll would wait for the old ones. A thread
- * that listened looks again soon, and then listens to the new ones.
+ * Stop listening to links: reopened ones are other files under the same descriptors, and epoll
+ * would wait for the old ones. A thread that listened polls soon, then listens to the new ones.
  */
 static void listen_to_no_link(void)
 {
@@ -99,7 +100,7 @@ static void listen_to_no_link(void)
     }
 }
 
-/** Reopen the responder here; links only outside MPI, else progress does. False: some are left. */
+/** Reopen the responder, and links if outside MPI (else progress does). False: some remain. */
 static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
     struct rawe_port *responder = rawe_responder_port(module->responder);
@@ -174,7 +175,7 @@ void mca_btl_rawe_group_open(void)
         .broken = broken,
     };
     if (0 != rawe_host_group_open(&group, &config, state->service, &error)) {
-        return; /* slower, not wrong */
+        return; /* slower, but correct */
     }
     state->group = group;
     for (unsigned i = 0; i < state->module_count; ++i) {

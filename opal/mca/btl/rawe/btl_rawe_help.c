@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/** By topic, and whether it ended the job. Atomic: any of MPI's threads may report. */
+/** Topics already shown, by whether they ended the job. Atomic: any of MPI's threads may report. */
 static atomic_bool shown[MCA_BTL_RAWE_HELP_TOPICS][2];
 
 static bool asked_for; /**< see mca_btl_rawe_help_begin */
@@ -35,7 +35,7 @@ void mca_btl_rawe_help_show(enum mca_btl_rawe_help_topic topic, bool ends_job, c
     va_start(arguments, text);
     vsnprintf(message, sizeof(message), text, arguments);
     va_end(arguments);
-    /* Users who did not ask, but want to know all, get each as it comes. */
+    /* Users who did not ask for rawe, but for verbose BTLs, see each message unmerged. */
     mca_btl_rawe_compat_show(wanted ? name : NULL, message);
 }
 

@@ -35,18 +35,18 @@
 /** Messages up to this length are copied when sent, and complete at once. */
 #define COPY_MAX_BYTES 4096u
 
-/** Frames kept for resending, over all peers of a module. */
+/** Maximum number of frames kept for retransmission, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
-/** Items that are allocated when a free list has none. */
+/** Items allocated when a free list is empty. */
 #define ITEMS_AT_A_TIME 64
 
-/** Fault-tolerant jobs probe idle peers every tenth of peer_timeout. */
+/** Fault-tolerant jobs probe idle peers ten times per peer_timeout. */
 #define IDLE_PROBES_PER_TIMEOUT 10u
 
 #define MEGA 1000000u
 
-/** A connection that is idle for this time, or up to twice, gives most of its memory back. */
+/** A connection idle for this time, or up to twice as long, frees most of its memory. */
 #define REST_NS 1000000000ull
 
 static int register_error(struct mca_btl_base_module_t *btl,
@@ -56,13 +56,13 @@ static int register_error(struct mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-/** 64 KiB, as btl/tcp buffers at least, and the PML's header: too short for a handshake to pay. */
+/** 64 KiB, the least that btl/tcp buffers, and the PML's header: a handshake would not pay. */
 #define EAGER_BYTES (64 * 1024 + 64)
 
-/** Bandwidth of an interface that does not tell its own, in Mb/s. */
+/** Bandwidth of an interface that does not report its own, in Mb/s. */
 #define UNKNOWN_MBPS 1000
 
-/* Limits: what fits eager goes at once, longer messages are announced and read into place. */
+/* Limits: eager messages are sent at once; longer ones are announced, and read into place. */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_eager_limit = EAGER_BYTES,
     .btl_rndv_eager_limit = 1024,
@@ -93,8 +93,8 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
 };
 
 /**
- * Longest message that the user may allow. The wire has 32 bits for its length, and memory for 64 is
- * asked for at a time.
+ * Longest message that the user may allow. The wire has 32 bits for its length, and memory is
+ * allocated for 64 at a time.
  */
 #define MESSAGE_BYTES_MAX ((size_t)16 << 20)
 
@@ -103,7 +103,7 @@ static size_t bound(size_t bytes, size_t least, size_t most)
     return bytes < least ? least : bytes < most ? bytes : most;
 }
 
-/** Whatever the user set, the limits must have this order. */
+/** Put the limits in order, whatever the user has set. */
 static void order_limits(mca_btl_base_module_t *btl)
 {
     btl->btl_eager_limit = bound(btl->btl_eager_limit, 256, MESSAGE_BYTES_MAX);
@@ -119,7 +119,7 @@ bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, si
                                                0, NULL, NULL, NULL);
 }
 
-/** Both are constructed, even if one has no memory. */
+/** Initialize both lists, even if one runs out of memory. */
 static bool free_lists_init(mca_btl_rawe_module_t *module)
 {
     opal_class_t *class = OBJ_CLASS(mca_btl_rawe_fragment_t);
@@ -132,7 +132,7 @@ static bool free_lists_init(mca_btl_rawe_module_t *module)
            large;
 }
 
-/** What one of the module's ports is opened with. */
+/** Return the configuration of one of the module's ports. */
 static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
                                            enum rawe_port_use use)
 {
@@ -156,7 +156,7 @@ static struct rawe_port_config port_config(const mca_btl_rawe_module_t *module,
     };
 }
 
-/** Have the responder's port served. */
+/** Start the responder on its port. */
 static bool start_responder(mca_btl_rawe_module_t *module, struct rawe_port_opening *opening)
 {
     const struct rawe_responder_duty duty = {
@@ -184,7 +184,7 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 }
 
 /**
- * Where the device does not cut batches the kernel does, which is faster than a system call for each
+ * Use batches even if the device does not cut them: the kernel does, faster than a system call per
  * frame (1.3 to 1.6 times the bandwidth).
  */
 static void use_batches(mca_btl_rawe_module_t *module)
@@ -201,7 +201,7 @@ static void use_batches(mca_btl_rawe_module_t *module)
     rawe_engine_use_batches(&module->engine, &batches);
 }
 
-/** What this host's ranks ask for meets in one switch port. Containers have other MACs. */
+/** Share inflow with this host's ranks: they use one switch port. Containers have other MACs. */
 static struct rawe_inflow_shared *share_inflow(const mca_btl_rawe_module_t *module)
 {
     const char *directory = mca_btl_rawe_compat_job_directory();
@@ -215,7 +215,7 @@ static struct rawe_inflow_shared *share_inflow(const mca_btl_rawe_module_t *modu
                                          mac[5])) {
         return NULL;
     }
-    return rawe_shared_map(path, sizeof(struct rawe_inflow_shared)); /* NULL: each has its limits */
+    return rawe_shared_map(path, sizeof(struct rawe_inflow_shared)); /* NULL: each its own limit */
 }
 
 /** rawe_engine_config.arrival_clock_ns */
@@ -236,14 +236,14 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .key = module->address.key,
         .jobid = OPAL_PROC_MY_NAME.jobid,
         .vpid = OPAL_PROC_MY_NAME.vpid,
-        /* The length field has 16 bits; a multiple of 8 keeps the data of a batch aligned. */
+        /* The length field has 16 bits; a multiple of 8 keeps a batch's data aligned. */
         .payload_max_bytes =
             (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX) & ~(uint32_t)7,
         .message_max_bytes = (uint32_t)module->super.btl_max_send_size,
         .window_frames = (uint32_t)params->window_frames,
         .receive_frames = module->link->receive_frames,
         .copy_max_bytes = COPY_MAX_BYTES,
-        /* A completed send may be held back only where it leaves without MPI's help. */
+        /* Completed sends may be held back only if they are sent without MPI's help. */
         .coalesce_from_frames =
             0 != params->progress_thread_ms ? (uint32_t)params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
@@ -309,16 +309,16 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
         rawe_port_open_begin(&responder);
     }
     module->link = rawe_port_open_end(&link);
-    module->bulk = rawe_port_open_end(&bulk); /* NULL: all works without batches, too */
+    module->bulk = rawe_port_open_end(&bulk); /* NULL: everything works without batches, too */
     if (NULL == module->link) {
         mca_btl_rawe_failure_note(false, module->interface.name, &link.error);
-        rawe_port_close(module->bulk); /* the next attempt opens it again */
+        rawe_port_close(module->bulk); /* the next attempt reopens it */
         module->bulk = NULL;
         rawe_port_close(rawe_port_open_end(&responder));
         return false;
     }
     open_engine(module);
-    /* The responder last: it may be asked at once. */
+    /* The responder comes last, because it may be asked at once. */
     if (!responds && !start_responder(module, &responder)) {
         return false;
     }
@@ -327,7 +327,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
     return true;
 }
 
-/** What distinguishes the frames for this process on an interface. */
+/** Identifies the frames for this process on an interface. */
 struct identity {
     struct rawe_interface interface;
     uint32_t key, ping_key;
@@ -335,8 +335,8 @@ struct identity {
 };
 
 /**
- * Drawn when an interface is first used, and kept as long as the process lives. Open MPI may be
- * initialized again (sessions of MPI 4), and PMIx then still gives peers what was published first.
+ * Return an interface's identity, drawn at first use and kept while the process lives. Open MPI may
+ * be initialized again (MPI 4 sessions), and PMIx still gives peers the first published one.
  */
 static const struct identity *identity_of(const struct rawe_interface *interface)
 {
@@ -350,19 +350,19 @@ static const struct identity *identity_of(const struct rawe_interface *interface
             return &identities[i];
         }
     }
-    /* Unguessable: keys keep the frames of other jobs out. */
+    /* Unpredictable: keys keep other jobs' frames out. */
     if (sizeof(drawn) != getrandom(&drawn, sizeof(drawn), 0)) {
         return NULL;
     }
     drawn.interface = *interface;
-    /* The filter of the responder's socket has to distinguish the two. */
+    /* The responder's filter must distinguish the two. */
     drawn.ping_key = drawn.ping_key != drawn.key ? drawn.ping_key : ~drawn.key;
     unsigned place = count < MCA_BTL_RAWE_MODULES_MAX ? count++ : count - 1;
     identities[place] = drawn;
     return &identities[place];
 }
 
-/** What the user says (btl_rawe_bandwidth), otherwise the interface's driver. 0: not known. */
+/** Return the speed set by the user (btl_rawe_bandwidth), or the driver's. 0: unknown. */
 static uint32_t speed_mbps(const struct rawe_interface *interface)
 {
     const uint32_t set_mbps = mca_btl_rawe_module_template.btl_bandwidth;
@@ -411,10 +411,10 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     return module;
 }
 
-/** Link, responder, groups', bulk and what is beside that, of each module. */
+/** Per module: link, responder, group port, group bulk, bulk and middle port. */
 #define CLOSINGS_MAX (5u * MCA_BTL_RAWE_MODULES_MAX)
 
-/** Threads that close a port each. */
+/** Threads that each close a port. */
 static pthread_t closings[CLOSINGS_MAX];
 static unsigned closing_count;
 
@@ -425,9 +425,9 @@ static void *closing_main(void *port)
 }
 
 /**
- * Close a port beside others; NULL: none. In close(2) of a packet socket the kernel waits until no
- * processor can be in it any more (packet_release, synchronize_net), 28 ms each: six sockets take
- * 167 ms one after the other, and 29 ms with a thread each (Linux 6.18, two busy cores).
+ * Close a port in parallel with others; NULL: none. In close(2) of a packet socket the kernel waits
+ * until no processor is in it any more (packet_release, synchronize_net), 28 ms each: six sockets
+ * take 167 ms in sequence, and 29 ms with a thread each (Linux 6.18, two busy cores).
  */
 static void close_beside(struct rawe_port *port)
 {
@@ -440,7 +440,7 @@ static void close_beside(struct rawe_port *port)
     }
 }
 
-/** Wait until they are closed: the component's code may go away. */
+/** Wait until the ports are closed, because the component may be unloaded. */
 static void close_end(void)
 {
     while (0 != closing_count) {
@@ -448,7 +448,7 @@ static void close_end(void)
     }
 }
 
-/** A bulk port, and the one beside it. */
+/** Close a bulk port and the port beside it. */
 static void close_bulk(struct rawe_port **bulk)
 {
     while (NULL != *bulk) {
@@ -459,7 +459,7 @@ static void close_bulk(struct rawe_port **bulk)
     }
 }
 
-/** The service thread releases the module here; closing the sockets does not need it. */
+/** Have the service thread let go of the module, and close its sockets without that thread. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
     close_beside(rawe_responder_stop(module->responder));
@@ -469,7 +469,7 @@ static void close_sockets(mca_btl_rawe_module_t *module)
     close_beside(module->link);
 }
 
-/** Report what its engine has counted, and close all connections. Lock held. */
+/** Report the engine's counters, and close all connections. Lock held. */
 static void end_engine(mca_btl_rawe_module_t *module)
 {
     bool begun = NULL != module->link && 0 != module->engine.config.window_frames;
@@ -504,7 +504,7 @@ static void module_free(mca_btl_rawe_module_t *module)
     free(module);
 }
 
-/** Memory goes with the last module: parts of a PUT may wait in another's engine. */
+/** Close the module. Memory is freed with the last: parts of a PUT may be in others' engines. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
@@ -515,11 +515,11 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         ++index;
     }
     bool listed = index < state->module_count;
-    /* A module that could not be opened is not listed, and does not concern the others. */
+    /* A module that could not be opened is not listed, and does not affect the others. */
     if (listed) {
         mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();
-        /* What it lingered for came through sockets of the group: now these may be closed. */
+        /* Lingering needed the group's sockets; now they may be closed. */
         rawe_host_group_quiesce(state->group);
         mca_btl_rawe_routes_end();
     }
@@ -534,7 +534,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     mca_btl_rawe_unlock();
     if (0 == modules_left) {
         mca_btl_rawe_group_close();
-        rawe_helper_hang_up(); /* one may wait since sockets were opened later */
+        rawe_helper_hang_up(); /* one may have waited since sockets were opened later */
     }
     if (!listed) {
         module_free(module);

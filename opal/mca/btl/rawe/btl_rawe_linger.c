@@ -15,17 +15,17 @@
 
 #include <time.h>
 
-/** How often endpoints are asked whether they may be closed. */
+/** Interval between checks whether endpoints may be closed. */
 #define ASK_INTERVAL_NS 1000000ull
 
-/** Without work for this long, sleep: other processes of this host may need the processor. */
+/** Sleep after this long without work: other processes of this host may need the processor. */
 #define SPIN_NS 100000ull
 #define SLEEP_NS 100000
 
-/** How long to stay for groups where btl_rawe_peer_timeout has no limit. */
+/** How long to stay for groups if btl_rawe_peer_timeout is unlimited. */
 #define GROUPS_SECONDS 30u
 
-/** Open sockets again whose fanout group has broken, and look at routes that are in doubt. */
+/** Reopen sockets of a broken fanout group, and check routes that are in doubt. */
 static void repair(void)
 {
     if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
@@ -51,7 +51,7 @@ static bool progress(void)
     return 0 != received;
 }
 
-/** A peer may miss data. In a fault-tolerant job it finds us silent, and gets errors. */
+/** Report that a peer may miss data. A fault-tolerant job finds us silent, and gets errors. */
 static void report(const mca_btl_base_endpoint_t *endpoint)
 {
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -66,10 +66,10 @@ static void report(const mca_btl_base_endpoint_t *endpoint)
 }
 
 /**
- * What an endpoint's process still needs. In MPI_Finalize all processes of a job pass a fence
- * before modules are finalized, and receive nothing behind it; unless the job is connected to
- * another one: then Open MPI has processes of both exchange messages (ompi_dpm_dyn_finalize), which
- * must be acknowledged. A process of another job sends us nothing once we finalize.
+ * Return what an endpoint's process still needs. In MPI_Finalize a job's processes pass a fence
+ * before modules are finalized, and receive nothing after it, unless the job is connected to
+ * another: then Open MPI has both exchange messages (ompi_dpm_dyn_finalize), which must be
+ * acknowledged. A process of another job sends us nothing once we finalize.
  */
 static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fenced)
 {
@@ -78,7 +78,7 @@ static enum rawe_needs needs_of(const mca_btl_base_endpoint_t *endpoint, bool fe
                                                                       : RAWE_NEEDS_ALL;
 }
 
-/** Has our job passed the fence, and is it connected to no other? */
+/** Return true if our job has passed the fence, and is connected to no other. */
 static bool passed_fence(void)
 {
     bool fenced = mca_btl_rawe_compat_fenced();
@@ -94,14 +94,14 @@ static bool passed_fence(void)
     return fenced;
 }
 
-/** May all endpoints of a module be closed? `*lost` becomes one that may, but with data lost. */
+/** Return true if all endpoints of a module may be closed. `*lost`: one of them has lost data. */
 static bool module_finalized(mca_btl_rawe_module_t *module, bool fenced, uint64_t now_ns,
                              const mca_btl_base_endpoint_t **lost)
 {
     mca_btl_base_endpoint_t *endpoint;
     bool all = true;
 
-    /* All are asked, as each counts its own time, except those that a fault-tolerant job lost. */
+    /* Ask all, because each measures its own time, except those that a fault-tolerant job lost. */
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
     {
         bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name);
@@ -156,7 +156,7 @@ static void carry(void)
     }
 }
 
-/** Receive and send in all modules, and for groups; nothing is delivered. */
+/** Receive and send in all modules, and for groups; deliver nothing. */
 static bool progress_groups(void)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -173,8 +173,8 @@ static bool progress_groups(void)
 }
 
 /**
- * Without a fence other members of groups may still lack what this process has sent, or wait for an
- * acknowledgement that it passes on: stay for that, as long as a silent peer is waited for.
+ * Without a fence, other members of groups may still lack what this process sent, or wait for an
+ * acknowledgement that it passes on. Stay for that, as long as for a silent peer.
  */
 static void carry_groups(void)
 {
@@ -208,14 +208,14 @@ void mca_btl_rawe_linger(void)
     mca_btl_rawe_lock();
     mca_btl_rawe_lock_do_work();
     carry_groups();
-    /* Memory that the PML registered may be gone: refuse frames that name it. */
+    /* Memory registered by the PML may be freed by now: refuse frames that name it. */
     rawe_handle_table_free(&state->handles);
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             rawe_engine_finalizing(&state->modules[i]->engine);
         }
     }
-    rawe_list_init(&state->complete); /* the closed PML is told of no completion */
+    rawe_list_init(&state->complete); /* no completions for the closed PML */
     carry();
     mca_btl_rawe_unlock();
 }

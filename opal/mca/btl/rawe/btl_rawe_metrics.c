@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * All that is counted for a module, in one list: by the engine, the ports, the responder and the
- * pools. Its readers: the report at the end, rawe-top; and a debugger, which is shown connections, too.
+ * All metrics of a module, in one list: of the engine, the ports, the responder and the pools. Read
+ * by the final report, by rawe-top, and by a debugger, which also sees connections.
  */
 #include "btl_rawe_metrics.h"
 
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** All that is counted for a module. */
+/** All counters of a module. */
 struct counted {
     struct rawe_counters engine;
     struct rawe_port_counters link, bulk, group_bulk;
@@ -35,7 +35,7 @@ struct metric {
     // cppcheck-suppress unusedStructMember ; test/lint makes a table of doc/counters.md of it
     const char *text;
     size_t offset;  /**< in struct counted */
-    bool watermark; /**< the most there was of something, instead of how often it happened */
+    bool watermark; /**< the maximum of a quantity, instead of a count of events */
 };
 
 #define COUNT(field) offsetof(struct counted, field), false
@@ -104,7 +104,7 @@ static const struct metric metrics[] = {
 
 #define METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
-/** The values of all metrics as of now; system calls. Lock held. */
+/** Read the current values of all metrics; makes system calls. Lock held. */
 static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
     struct counted counted;
@@ -131,10 +131,10 @@ static void metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     }
 }
 
-/** Counters a line. */
+/** Counters per line. */
 #define PER_LINE 6u
 
-/** Lines of "name=value" words, each with the same words in front: for people and for scripts. */
+/** Lines of "name=value" words, each line with the same head: for people and for scripts. */
 struct report {
     char head[160];
     char line[1024];
@@ -165,7 +165,7 @@ static void report_add(struct report *report, const char *name, uint64_t value)
     }
 }
 
-/** The buckets that are not empty, named by their upper limit. */
+/** Add the buckets that are not empty, named by their upper limit. */
 static void report_round_trips(struct report *report, const struct rawe_histogram *histogram)
 {
     for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; ++i) {
@@ -216,10 +216,10 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
 }
 
 /*
- * For rawe-top, as lines of text:
+ * Lines of text for rawe-top:
  *
  *     rank 3
- *     job 1234567169              of Open MPI's runtime
+ *     job 1234567169              its id in Open MPI's runtime
  *     interface eth0              the following lines are about this interface
  *     counter frames_sent 17
  *     most reassembly_buffers_most 2
@@ -227,7 +227,7 @@ void mca_btl_rawe_metrics_check_ring(mca_btl_rawe_module_t *module)
  *     interface lo
  *     ...
  *
- * A line "busy" in place of interfaces: MPI's thread did not leave the engines in time.
+ * "busy" replaces the interfaces if MPI's thread did not leave the engines in time.
  */
 
 static struct rawe_monitor *monitor;
@@ -252,7 +252,7 @@ static void describe_module(FILE *out, mca_btl_rawe_module_t *module)
     }
 }
 
-/** rawe_monitor_describe_fn: the service thread, which claims the lock as for progress. */
+/** rawe_monitor_describe_fn: in the service thread, which claims the lock as for progress. */
 static char *describe(void *context)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -296,7 +296,7 @@ struct when {
     char text[32];
 };
 
-/** The time since then; 0: never. */
+/** Format the time since then; 0: never. */
 static struct when ago_us(uint64_t then_ns, uint64_t now_ns)
 {
     struct when out = {"never"};
@@ -361,7 +361,7 @@ void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
     mca_btl_rawe_lock();
-    /* The PML comes once for each peer; the counters are those of all peers together. */
+    /* The PML calls this once per peer; the counters cover all peers. */
     if (NULL == only || verbose > 0) {
         mca_btl_rawe_metrics_report(module, "rawe dump");
     }

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/** The first failure that is not reported yet; one of sockets in use takes its place. */
+/** The first unreported failure; a failure of sockets in use replaces another one. */
 static struct failure {
-    bool in_use; /**< the sockets were */
+    bool in_use; /**< the sockets were in use */
     char interface[RAWE_INTERFACE_NAME_BYTES];
     struct rawe_port_error error;
 } failure;
 
-/** For `failure`; nothing is called while it is held. */
+/** Guards `failure`; nothing is called while it is held. */
 static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void mca_btl_rawe_failure_note(bool in_use, const char *interface,
@@ -69,15 +69,15 @@ void mca_btl_rawe_end_job(mca_btl_base_module_t *btl, const char *text)
 
     if (NULL != mca_btl_rawe_state.error_callback) {
         snprintf(copy, sizeof(copy), "%s", text);
-        /* No process has failed: if one is named, 5.0 may go on without it. */
+        /* No process has failed: if one were named, 5.0 might go on without it. */
         mca_btl_rawe_state.error_callback(btl, MCA_BTL_ERROR_FLAGS_FATAL, NULL, copy);
     }
 }
 
-/** What failed is tried again after this time at the earliest: it is asked for with each PING. */
+/** Minimum interval between attempts; each PING requests one. */
 #define OPEN_AGAIN_NS 1000000000u
 
-/** Where the link is open, something has failed for good. endpoints_lock held. */
+/** Return true if a retry makes sense: never with an open link. endpoints_lock held. */
 static bool may_open(mca_btl_rawe_module_t *module)
 {
     uint64_t now_ns = mca_btl_rawe_now_ns();
