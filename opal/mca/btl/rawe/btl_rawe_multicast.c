@@ -14,63 +14,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Memory that frames of groups are received in: a few windows of frames of MTU 1500. */
+/** Memory for receiving frames of groups: a few windows of frames of MTU 1500. */
 #define RING_BYTES (1u << 20)
 
-/** The same of batches: a quarter of it for those of one frame, another for those up to 16 kB. */
+/** Memory for receiving batches: a quarter for one-frame packets, another for up to 16 kB. */
 #define BULK_RING_BYTES (8u << 20)
 
 /** Frames received at a time. */
 #define RECEIVE_BUDGET 64u
 
-/** Groups that the table has room for before it grows. */
+/** Groups that fit the table before it grows. */
 #define GROUPS_EXPECTED 64u
 
 /**
- * Frames of a root that are not acknowledged by all members yet, at least, and more up to as many
- * bytes: with 1 MiB, a Bcast as long took 1.4 times as long, as the copies do not stay in the cache.
+ * Minimum frames in a root's window, not acknowledged by all members; more up to this many bytes.
+ * With 1 MiB, a Bcast as long took 1.4 times as long, because the copies do not stay in the cache.
  */
 #define WINDOW_FRAMES_LEAST 64u
 #define WINDOW_BYTES (1u << 19)
 
-/**
- * A message that comes sooner than this after the last, without progress meanwhile, is one of many:
- * it may wait for others to share its frame.
- */
+/** Messages in quicker succession, without progress between them, may wait to share a frame. */
 #define STREAK_NS 5000u
 
-/** A call that waits for longer has a message sent to those that it waits for, again and again. */
+/** A call that waits longer than this asks those it waits for, at this interval. */
 #define ASK_NS 1000000000ull
 
 struct mca_btl_rawe_multicast {
     struct rawe_group core;
-    struct rawe_link busy; /**< in the list of those that have something under way */
+    struct rawe_link busy; /**< in the list of groups with something in flight */
     bool closed;
-    uint64_t asked_ns; /**< when a call began to wait, or asked; 0: it has just begun */
-    struct mca_btl_rawe_transfer *transfer; /**< that a call waits for; NULL: none does */
-    uint32_t root;                          /**< of its message; this member: it is to be sent */
-    size_t taken_bytes;                     /**< of it, if it is expected */
+    uint64_t asked_ns; /**< when a call began to wait, or last asked; 0: not set */
+    struct mca_btl_rawe_transfer *transfer; /**< the call's transfer; NULL: no call waits */
+    uint32_t root;                          /**< of the call's message; this member: it is a send */
+    size_t taken_bytes;                     /**< received so far, if the message is expected */
     struct rawe_group_send send;
-    mca_btl_base_endpoint_t *endpoints[]; /**< of the members; NULL: this process */
+    mca_btl_base_endpoint_t *endpoints[]; /**< the members'; NULL: this process */
 };
 
 static struct {
-    mca_btl_rawe_module_t *module; /**< whose interface is used; NULL: none is open yet */
-    opal_hash_table_t all;         /**< by id; a program may have thousands of communicators */
+    mca_btl_rawe_module_t *module; /**< its interface is used; NULL: none is open yet */
+    opal_hash_table_t all;         /**< by id; programs may have thousands of communicators */
     struct rawe_link busy;
     struct rawe_group_counters counters;       /**< of all groups */
-    uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes of the job's */
+    uint8_t address[RAWE_MAC_BYTES];           /**< 03-72-61, and three bytes from the job's id */
     uint32_t ports_get[RAWE_PORT_GROUP_WORDS]; /**< rawe_port_config.groups */
-    bool filtered;                             /**< the ports know it */
-    unsigned waiting;                          /**< groups that a call waits for */
-    bool deferring;                            /**< nothing is delivered */
-    bool holding;     /**< a frame waits for more messages, or for progress */
-    uint64_t sent_ns; /**< when the last message had been sent; 0: before progress was made */
-    const struct mca_btl_rawe_multicast *last; /**< which group that was */
-    unsigned streak;                           /**< messages of it, one right after the other */
+    bool filtered;                             /**< the ports' filters have it */
+    unsigned waiting;                          /**< groups for which a call waits */
+    bool deferring;                            /**< nothing may be delivered */
+    bool holding;     /**< a frame is held back for more messages, or until progress */
+    uint64_t sent_ns; /**< when the last message was sent; 0: progress was made since */
+    const struct mca_btl_rawe_multicast *last; /**< the group of that message */
+    unsigned streak;                           /**< consecutive messages of that group */
 } groups;
 
-/** The one module that leads to other hosts; NULL: there is none, or several. */
+/** Return the one module that leads to other hosts; NULL: there is none, or several. */
 static mca_btl_rawe_module_t *only_module(void)
 {
     mca_btl_rawe_module_t *last = NULL;
@@ -92,7 +89,7 @@ bool mca_btl_rawe_multicast_possible(bool mpi_threads)
 
 /* ---- the wire ---- */
 
-/** A frame to a group address: `head` begins with room for the Ethernet header. */
+/** Build a frame to a group address; `head` begins with room for the Ethernet header. */
 static struct rawe_frame frame_to(const uint8_t *address, uint8_t *head, size_t head_bytes,
                                   const struct rawe_bytes *rest)
 {
@@ -121,7 +118,7 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
                                  len_bytes);
 }
 
-/** 224.0.0.254, for experiments (RFC 4727): switches that snoop send it everywhere (RFC 4541). */
+/** 224.0.0.254, for experiments (RFC 4727): snooping switches flood it (RFC 4541). */
 static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
 
 /** rawe_group_output.batch */
@@ -136,7 +133,7 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
     return bulk->kind->transmit_batch(bulk, &packet, segment_bytes);
 }
 
-/** Something may be under way. */
+/** Put the group on the busy list: it may have something in flight. */
 static void touch(struct mca_btl_rawe_multicast *group)
 {
     if (!rawe_list_has(&group->busy)) {
@@ -144,7 +141,7 @@ static void touch(struct mca_btl_rawe_multicast *group)
     }
 }
 
-/** A call waits for this transfer of the group; NULL: not any more. */
+/** Set the transfer for which a call waits; NULL: none. */
 static void set_transfer(struct mca_btl_rawe_multicast *group, uint32_t root,
                          struct mca_btl_rawe_transfer *transfer)
 {
@@ -160,7 +157,7 @@ static void set_transfer(struct mca_btl_rawe_multicast *group, uint32_t root,
     }
 }
 
-/** The call need not wait any more. */
+/** Complete the transfer, so that the call stops waiting. */
 static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_transfer_state state)
 {
     struct mca_btl_rawe_transfer *transfer = group->transfer;
@@ -169,7 +166,7 @@ static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_tra
     atomic_store_explicit(&transfer->state, state, memory_order_release);
 }
 
-/** The open group with this id; NULL. */
+/** Return the open group with this id, or NULL. */
 static struct mca_btl_rawe_multicast *find(uint64_t id)
 {
     void *found;
@@ -177,7 +174,7 @@ static struct mca_btl_rawe_multicast *find(uint64_t id)
     return OPAL_SUCCESS == opal_hash_table_get_value_uint64(&groups.all, id, &found) ? found : NULL;
 }
 
-/** The group that an address sends this to as a member; NULL: none, which `counts` as a drop. */
+/** Return the group of a frame from a member at `mac`; NULL: none, which `counts` as a drop. */
 static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *header,
                                                const uint8_t *mac, bool counts)
 {
@@ -187,7 +184,7 @@ static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *h
     if (NULL != group && header->sender >= group->core.config.members) {
         drops = &groups.counters.dropped_member;
     } else if (NULL != group) {
-        /* Where the member's interface is now: an endpoint follows it. */
+        /* The member's current address: an endpoint follows changes. */
         const mca_btl_base_endpoint_t *endpoint = group->endpoints[header->sender];
         if (NULL != endpoint && 0 == memcmp(endpoint->address.mac, mac, RAWE_MAC_BYTES)) {
             return group;
@@ -198,7 +195,7 @@ static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *h
     return NULL;
 }
 
-/** Something has come from this address at `*context`, a time. */
+/** Receive a frame or packet from this address; `*context` is the current time. */
 static void receive(void *context, const uint8_t *mac, const struct rawe_group_header *header,
                     const uint8_t *payload)
 {
@@ -233,7 +230,7 @@ static uint8_t *place_packet(void *context, const uint8_t *source_mac, const uin
     if (RAWE_DECODE_OK != rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
         return NULL;
     }
-    /* What is dropped is counted when it has been received. */
+    /* Drops are counted when the packet has been received. */
     const struct mca_btl_rawe_multicast *group = group_of(&header, source_mac, false);
     return NULL == group ? NULL : rawe_group_place(&group->core, &header);
 }
@@ -275,8 +272,8 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 /* ---- life ---- */
 
 /**
- * Have the ports get what is for our groups, and no other: all ranks of this host would copy the batches
- * that are for one of them. A filter takes the kernel up to a millisecond, so it stays if it can.
+ * Have the ports receive frames of our groups only: otherwise all ranks of this host would copy the
+ * batches meant for one. A filter takes the kernel up to a millisecond, so keep one if possible.
  */
 static bool renew_filters(void)
 {
@@ -299,11 +296,11 @@ static bool renew_filters(void)
     return groups.filtered;
 }
 
-/** The port is the module's, which closes it. */
+/** Open the group ports for the module, which closes them. */
 static bool open_port(mca_btl_rawe_module_t *module)
 {
     const uint32_t job = OPAL_PROC_MY_NAME.jobid * UINT32_C(0x9E3779B1);
-    /* Jobs have different ones, as a rule: it spares others work, and keeps nothing secret. */
+    /* Usually differs between jobs, to spare others work; it keeps nothing secret. */
     const uint8_t address[RAWE_MAC_BYTES] = {
         0x03, 0x72, 0x61, (uint8_t)(job >> 8), (uint8_t)(job >> 16), (uint8_t)(job >> 24)};
     struct rawe_port_config config = {
@@ -364,7 +361,7 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
     return place;
 }
 
-/** Is this part of the root's next message expected? */
+/** Return true if this part belongs to the root's message that is expected. */
 static bool expects(const struct mca_btl_rawe_multicast *group, const struct rawe_group_part *part)
 {
     return NULL != group->transfer && part->root == group->root;
@@ -388,13 +385,13 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     struct mca_btl_rawe_transfer *message = group->transfer;
 
     if (!expects(group, part)) {
-        return group->closed; /* the rest of one that had another length: the root waits for it */
+        return group->closed; /* the rest of one of another length: the root waits for it */
     }
     if (groups.deferring) {
         return false;
     }
     if (part->at_bytes != group->taken_bytes) {
-        return true; /* the rest of one that had another length */
+        return true; /* the rest of one of another length */
     }
     bool fits = part->total_bytes == message->len_bytes;
     if (fits && 0 != part->len_bytes) {
@@ -414,7 +411,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     return true;
 }
 
-/** What a group is configured with. */
+/** Return the configuration of a group. */
 static struct rawe_group_config config_of(struct mca_btl_rawe_multicast *group, uint64_t id,
                                           uint32_t members, uint32_t self,
                                           const struct mca_btl_rawe_place *all)
@@ -433,7 +430,7 @@ static struct rawe_group_config config_of(struct mca_btl_rawe_multicast *group, 
         .payload_bytes = all->payload_bytes,
         .segment_bytes = batches ? all->segment_bytes : 0,
         .window_frames = window_frames,
-        /* What is held back has to leave without MPI's help. */
+        /* Held-back messages must be sent without MPI's help. */
         .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
@@ -489,7 +486,7 @@ static void group_free(struct mca_btl_rawe_multicast *group)
     rawe_list_remove(&group->busy);
     set_transfer(group, 0, NULL);
     rawe_group_free(&group->core);
-    groups.last = groups.last == group ? NULL : groups.last; /* another may come to lie there */
+    groups.last = groups.last == group ? NULL : groups.last; /* its address may be reused */
     free(group);
 }
 
@@ -552,7 +549,7 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     }
     const bool held = 0 != group->core.held_ns;
     groups.holding = groups.holding || held;
-    groups.sent_ns = held ? now_ns : mca_btl_rawe_now_ns(); /* what the link takes does not count */
+    groups.sent_ns = held ? now_ns : mca_btl_rawe_now_ns(); /* without the time spent on the link */
     if (RAWE_GROUP_ALL != group->core.deaf) {
         const opal_proc_t *proc = group->endpoints[group->core.deaf]->proc;
         MCA_BTL_RAWE_HELP(multicast_lost, groups.module->interface.name,
@@ -566,7 +563,7 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
                                    struct mca_btl_rawe_transfer *message)
 {
     set_transfer(group, root, message);
-    /* It may have come already. */
+    /* The message may have arrived already. */
     if (NULL != group->core.waiting) {
         progress(group, mca_btl_rawe_now_ns());
     }
@@ -581,13 +578,13 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
     }
     group->closed = true;
     set_transfer(group, 0, NULL);
-    progress(group, mca_btl_rawe_now_ns()); /* what was refused is taken now */
+    progress(group, mca_btl_rawe_now_ns()); /* parts refused before are taken now */
     touch(group);
 }
 
 /* ---- progress ---- */
 
-/** Is something due, or awaited? */
+/** Return true if something is due, or awaited. */
 static bool is_busy(const struct mca_btl_rawe_multicast *group)
 {
     return !rawe_group_done(&group->core) || UINT64_MAX != rawe_group_next_ns(&group->core) ||
@@ -606,7 +603,7 @@ bool mca_btl_rawe_multicast_done(void)
     return NULL == groups.module || link == &groups.busy;
 }
 
-/** A call that has waited for long asks those that it waits for. */
+/** Ask those that a call waits for, if it has waited for long. */
 static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     if (NULL != group->transfer && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
@@ -629,7 +626,7 @@ static unsigned receive_batches(const mca_btl_rawe_module_t *module,
     return received;
 }
 
-/** Run what is due; groups with nothing under way leave the list, those that were closed go. */
+/** Run what is due; take idle groups off the list, and free closed ones. */
 static void serve(uint64_t now_ns)
 {
     struct rawe_link *next;
@@ -638,7 +635,7 @@ static void serve(uint64_t now_ns)
         struct mca_btl_rawe_multicast *group =
             RAWE_OWNER(link, struct mca_btl_rawe_multicast, busy);
         next = link->next;
-        /* What a call waits for may have come while the progress thread received. */
+        /* The awaited message may have arrived while the progress thread received. */
         if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next ||
             (NULL != group->transfer && NULL != group->core.waiting)) {
             progress(group, now_ns);
@@ -675,7 +672,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
         return 0;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
-    /* Control messages may have engines send what waited, and complete it: MPI hears of that later. */
+    /* Control messages may make engines send and complete messages: report that to MPI later. */
     rawe_engine_defer_begin(&groups.module->engine);
     groups.deferring = deferring;
     unsigned received =

@@ -22,12 +22,12 @@ static const struct mca_btl_rawe_params defaults = {
 };
 
 /**
- * Default of peer_timeout, in seconds, where the job continues when a process is lost: the same as
- * that of Open MPI's own detector (mpi_ft_detector_timeout). On a starved host, 5 s were too short.
+ * Default of peer_timeout, in seconds, if the job survives lost processes: that of Open MPI's own
+ * detector (mpi_ft_detector_timeout). On a starved host, 5 s were too short.
  */
 #define PEER_TIMEOUT_FAULT_TOLERANT 10u
 
-/** A parameter that counts something. */
+/** A numeric parameter. */
 struct number {
     const char *name;
     uint64_t *value;
@@ -64,7 +64,7 @@ static const struct {
 #undef OTHER
 };
 
-/** For ompi_info alone: which releases this component understands. Nothing else reads it. */
+/** Only shows in ompi_info which releases this component understands. */
 static unsigned wire_version;
 
 static int wire_version_register(const mca_base_component_t *component)
@@ -79,11 +79,11 @@ static int wire_version_register(const mca_base_component_t *component)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/** A value in the form the user would type it: EtherTypes are hexadecimal everywhere. */
+/** Format a value as the user would type it: EtherTypes are hexadecimal everywhere. */
 static void number_format(const struct number *number, uint64_t value, char *out, size_t out_bytes)
 {
     if (value > INT64_MAX) {
-        /* Open MPI reads -1 as the largest number there is. */
+        /* Open MPI reads -1 as the largest number. */
         snprintf(out, out_bytes, "%" PRId64, (int64_t)value);
     } else if (0 == strcmp("ethertype", number->name)) {
         snprintf(out, out_bytes, "0x%04" PRIX64, value);
@@ -102,7 +102,7 @@ static void number_range(const struct number *number, char *out, size_t out_byte
              number->unit, number->rule);
 }
 
-/** Returns the variable's index, or an error, which is negative. */
+/** Register a parameter. Returns the variable's index, or a negative error. */
 static int register_one(const mca_base_component_t *component, const char *name,
                         const char *sentence, mca_base_var_type_t type,
                         mca_base_var_info_lvl_t level, void *value)

@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Processes, and what they publish of themselves:
+ * Processes, and what they publish about themselves:
  *
  *    0 | wire version 8 | count 8 | EtherType 16 | 0 8 | capabilities 8 | 0 16 |
  *    8 | host 64 |
  *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *      |             responder's key 32 | responder's port 16 | 0 16 |
  *
- * Network byte order. The loopback module has the MAC 0. See btl_rawe_proc.h.
+ * In network byte order. The loopback module's MAC is 0. See btl_rawe_proc.h.
  */
 #include "btl_rawe_proc.h"
 
@@ -44,7 +44,7 @@ struct published_interface {
     uint32_t key;
     uint32_t mtu_bytes;
     uint32_t speed_mbps;
-    uint32_t message_max_bytes; /**< longest message received, PUT aside */
+    uint32_t message_max_bytes; /**< longest message received, except by PUT */
     uint32_t ping_key;
     uint16_t ping_port;
     uint16_t zero;
@@ -52,34 +52,34 @@ struct published_interface {
 
 _Static_assert(sizeof(struct head) == 16 && sizeof(struct published_interface) == 32, "no padding");
 
-/** A record of a process, in `table` and in a list of all. */
+/** The record of a process, in `table` and in a list of all. */
 struct record {
     opal_process_name_t name;
     struct record *next;
     struct mca_btl_base_endpoint_t *endpoints; /**< see mca_btl_rawe_proc_endpoints */
-    void *data;                                /**< what it has published; NULL: not known */
+    void *data;                                /**< what it has published; NULL: unknown */
     size_t len_bytes;
-    uint32_t tried; /**< bit i: module i has searched for it in vain */
+    uint32_t tried; /**< bit i: module i searched in vain */
     bool asked;     /**< the runtime has yet to answer */
-    bool waited;    /**< MPI's thread has waited for the answer, or has it */
-    bool reported;  /**< the user knows why rawe does not talk to it */
+    bool waited;    /**< MPI's thread has waited for the answer, or got it */
+    bool reported;  /**< the user was told why rawe does not use it */
     bool died;
 };
 
-/** Unanswered names at most: the runtime may remember each, and CONNECTs can be forged. */
+/** Maximum unanswered names: the runtime may remember each, and CONNECTs can be forged. */
 #define UNKNOWN_MAX 65536u
 
-/** Jobs, and processes of each, that the table has room for before it grows. */
+/** Jobs, and processes per job, that fit the table before it grows. */
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
-/** Hosts that the tables of what was heard of them have room for before they grow. */
+/** Hosts that fit the `silent` and `heard` tables before they grow. */
 #define HOSTS_EXPECTED 16u
 
-/** Time to answer where another BTL is there: PRRTE waits forever for what is not published. */
+/** Time limit if another BTL exists: PRRTE waits forever for data that is not published. */
 #define ANSWER_MS 2000u
 
-/** `lock` guards all of it; nothing is called while it is held. */
+/** Guarded by `lock`; nothing is called while it is held. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t answered;
@@ -90,8 +90,8 @@ static struct {
     unsigned unknown;         /**< records without data */
     atomic_uint died;         /**< records of processes that died */
     uint64_t host;            /**< ours */
-    opal_hash_table_t silent; /**< hosts, by which modules: bit i is module i */
-    opal_hash_table_t heard;  /**< MTUs of paths that hosts were heard by, see heard_key */
+    opal_hash_table_t silent; /**< hosts that are silent to modules: bit i is module i */
+    opal_hash_table_t heard;  /**< MTUs of paths by which hosts were heard, see heard_key */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
@@ -128,7 +128,7 @@ void mca_btl_rawe_proc_close(void)
     pthread_mutex_unlock(&records.lock);
 }
 
-/** The record of a process; NULL: there is none. Lock held. */
+/** Return the record of a process, or NULL. Lock held. */
 static struct record *record_find(opal_process_name_t name)
 {
     void *found;
@@ -138,7 +138,7 @@ static struct record *record_find(opal_process_name_t name)
                : NULL;
 }
 
-/** The same, made if need be; NULL without memory. Lock held. */
+/** Return the record of a process, creating it if needed; NULL when out of memory. Lock held. */
 static struct record *record_get(opal_process_name_t name)
 {
     struct record *record = record_find(name);
@@ -158,13 +158,13 @@ static struct record *record_get(opal_process_name_t name)
     return record;
 }
 
-/** A question to the runtime. */
+/** A request to the runtime. */
 struct question {
     opal_process_name_t name;
     uint64_t life;
 };
 
-/** mca_btl_rawe_compat_modex_answer_fn: by a thread of the runtime, or inside of the question. */
+/** mca_btl_rawe_compat_modex_answer_fn: in a thread of the runtime, or inside the request. */
 static void answered(void *context, const void *data, size_t len_bytes)
 {
     struct question question = *(struct question *)context;
@@ -190,7 +190,7 @@ static void answered(void *context, const void *data, size_t len_bytes)
     free(copy);
 }
 
-/** Ask the runtime what the record's process has published. Lock held; released meanwhile. */
+/** Request what the record's process has published. Lock held, but released meanwhile. */
 static void ask(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));
@@ -209,12 +209,12 @@ static void ask(struct record *record)
     }
     if (OPAL_SUCCESS != status) {
         record->asked = false;
-        pthread_cond_broadcast(&records.answered); /* no answer comes: another thread may wait */
+        pthread_cond_broadcast(&records.answered); /* no answer will come: wake other threads */
         free(question);
     }
 }
 
-/** A parameter that both sides need to have in common, and do not. */
+/** A parameter that must be equal on both sides, but is not. */
 struct difference {
     const char *what; /**< NULL: none */
     unsigned ours, theirs;
@@ -232,14 +232,14 @@ static struct difference difference_of_heads(const struct head *head)
     return (struct difference){.what = NULL};
 }
 
-/** What the bytes say that a process has published, which may be anything. */
+/** Parse the published bytes, which may be anything. */
 static struct difference parse(const char *data, size_t len_bytes,
                                struct mca_btl_rawe_published *out)
 {
     uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
     struct head head = {.wire_version = 0};
 
-    /* Other versions have the first bytes in common, if that. */
+    /* Other versions only share the first bytes, if those. */
     memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
     struct difference difference = difference_of_heads(&head);
     out->host = be64toh(head.host);
@@ -252,7 +252,7 @@ static struct difference parse(const char *data, size_t len_bytes,
         struct published_interface interface;
         memcpy(&interface, data + sizeof(head) + i * sizeof(interface), sizeof(interface));
         if (ntohl(interface.message_max_bytes) != message_max_bytes) {
-            /* A process that takes less would be sent what it cannot take. */
+            /* Otherwise a process that accepts less would be sent messages that it cannot take. */
             difference =
                 (struct difference){"btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
                                     message_max_bytes, ntohl(interface.message_max_bytes)};
@@ -286,7 +286,7 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     return out->count;
 }
 
-/** Wait for the answer; ask twice if the first time was too early. Lock held, not meanwhile. */
+/** Wait for the answer; ask again if the first request was too early. Lock held, not meanwhile. */
 static void await(struct record *record)
 {
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
@@ -301,7 +301,7 @@ static void await(struct record *record)
     record->waited = true; /* not before: a second thread waits for the same answer */
 }
 
-/** The record of a process that has published something; NULL: it has not, in time. As `await`. */
+/** Return the record of a process that has published something, or NULL. Waits like `await`. */
 static struct record *record_known(opal_process_name_t name)
 {
     struct record *record = record_get(name);
@@ -378,7 +378,7 @@ struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t
     return NULL == record ? NULL : &record->endpoints;
 }
 
-/** FNV-1a: identities need not be hard to forge, only different. */
+/** FNV-1a: identities must differ, but need not be hard to forge. */
 static uint64_t hash(uint64_t seed, const void *data, size_t len_bytes)
 {
     const uint8_t *bytes = data;
@@ -390,7 +390,7 @@ static uint64_t hash(uint64_t seed, const void *data, size_t len_bytes)
 }
 
 /**
- * The network namespace: the kernel's name for this boot, and the namespace's inode. MAC addresses
+ * Identify the network namespace by the kernel's boot id and the namespace's inode. MAC addresses
  * are not unique: NICs to BMCs and of containers have the same on many hosts.
  */
 static uint64_t find_host(void)
@@ -454,7 +454,7 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** A value of a host's; 0: none. Lock held. */
+/** Return a host's value; 0: none. Lock held. */
 static uintptr_t host_value(opal_hash_table_t *table, uint64_t key)
 {
     void *value = NULL;
@@ -465,7 +465,7 @@ static uintptr_t host_value(opal_hash_table_t *table, uint64_t key)
     return (uintptr_t)value;
 }
 
-/** Set it; without memory the host's next process takes as long as its first. Lock held. */
+/** Set a host's value; without memory its next process takes as long as the first. Lock held. */
 static void set_host_value(opal_hash_table_t *table, uint64_t key, uintptr_t value)
 {
     if (records.open && value != host_value(table, key)) {
@@ -473,7 +473,7 @@ static void set_host_value(opal_hash_table_t *table, uint64_t key, uintptr_t val
     }
 }
 
-/** The key of a path, in `heard`. */
+/** Return the key of a path in `heard`. */
 static uint64_t heard_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
 {
     return hash(hash(host, &module_index, sizeof(module_index)), mac, RAWE_MAC_BYTES);
@@ -514,7 +514,7 @@ uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
     return (uint32_t)mtu_bytes;
 }
 
-/** mca_btl_rawe_compat_departed_fn: by the runtime's thread. */
+/** mca_btl_rawe_compat_departed_fn: in the runtime's thread. */
 static void note_death(const opal_process_name_t *name)
 {
     pthread_mutex_lock(&records.lock);
@@ -541,7 +541,7 @@ unsigned mca_btl_rawe_proc_deaths(void)
 bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
     if (0 == mca_btl_rawe_proc_deaths()) {
-        return false; /* asked often, and mostly there is none */
+        return false; /* called often, mostly without any death */
     }
     pthread_mutex_lock(&records.lock);
     const struct record *record = record_find(name);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How processes become peers: Open MPI introduces them, and paths to them are searched for; or they
- * send a CONNECT first, or from an interface that we have no path to.
+ * How processes become peers: Open MPI introduces them, and we search for paths to them; or they
+ * send a CONNECT first, or from an interface to which we have no path.
  */
 #include "btl_rawe_procs.h"
 
@@ -25,7 +25,7 @@ static bool is_loopback(const struct mca_btl_rawe_address *address)
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
 }
 
-/** Does a BTL for shared memory take the process, whether rawe reaches it or not? */
+/** Return true if a shared-memory BTL takes the process, whether rawe reaches it or not. */
 static bool shares_memory(const opal_proc_t *proc)
 {
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
@@ -41,8 +41,8 @@ struct candidate {
 };
 
 /**
- * Do both hosts have a MAC address of the path? Then it is hardly on a shared network: NICs to BMCs
- * and of containers have the same on many hosts.
+ * Return true if both hosts have a MAC address of the path. Then it is hardly on a shared network:
+ * NICs to BMCs and of containers have the same on many hosts.
  */
 static bool has_common_mac(const mca_btl_rawe_module_t *module,
                            const struct mca_btl_rawe_address *address,
@@ -60,7 +60,7 @@ static bool has_common_mac(const mca_btl_rawe_module_t *module,
     return found && !module->interface.loopback;
 }
 
-/** Append the interfaces of a process that a module may reach, the most likely first. */
+/** List a process's interfaces that a module may reach, the most likely first. */
 static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc_index,
                                 const struct mca_btl_rawe_published *published,
                                 struct candidate *candidates)
@@ -69,7 +69,7 @@ static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc
     unsigned listed = 0;
 
     for (unsigned i = 0; i < published->count; ++i) {
-        /* Interfaces with the same index are likely to be on the same segment. */
+        /* Interfaces with the same index are probably on the same segment. */
         const struct mca_btl_rawe_address *address =
             &published->addresses[(i + module->address.index) % published->count];
         if (local == module->interface.loopback && is_loopback(address) == local) {
@@ -89,7 +89,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/** Is there a later module that may find a path to the same process? */
+/** Return true if a later module may find a path to the same process. */
 static bool others_follow(const mca_btl_rawe_module_t *module)
 {
     const mca_btl_rawe_module_t *last = module;
@@ -128,10 +128,9 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 }
 
 /**
- * End the job if no module reaches a process that the program sends to, and no other BTL is left:
+ * End the job if no module reaches a process to which the program sends, and no other BTL is left:
  * Open MPI would keep an endpoint without BTLs (bml_r2.c, mca_bml_r2_add_proc), and ob1 would
- * follow a null pointer at the first message. The process is not named in the call: a
- * fault-tolerant job would go on.
+ * follow a null pointer at the first message. Name no process, or a fault-tolerant job would go on.
  */
 static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_proc_t *proc)
 {
@@ -147,12 +146,12 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 }
 
 /**
- * After this many failures, and no success, an interface gets little time for processes that others
- * reach: it may be on a network of its own, such as a bridge of containers.
+ * After this many failures without a success, an interface has little time for processes that
+ * others reach: it may be on a network of its own, such as a bridge of containers.
  */
 #define DEPRIORITIZE_FAILURES 4u
 
-/** Append the module's paths; if the process is not known yet, others' as indirect checks. */
+/** List the module's paths, and others' as indirect checks if the process is unknown. */
 static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                            size_t proc_index, const struct mca_btl_rawe_published *published,
                            struct candidate *candidates, struct rawe_path *paths)
@@ -182,7 +181,7 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
     return listed;
 }
 
-/** The MTU of a path as it was measured with any process of that host; 0: nothing was heard by it. */
+/** Return a path's MTU as measured with any process of the host; 0: never heard. */
 static uint32_t heard_mtu_bytes(const struct candidate *candidate)
 {
     const mca_btl_rawe_module_t *module = candidate->module;
@@ -193,7 +192,7 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
                                              candidate->address.mac);
 }
 
-/** The end of the candidates of the process that `first` belongs to. */
+/** Return the end of the candidates of the process to which `first` belongs. */
 static unsigned process_end(const struct candidate *candidates, unsigned listed, unsigned first)
 {
     unsigned end = first;
@@ -204,7 +203,7 @@ static unsigned process_end(const struct candidate *candidates, unsigned listed,
     return end;
 }
 
-/** Return true if a search for the paths of a process need not be long. */
+/** Return true if the search for a process's paths may be short. */
 static bool is_brief(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                      unsigned count)
 {
@@ -217,8 +216,8 @@ static bool is_brief(const mca_btl_rawe_module_t *module, const struct candidate
 }
 
 /**
- * Return how long to search for paths. Be `patient` where the process is more likely to be stopped, or
- * cut off for a while, than out of reach: that is to end a job only after the peer timeout.
+ * Return how long to search for paths. Be `patient` if the process is more likely stopped, or cut
+ * off for a while, than unreachable: a job must end only after the peer timeout.
  */
 static uint64_t search_ms(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                           unsigned listed, bool patient)
@@ -237,8 +236,8 @@ static uint64_t search_ms(const mca_btl_rawe_module_t *module, const struct cand
 }
 
 /**
- * Take paths without an answer as they were measured with other processes of the same host: the
- * process is late, stopped or cut off for a while, and has the peer timeout like any other peer.
+ * Use paths without an answer, with the MTU measured with other processes of the host: the process
+ * is late, stopped or cut off for a while, and has the peer timeout like any other peer.
  */
 static void trust_heard(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                         struct rawe_path *paths, unsigned listed)
@@ -258,7 +257,7 @@ static void trust_heard(const mca_btl_rawe_module_t *module, const struct candid
     }
 }
 
-/** Note which hosts answered. If only another module reached one, the search was cut short. */
+/** Note which hosts answered. If only another module reached a host, the search was cut short. */
 static void note_hosts(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                        const struct rawe_path *paths, unsigned listed)
 {
@@ -268,7 +267,7 @@ static void note_hosts(const mca_btl_rawe_module_t *module, const struct candida
         for (unsigned i = first; i < end; ++i) {
             present = present || paths[i].reachable || paths[i].process_known;
         }
-        /* Others' paths were searched as well: an absent host costs the timeout once. */
+        /* Others' paths were searched, too, so an absent host costs the timeout once. */
         for (unsigned i = first; i < end && !present; ++i) {
             mca_btl_rawe_proc_note_silent(candidates[i].host, candidates[i].module->address.index);
         }
@@ -283,7 +282,7 @@ static void note_hosts(const mca_btl_rawe_module_t *module, const struct candida
 
 /** A path that was measured while another thread held the lock. */
 struct measured_path {
-    struct mca_btl_rawe_work work; /**< first: a pointer to it is one to the path */
+    struct mca_btl_rawe_work work; /**< first: its address is also the path's */
     mca_btl_base_endpoint_t *endpoint;
     uint32_t mtu_bytes;
 };
@@ -297,7 +296,7 @@ static void heed_measured(struct mca_btl_rawe_work *work)
     free(path);
 }
 
-/** Apply a measured MTU: the endpoint may have another one. add_procs must not wait. */
+/** Apply a measured MTU to the endpoint, which may have another. add_procs must not wait. */
 static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
     if (mca_btl_rawe_enter()) {
@@ -314,7 +313,7 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
-/** Note which processes this module has reached, of those that it should. */
+/** Note which of the processes assigned to it this module has reached. */
 static void note_tried(const mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                        struct mca_btl_base_endpoint_t **endpoints)
 {
@@ -326,13 +325,13 @@ static void note_tried(const mca_btl_rawe_module_t *module, size_t count, opal_p
     }
 }
 
-/** MPI_Init passes `reachable`, and reports itself what is not. */
+/** Return true outside MPI_Init, which passes `reachable` and reports the others itself. */
 static bool is_first_contact(const opal_bitmap_t *reachable, size_t count)
 {
     return NULL == reachable && 1 == count;
 }
 
-/** As btl_add_procs; with `shared_too`, also processes that a BTL for shared memory takes. */
+/** Implement btl_add_procs; with `shared_too`, also for processes that share memory. */
 static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
                     bool shared_too)
@@ -381,7 +380,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         size_t index = candidates[i].proc_index;
         if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES ||
             NULL != endpoints[index]) {
-            continue; /* also true of each indirect check */
+            continue; /* always so for indirect checks */
         }
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
                                                      paths[i].mtu_passed_bytes);
@@ -399,7 +398,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         size_t index = candidates[i].proc_index;
         if (NULL == endpoints[index] && candidates[i].module == module) {
             ++module->failures;
-            /* A later module that fails as well reports it. */
+            /* If a later module fails as well, that one reports it. */
             if (!paths[i].process_known && !others_follow(module)) {
                 report_unreachable(module, procs[index], &candidates[i].address, searched_ms);
             }
@@ -422,7 +421,7 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     return discover((mca_btl_rawe_module_t *)btl, count, procs, endpoints, reachable, false);
 }
 
-/** The module for lo; NULL: none. */
+/** Return the module for lo, or NULL. */
 static mca_btl_rawe_module_t *loopback_module(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
@@ -470,7 +469,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     return OPAL_SUCCESS;
 }
 
-/** The module that a CONNECT is for; it may have come through another one. */
+/** Return the module that a CONNECT is for, which may have arrived through another. */
 static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct rawe_connect *from)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && 0 != from->choice; ++i) {
@@ -508,7 +507,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
                 mtu_bytes = smaller(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
-                if (0 == from->choice) { /* it came by this path */
+                if (0 == from->choice) { /* it arrived by this path */
                     mca_btl_rawe_proc_note_heard(published.host, module->address.index,
                                                  address->mac, mtu_bytes);
                 }
@@ -518,19 +517,21 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     if (NULL == endpoint) {
         return NULL;
     }
-    /* Open MPI uses another BTL for one that was searched for in vain: it cannot answer this one. */
+    /* Open MPI uses another BTL if the search failed, so this process could not be answered. */
     if (mca_btl_rawe_endpoint_process_lost(name) || mca_btl_rawe_proc_given_up(name)) {
         rawe_peer_give_up(&endpoint->peer); /* it is told so */
     }
-    /* Answers to what comes by it are short. They may leave by the time the program does, if no
-     * thread goes on connecting. */
+    /*
+     * Replies to bulk data are short. Connect express now: without the progress thread, nothing
+     * goes on connecting while the program is outside MPI.
+     */
     if (RAWE_LANE_BULK == from->lane && 0 == mca_btl_rawe_params.progress_thread_ms) {
         rawe_peer_connect(&endpoint->peer, RAWE_LANE_EXPRESS);
     }
     return rawe_peer_conn(&endpoint->peer, from->lane);
 }
 
-/** Is it the interface that a frame says it comes from, or another one that it came through? */
+/** Return true if this may be the sending interface, or another one that the frame left through. */
 static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe_connect *from)
 {
     return !is_loopback(address) &&
@@ -538,8 +539,8 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
 }
 
 /**
- * A frame of a process has come to this module from an address that is none of its, through another of
- * its interfaces than `home`. It does not say which: only the right one's responder answers there.
+ * Follow a frame from an unknown address, which left through another interface of the process than
+ * `home`. It does not say which, but only the right one's responder answers there.
  */
 static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
                           const uint8_t mac[RAWE_MAC_BYTES])

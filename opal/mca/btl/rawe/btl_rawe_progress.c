@@ -4,20 +4,20 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_state.h"
 
-/** Frames taken from a ring before bulk, and other components, have their turn. */
+/** Frames taken from a ring before bulk and other components have their turn. */
 #define RING_BUDGET 64u
 
-/** Packets of bulk, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
+/** Bulk packets, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
-/** More damaged frames than this within this time are worth a word. */
+/** Report more damaged frames than this within this time. */
 #define DAMAGED_MOST 10u
 #define DAMAGED_WITHIN_NS (10ull * 1000 * 1000 * 1000)
 
-/** Timers that are this late expire although there is more to receive. */
+/** Timers this late expire even if there is more to receive. */
 #define TIMERS_LATE_NS 200000u
 
-/** Messages that a callback deferred when it made progress came before the next one. */
+/** Deliver messages deferred by a callback's progress before the next one. */
 static void deliver_earlier(struct rawe_engine *engine)
 {
     if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral->active) {
@@ -30,7 +30,7 @@ static void note_arrival(void *context, uint64_t arrived_ns)
     rawe_engine_arriving(context, arrived_ns);
 }
 
-/** A frame out of the ring, straight to the engine. */
+/** Pass a frame from the ring to the engine. */
 static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
 {
     struct rawe_engine *engine = context;
@@ -62,7 +62,7 @@ static const struct rawe_port_receiver to_engine = {
     .packet = receive_batch,
 };
 
-/** PROBEs that have come through the engine's link, for whichever engine. */
+/** Return the number of PROBEs received through the engine's link, for any engine. */
 static uint64_t probes_received(const struct rawe_engine *engine)
 {
     return engine->counters.probes_received + engine->probes_passed_on;
@@ -78,7 +78,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
         engine->now_ns = mca_btl_rawe_now_ns();
         received = rawe_port_receive(module->link, RING_BUDGET, &to_engine, engine);
         if (NULL != module->bulk && rawe_port_pending(module->bulk)) {
-            /* A probe asks about batches sent before it: receive all of them before answering. */
+            /* A PROBE asks about earlier batches: receive all of them before answering. */
             unsigned budget =
                 probes == probes_received(engine) ? BULK_BUDGET : engine->batches.receive_frames;
             received += rawe_port_receive(module->bulk, budget, &to_engine, engine);
@@ -87,12 +87,12 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     return received;
 }
 
-/** Let timers expire and send what was put off: now_ns of the engine. Lock held. */
+/** Expire timers and send what was postponed, as of the engine's now_ns. Lock held. */
 static void service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    /* Receive first, as a timer may wait for a frame; but timers must not starve either. */
+    /* Receive first, because a timer may wait for a frame; but timers must not starve either. */
     if (rawe_engine_may_rest(engine) ||
         (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
          (!mca_btl_rawe_module_receivable(module) ||
@@ -105,10 +105,9 @@ static void service(mca_btl_rawe_module_t *module)
 }
 
 /**
- * A peer sent data that was acknowledged and dropped: it names memory that is not registered, or is
- * part of a message that is not accepted. Neither the PML nor the peer would ever learn that it is
- * missing: the job must not continue. The progress thread may have received it, or another module,
- * whose link it came through.
+ * Return true if a peer sent data that was acknowledged and dropped: it names unregistered memory,
+ * or is part of a message that was not accepted. Neither the PML nor the peer would notice, so the
+ * job must not continue. Perhaps the progress thread received it, or another module by its link.
  */
 static bool data_is_missing(const mca_btl_rawe_module_t *module)
 {
@@ -162,7 +161,7 @@ bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_ma
     return 0 != received || pending;
 }
 
-/** In a callback (osc/pt2pt sends there, and waits): messages are deferred, in their order. */
+/** Make progress in a callback (osc/pt2pt sends there, and waits), deferring messages in order. */
 static unsigned progress_nested(mca_btl_rawe_module_t *module)
 {
     bool useful = mca_btl_rawe_module_defer(module, 0);
@@ -205,7 +204,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {
         return progress_nested(module);
     }
-    /* Another thread delivers what came earlier, without the lock: all else waits, up to a limit. */
+    /* Another thread delivers earlier messages without the lock: defer the rest, up to a limit. */
     bool behind = atomic_load_explicit(&mca_btl_rawe_state.delivers_deferred, memory_order_acquire);
     mca_btl_rawe_state.progressing = true;
     unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress(module);

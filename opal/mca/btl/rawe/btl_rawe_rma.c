@@ -19,17 +19,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A process as osc/rdma names it to us. */
+/** A process, as osc/rdma's endpoint. */
 struct rma_endpoint {
     opal_proc_t *proc;
     bool self;
-    mca_btl_base_endpoint_t *via; /**< NULL: not looked for yet */
+    mca_btl_base_endpoint_t *via; /**< NULL: not looked up yet */
     struct rma_endpoint *next;
 };
 
 static struct {
     mca_btl_base_module_t super;
-    _Atomic(struct rma_endpoint *) endpoints; /**< all of them, deleted ones too */
+    _Atomic(struct rma_endpoint *) endpoints; /**< all of them, including deleted ones */
 } rma;
 
 static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoint)
@@ -43,13 +43,13 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     memset(endpoints, 0, count * sizeof(endpoints[0]));
     if (!mca_btl_rawe_params.windows && !mca_btl_rawe_params.async_progress &&
         mca_btl_rawe_compat_windows_by_messages()) {
-        return OPAL_SUCCESS; /* which osc/rdma does not leave it to where it has a BTL */
+        return OPAL_SUCCESS; /* osc/rdma would not leave windows to it */
     }
     for (size_t i = 0; i < count; ++i) {
         bool self = procs[i] == opal_proc_local_get();
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
-        /* Where they share memory, few accesses come here: the first one opens lo. */
+        /* With shared memory, few accesses come here: the first one opens lo. */
         if (self || NULL != through || mca_btl_rawe_procs_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }
@@ -71,21 +71,21 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
-/** Endpoints stay, as connections do: windows that were not freed leave accesses under way. */
+/** Keep endpoints, like connections: windows that were not freed have accesses in flight. */
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {
     return OPAL_SUCCESS;
 }
 
-/** osc/rdma would try again forever: it does not expect this call to fail. */
+/** End the job: osc/rdma does not expect this call to fail, and would retry forever. */
 static void unreachable(const struct rma_endpoint *endpoint)
 {
     MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
     mca_btl_rawe_end_job(&rma.super, "rawe: no access to windows on this host");
 }
 
-/** The endpoint that accesses to a process go through; NULL: it cannot be reached, the job ends. */
+/** Return the endpoint for accesses to a process; NULL: it is unreachable, and the job ends. */
 static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
 {
     if (OPAL_UNLIKELY(NULL == endpoint->via)) {
@@ -107,14 +107,14 @@ static mca_btl_rawe_fragment_t *access_new(struct rma_endpoint *endpoint, void *
                                  cbdata);
 }
 
-/** Is it memory of this process? For what it can reach itself osc/rdma gives no handle. */
+/** Return true for this process's memory. osc/rdma gives no handle for what it can reach itself. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
 {
     return endpoint->self || NULL == remote_handle;
 }
 
-/** That memory; NULL and the reason when what is registered does not allow the access. */
+/** Return that memory, or NULL and the reason if its registration does not allow the access. */
 static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint64_t address,
                           size_t size, unsigned right, enum rawe_refusal *refusal)
 {
@@ -134,7 +134,7 @@ static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint
     return memory;
 }
 
-/** Report an access to memory of this process. Returns what the call is to return. */
+/** Report an access to this process's memory. Returns what the call must return. */
 static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refusal)
 {
     mca_btl_rawe_rdma_report(access, refusal,
@@ -142,7 +142,7 @@ static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refus
     return OPAL_SUCCESS;
 }
 
-/** Begin an access to a peer's memory. What only its kind needs has been entered. */
+/** Begin an access to a peer's memory. Members specific to its kind are already set. */
 static int begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
                  const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
 {
@@ -165,7 +165,7 @@ static int begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_
     return OPAL_SUCCESS;
 }
 
-/** PUT or GET. */
+/** Perform a PUT or GET. */
 static int transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
                     const mca_btl_base_registration_handle_t *remote_handle, size_t size)
 {
@@ -211,7 +211,7 @@ static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
         RAWE_FRAGMENT_GET, remote_address, remote_handle, size);
 }
 
-/** An atomic operation whose result goes to `result`, or nowhere. */
+/** Perform an atomic operation whose result goes to `result`, or nowhere. */
 static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t remote_address,
                          mca_btl_base_registration_handle_t *local_handle,
                          const mca_btl_base_registration_handle_t *remote_handle,
@@ -248,8 +248,8 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
 }
 
 /**
- * What Open MPI calls the operation; 0: not supported, it does it in another way then. MIN and MAX
- * are not: it does not say whether the words have a sign. Nor are floating point numbers.
+ * Translate Open MPI's operation; 0: unsupported, so Open MPI uses another way. MIN and MAX are
+ * unsupported because Open MPI does not say whether words are signed; so is floating point.
  */
 static enum rawe_atomic atomic_of(mca_btl_base_atomic_op_t op, int flags)
 {
@@ -308,13 +308,13 @@ static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_e
                          context, cbdata);
 }
 
-/** btl_dump: the endpoints of the other modules show the connections. */
+/** btl_dump: do nothing, because the other modules' endpoints show the connections. */
 static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                  int verbose)
 {
 }
 
-/** btl_finalize: engines may still refer to accesses, until they are freed themselves. */
+/** btl_finalize: do nothing, because engines may refer to accesses until they are freed. */
 static int finalize(struct mca_btl_base_module_t *btl)
 {
     return OPAL_SUCCESS;
@@ -326,9 +326,9 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
 
     *btl = mca_btl_rawe_module_template; /* limits, and registered memory */
     btl->btl_component = mca_btl_rawe_state.component;
-    /* Introduced to processes after the others. */
+    /* Introduce it to processes after the others. */
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW;
-    /* The PML weighs all modules that can PUT by it, those that it does not use as well. */
+    /* The PML weighs all modules that can PUT by bandwidth, even those that it does not use. */
     btl->btl_bandwidth = 1;
     btl->btl_flags = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
                      MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION;

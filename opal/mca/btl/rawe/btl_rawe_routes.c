@@ -18,7 +18,7 @@ static unsigned interfaces(const struct mca_btl_rawe_state *state)
     return count;
 }
 
-/** Does the interface have another address? Then the responder uses it from now on. */
+/** Return true if the interface has a new address; the responder then uses it. */
 static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
 {
     static const uint8_t none[RAWE_MAC_BYTES];
@@ -29,7 +29,7 @@ static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_inter
         return false;
     }
     memcpy(module->interface.mac, interface->mac, RAWE_MAC_BYTES);
-    /* Peers that have not heard of it, or have moved at the same time, know the published one. */
+    /* Peers that missed the change, or moved at the same time, know only the published address. */
     rawe_interface_keep_mac(rawe_responder_port(module->responder)->fd, interface->index,
                             module->address.mac);
     rawe_responder_set_mac(module->responder, interface->mac);
@@ -37,7 +37,7 @@ static bool takes_address(mca_btl_rawe_module_t *module, const struct rawe_inter
     return true;
 }
 
-/** Is it the module's interface, created again: with the address that it has, or had at first? */
+/** Return true if it is the module's interface, created again with its current or first address. */
 static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_interface *interface)
 {
     struct rawe_interface first = module->interface;
@@ -47,7 +47,7 @@ static bool is_back(const mca_btl_rawe_module_t *module, const struct rawe_inter
            rawe_interface_is_back(&first, interface);
 }
 
-/** rawe_carrier_fn, in the service thread. */
+/** rawe_carrier_fn: called in the service thread. */
 static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
     struct mca_btl_rawe_state *state = context;
@@ -64,11 +64,11 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         if (module->interface.index != interface->index) {
             continue;
         }
-        /* With sockets of the interface that it was, nothing passes. */
+        /* Sockets of the former interface pass nothing. */
         bool up = interface->up && mca_btl_rawe_group_follow(module);
         renewed = up == interface->up;
         bool news = takes_address(module, interface);
-        /* A single interface is used as long as there are peers: silence is what ends them. */
+        /* A single interface is used as long as it has peers: only silence ends them. */
         if (interfaces(state) > 1 &&
             up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
@@ -76,7 +76,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
         }
         if (news) {
             atomic_store_explicit(&state->interfaces_changed, true, memory_order_release);
-            /* If the program is outside MPI, the progress thread follows. */
+            /* Outside MPI, the progress thread follows up. */
             rawe_responder_wake(module->responder, 0);
         }
     }
@@ -141,7 +141,7 @@ void mca_btl_rawe_routes_end(void)
     mca_btl_rawe_state.carrier = NULL;
 }
 
-/** What the kernel has said of a module's interface, for each of its peers. */
+/** Apply the kernel's news about a module's interface to each of its peers. */
 static void heed_interface(mca_btl_rawe_module_t *module, uint64_t now_ns)
 {
     struct rawe_failover *failover = &mca_btl_rawe_state.failover;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/** Payload the PML gives to sendi at most when it is not contiguous: it is packed on the stack. */
+/** Maximum payload that the PML passes to sendi if it is scattered: it is packed on the stack. */
 #define SENDI_PACK_BYTES_MAX 512u
 
 static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
@@ -41,7 +41,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     return fragment;
 }
 
-/** Without PRIORITY it is the body of a long message, which the PML wants in order. */
+/** Return true without PRIORITY: the body of a long message, which the PML needs in order. */
 static bool must_keep_order(uint32_t flags)
 {
     return 0 == (flags & MCA_BTL_DES_FLAGS_PRIORITY);
@@ -127,7 +127,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     return descriptor;
 }
 
-/** Open MPI may not look at the status: the user is told of a refusal. */
+/** Tell the user of a refusal as well, because Open MPI may ignore the status. */
 void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refusal refusal,
                               int status)
 {
@@ -144,7 +144,7 @@ void mca_btl_rawe_rdma_report(mca_btl_rawe_fragment_t *fragment, enum rawe_refus
     mca_btl_rawe_free(btl, &fragment->base);
 }
 
-/** Report it to the PML, and dispose of the descriptor when that is ours and no longer in use. */
+/** Report completion to the PML, and free the descriptor if it is ours and no longer in use. */
 static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
 {
     const struct rawe_message *message = &fragment->message;
@@ -153,7 +153,7 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
     /* Read nothing of it after the callback, during which the peer may release it. */
     bool dispose = 0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
 
-    /* A caller that leaves the descriptor to us may have no callback: 5.0's am-rdma has none. */
+    /* A caller that gives us the descriptor may have no callback: 5.0's am-rdma has none. */
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && NULL != fragment->base.des_cbfunc) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
     }
@@ -162,7 +162,7 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
     }
 }
 
-/** The status of a send, as the PML expects it. */
+/** Return a send's status as the PML expects it. */
 static int opal_status(enum rawe_status status)
 {
     return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
@@ -174,7 +174,7 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
     report_complete(fragment_of(message), opal_status(status));
 }
 
-/** Work that was handed over is complete, or failed, at once: progress reports it. */
+/** Have progress report that handed-over work completed, or failed, at once. */
 static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
     fragment->status = status;
@@ -195,7 +195,7 @@ void mca_btl_rawe_send_complete_deferred(void)
     }
 }
 
-/** rawe_message.release. The endpoint may be gone. */
+/** rawe_message.release. The endpoint may no longer exist. */
 static void message_release(struct rawe_message *message)
 {
     mca_btl_rawe_free(NULL, &fragment_of(message)->base);
@@ -206,13 +206,13 @@ static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
     return RAWE_OWNER(work, mca_btl_rawe_fragment_t, work);
 }
 
-/** The endpoint that carries a message. Lock held. */
+/** Return the endpoint that carries a message. Lock held. */
 static mca_btl_base_endpoint_t *carrier(const mca_btl_rawe_fragment_t *fragment)
 {
     return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
 }
 
-/** Send a message by this endpoint. Returns as btl_send: 1 if it is complete. Lock held. */
+/** Send a message by this endpoint. Returns like btl_send: 1 if it is complete. Lock held. */
 static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragment_t *fragment)
 {
     switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
@@ -228,7 +228,7 @@ static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragme
     }
 }
 
-/** mca_btl_rawe_work.perform of a message. No engine calls Open MPI: all share a deferral. */
+/** mca_btl_rawe_work.perform for a message. No engine calls Open MPI: all share a deferral. */
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -301,7 +301,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
             if (opal_convertor_pack(convertor, &iov, &iov_count, &packed_bytes) >= 0) {
                 payload = packed;
             }
-            /* Should the engine be busy, the PML packs again, from the start. */
+            /* If the engine is busy, the PML packs again from the start. */
             opal_convertor_set_position(convertor, &position);
         }
     }
@@ -314,7 +314,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     if (OPAL_LIKELY(RAWE_STATUS_DONE == status)) {
         return OPAL_SUCCESS;
     }
-    /* The PML goes on with this one: it packs into it and calls btl_send. */
+    /* The PML packs into this descriptor and calls btl_send. */
     if (NULL != descriptor) {
         *descriptor = mca_btl_rawe_alloc(btl, endpoint, order, header_size + payload_size, flags);
     }
@@ -365,7 +365,7 @@ void mca_btl_rawe_rdma_aim(mca_btl_rawe_fragment_t *fragment, uint8_t kind, uint
     operation->spreads = false;
 }
 
-/** Begin a PUT or GET, which goes over all routes to the process. Lock held. False without memory. */
+/** Begin a PUT or GET over all routes to the process. Lock held. False when out of memory. */
 static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
 {
     struct rawe_peer *peer = &fragment->endpoint->peer, *each = peer;
@@ -379,7 +379,7 @@ static bool rdma_begin(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** The same of a PUT or GET: parts of it go by other modules. */
+/** mca_btl_rawe_work.perform for a PUT or GET, parts of which use other modules. */
 static void rdma_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -392,7 +392,7 @@ static void rdma_handed_over(struct mca_btl_rawe_work *work)
     rawe_engine_defer_end(engine);
 }
 
-/** A PUT or GET, which begins now, or when the thread that is inside leaves. */
+/** Perform a PUT or GET now, or when the thread inside leaves. */
 static int rdma(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local_address,
                 uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
                 const mca_btl_base_registration_handle_t *remote_handle, size_t size,
@@ -447,7 +447,7 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                 remote_handle, size, callback, context, cbdata);
 }
 
-/** What peers may do with memory that Open MPI registers with `flags`. */
+/** Return what peers may do with memory that Open MPI registers with `flags`. */
 static unsigned access_of(uint32_t flags)
 {
     return (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_READ) ? RAWE_ACCESS_READ : 0) |

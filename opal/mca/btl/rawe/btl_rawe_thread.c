@@ -14,39 +14,39 @@
 #include <time.h>
 
 /**
- * While MPI makes progress, the progress thread polls once in this many intervals: fast, when
- * messages have been held back lately, or else slowly. Each poll is a wakeup in the midst of the
- * program, and kernels that schedule by groups of processes (Linux 6.18) were seen to starve ranks
- * for seconds when hundreds of them a second met ranks that yield. So where others use the processor,
- * whatever waits has slow polls (LAMMPS, two ranks a processor: 600 wakeups a second and rank before).
+ * While MPI makes progress, the thread polls once in this many intervals: fast if messages were
+ * held back lately, else slowly. Each poll interrupts the program, and kernels that schedule by
+ * groups of processes (Linux 6.18) starved ranks for seconds when hundreds of polls a second met
+ * ranks that yield. So where others use the processor, all polls are slow (LAMMPS, two ranks a
+ * processor: 600 wakeups a second and rank before).
  */
 #define FAST_FACTOR 4u
 #define SLOW_FACTOR MCA_BTL_RAWE_THREAD_SLOW_FACTOR
 
-/** Fast polls, once messages have been held back. */
+/** Fast polls after messages were held back. */
 #define FAST_POLLS 4u
 
-/** Polls until another part of a message that waits has a poll soon after. */
+/** Polls before another queued part of a message gets an early poll. */
 #define SOON_POLLS 2u
 
-/** The interval doubles this many times at most, while polls achieve nothing. */
+/** Maximum doublings of the interval while polls achieve nothing. */
 #define DOUBLINGS_MAX 6u
 
-/** A takeover ends after this many frames: MPI may be waiting to enter. */
+/** A takeover ends after this many frames, because MPI may be waiting to enter. */
 #define FRAMES_MAX 256u
 
-/** Calls that empty any ring: a program that waits in MPI makes them in a millisecond. */
+/** Progress calls that empty any ring; a program waiting in MPI makes them in a millisecond. */
 #define SERVICED_ROUNDS 1000u
 
-/** For how long the process then counts as serviced. */
+/** How long the process then counts as serviced. */
 #define SERVICED_NS 100000000u
 
 #define MS_NS 1000000u
 
-/** A peer that asks has waited: MPI is away if it is not here for as long as this. */
+/** A peer that asks has waited: MPI is absent if it makes no call for this long. */
 #define ABSENT_NS 20000l
 
-/** `module` has something under way: serve it next. */
+/** Serve `module` next, because it has something in flight. */
 static void serve_next(mca_btl_rawe_module_t *module)
 {
     bool pending = rawe_engine_pending(&module->engine);
@@ -56,9 +56,8 @@ static void serve_next(mca_btl_rawe_module_t *module)
 }
 
 /**
- * Make progress, without calling MPI. Returns true when that achieved something. Frames of
- * connections that have left their interface come through another module's link, so that is read
- * first; and this module's link may have frames for other modules.
+ * Make progress, without calling MPI. Returns true if there was work. Migrated connections receive
+ * through another module's link, so that is read first; this one's may have others' frames.
  */
 static bool take_over(mca_btl_rawe_module_t *module)
 {
@@ -67,7 +66,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
 
     if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
         mca_btl_rawe_routes_check(false);
-        /* Connections of any module that leave a route have something under way. */
+        /* Connections of any module that leave a route have something in flight. */
         for (unsigned i = 0; i < state->module_count; ++i) {
             if (state->modules[i]->open && !rawe_engine_idle(&state->modules[i]->engine)) {
                 serve_next(state->modules[i]);
@@ -80,7 +79,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
             useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
         }
     }
-    if (NULL != module->group_port) { /* its control messages leave with the engine's frames */
+    if (NULL != module->group_port) { /* its control messages are sent with the engine's frames */
         useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
@@ -93,7 +92,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
             useful = mca_btl_rawe_module_defer(other, FRAMES_MAX) || useful;
         }
         if (!rawe_engine_idle(&other->engine)) {
-            serve_next(other); /* it may have a part of a reply to send */
+            serve_next(other); /* it may have part of a reply to send */
         }
     }
     return useful;
@@ -112,7 +111,7 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsig
     }
 }
 
-/** Progress has been made since the last poll. Returns after how many intervals to poll again. */
+/** Return after how many intervals to poll again, because MPI made progress since the last poll. */
 static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode, bool shared)
 {
     bool fast = MCA_BTL_RAWE_THREAD_POLLS_FAST == thread_mode;
@@ -136,7 +135,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
-    /* A process that asks here will use the link next. MPI opens it: a helper may take a minute. */
+    /* A process that asks here uses the link next. MPI opens it: a helper may take a minute. */
     if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
         atomic_store_explicit(&state->links_wanted, true, memory_order_relaxed);
         if (mca_btl_rawe_async_works()) {
@@ -150,7 +149,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
     return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
-/** Has MPI not been here since the thread looked last, or if it has, for as long as ABSENT_NS? */
+/** Return true if MPI has made no call since the last check or, if it has, none for ABSENT_NS. */
 static bool mpi_is_absent(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -163,7 +162,7 @@ static bool mpi_is_absent(void)
     return state->thread_entries == mca_btl_rawe_lock_entries();
 }
 
-/** `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
+/** Let `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
 static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
 {
     short bulk_events = (short)((frames ? POLLIN : 0) | (room ? POLLOUT : 0));
@@ -177,7 +176,7 @@ static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
     rawe_responder_listen(module->responder, wanted);
 }
 
-/** When to check routes from here; if MPI makes progress, it has done so by then. */
+/** Return when to check routes in this thread; if MPI makes progress, it has done so by then. */
 static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = module->open ? mca_btl_rawe_routes_due_ns() : UINT64_MAX;
@@ -185,7 +184,7 @@ static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
     return UINT64_MAX == due_ns ? due_ns : due_ns + RAWE_FAILOVER_INTERVAL_NS;
 }
 
-/** Nothing is under way: milliseconds until then, -1: not before something changes. */
+/** Return the milliseconds until that check, with nothing in flight; -1: not before a change. */
 static int routes_rest_ms(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = routes_due_ns(module), now_ns = mca_btl_rawe_now_ns();
@@ -205,7 +204,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
 
     if (mca_btl_rawe_async_works()) {
-        listen_for(module, false, false); /* as it may have before that one did */
+        listen_for(module, false, false); /* the asynchronous progress thread works now */
         if (routes_due_ns(module) <= mca_btl_rawe_now_ns()) {
             mca_btl_rawe_async_wake();
         }
@@ -235,15 +234,15 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     }
     uint64_t batches_sent = module->engine.counters.batches_sent;
     bool useful = module->open && take_over(module);
-    /* More may have come since: the peer need not probe again. */
+    /* More may have arrived since; it saves the peer another PROBE. */
     bool idle = !module->open ||
                 (!useful && rawe_engine_idle(&module->engine) &&
                  !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_multicast_busy(module));
-    /* Nothing is held back any more: what is held back next wakes the thread again. */
+    /* Nothing is held back now; the next message held back wakes the thread again. */
     atomic_store_explicit(&module->thread_mode,
                           idle ? MCA_BTL_RAWE_THREAD_IDLE : MCA_BTL_RAWE_THREAD_POLLS,
                           memory_order_release);
-    /* A frame that cannot be read, or room that is none, does not wake it twice. */
+    /* An unreadable frame, or lack of room, must not wake it twice. */
     listen_for(module,
                module->open && 0 != mca_btl_rawe_state.handles.readable &&
                    (useful || !module->thread_listens),
