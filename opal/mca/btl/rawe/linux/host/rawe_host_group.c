@@ -23,32 +23,32 @@
 #define ATTEMPTS_MAX 500u
 #define ATTEMPT_INTERVAL_MS 20
 
-/** The leader's queue is full. */
+/** Interval of retries if the leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Sockets of one process at most: four for each of its interfaces. */
+/** Maximum sockets of one process: four for each of its interfaces. */
 #define SOCKETS_MAX 64u
 
-/** With sockets missing, the leader waits this long for further ones before those it has join. */
+/** If sockets are missing, the leader waits this long for more before it joins the others. */
 #define QUIET_MS 5000
 
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
 
-/** Any user of the host may connect: after refusing one the leader rests for a while. */
+/** Any user of the host may connect: the leader pauses after it has refused one. */
 #define PAUSE_MS 5
 
-/** The program itself needs descriptors, too: one part in this many is left to it. */
+/** The program needs descriptors, too: leave one part in this many. */
 #define DESCRIPTORS_DIVISOR 8u
 
 /** A process, as the leader sees it. */
 struct connection {
     int fd;       /**< -1: free for the next */
-    bool joined;  /**< sockets of it are in groups */
+    bool joined;  /**< some of its sockets are in groups */
     bool leaving; /**< it needs no more frames */
 };
 
-/** A socket that is to join. */
+/** A socket that has yet to join. */
 struct waiting {
     struct rawe_fanout_member member; /**< its descriptor is the leader's duplicate */
     struct connection *from;
@@ -56,19 +56,19 @@ struct waiting {
 
 struct leader {
     struct rawe_service_source source; /**< first; fd: epoll's */
-    struct rawe_service *service;      /**< its own, whose thread may wait for the helper */
+    struct rawe_service *service;      /**< its own, because its thread may wait for the helper */
     const char *helper;
     unsigned processes;
     int descriptors_max;
-    int listen_fd; /**< -1: no process is let in any more */
+    int listen_fd; /**< -1: no more processes are accepted */
     unsigned waiting_count;
     struct waiting *waiting;
     struct connection connections[]; /**< as many as processes */
 };
 
 struct rawe_host_group {
-    struct rawe_service_source source; /**< first; fd: the connection. The service's */
-    pthread_mutex_t lock;              /**< guards what follows */
+    struct rawe_service_source source; /**< first; fd: the connection. Belongs to the service */
+    pthread_mutex_t lock;              /**< guards the members below */
     struct rawe_host_group_config config;
     struct sockaddr_un address;
     socklen_t address_bytes;
@@ -93,7 +93,7 @@ static int descriptors_max(void)
     return (int)(limit.rlim_cur - limit.rlim_cur / DESCRIPTORS_DIVISOR);
 }
 
-/** `connection` NULL: it is the socket on which processes connect. */
+/** Watch a connection; NULL: the socket on which processes connect. */
 static bool watch(const struct leader *leader, int fd, struct connection *connection)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
@@ -101,7 +101,7 @@ static bool watch(const struct leader *leader, int fd, struct connection *connec
     return epoll_ctl(leader->source.fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/** End a connection, or listening, even where a forked child has a copy of the descriptor. */
+/** End a connection, or listening, even if a forked child has a copy of the descriptor. */
 static void hang_up(int fd)
 {
     (void)shutdown(fd, SHUT_RDWR);
@@ -116,7 +116,7 @@ static void stop_listening(struct leader *leader)
     }
 }
 
-/** Close a connection, and the sockets that came through it and have not joined. */
+/** Close a connection, and its sockets that have not joined. */
 static void drop(struct leader *leader, struct connection *connection)
 {
     unsigned left = 0;
@@ -135,7 +135,7 @@ static void drop(struct leader *leader, struct connection *connection)
     *connection = (struct connection){.fd = -1};
 }
 
-/** The ends of the connections let all processes know: nothing is in a group any more, or needed. */
+/** End all connections, which tells all processes: no socket is in a group any more, or needed. */
 static void drop_all(struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -143,7 +143,7 @@ static void drop_all(struct leader *leader)
     }
 }
 
-/** Accept a connection. Returns false when it was refused. */
+/** Accept a connection. Returns false if it was refused. */
 static bool let_in(struct leader *leader)
 {
     const int fd = accept4(leader->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -152,7 +152,7 @@ static bool let_in(struct leader *leader)
 
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
-            stop_listening(leader); /* or it would be asked forever */
+            stop_listening(leader); /* or epoll would report it forever */
         }
         return errno != ENOMEM && errno != ENOBUFS;
     }
@@ -168,7 +168,7 @@ static bool let_in(struct leader *leader)
     return true;
 }
 
-/** Take a socket, or that the process is leaving. False: anything else, or the end. */
+/** Receive a socket, or the notice of leaving. False: anything else, or the end. */
 static bool receive(struct leader *leader, struct connection *connection)
 {
     struct waiting next = {.from = connection};
@@ -191,7 +191,7 @@ static bool receive(struct leader *leader, struct connection *connection)
     return got == 1 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/** Does no process that is there need frames any more? */
+/** Return true if no connected process needs frames any more. */
 static bool all_done(const struct leader *leader)
 {
     for (unsigned i = 0; i < leader->processes; i++) {
@@ -202,7 +202,7 @@ static bool all_done(const struct leader *leader)
     return true;
 }
 
-/** Form a group of sockets that wait and are alike, `count` of them. */
+/** Form a group of `count` waiting sockets that are compatible with `like`. */
 static void form_group(struct leader *leader, const struct rawe_fanout_member like, unsigned count)
 {
     struct rawe_fanout_member members[RAWE_FANOUT_MEMBERS_MAX];
@@ -228,13 +228,13 @@ static void form_group(struct leader *leader, const struct rawe_fanout_member li
         from[i]->joined = from[i]->joined || joined;
     }
     if (changed && !joined) {
-        /* The kernel took some and not all: those miss their frames. It would be the same again. */
+        /* The kernel took only some, which miss their frames. Retrying would end the same way. */
         stop_listening(leader);
         drop_all(leader);
     }
 }
 
-/** Join complete groups; if `quiet`, incomplete ones. Returns when more may join, in ms. */
+/** Join complete groups; if `quiet`, also incomplete ones. Returns when more may join, in ms. */
 static int form_groups(struct leader *leader, bool quiet)
 {
     int rest_ms = -1;
@@ -354,7 +354,7 @@ static void disconnect(struct rawe_host_group *group)
     }
 }
 
-/** Returns true when connected to a leader of the same user. */
+/** Connect to the leader. Returns true if it belongs to the same user. */
 static bool connect_to_leader(struct rawe_host_group *group)
 {
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -376,7 +376,7 @@ static bool connect_to_leader(struct rawe_host_group *group)
     return true;
 }
 
-/** The leader says nothing: what can be received is the end of the connection. */
+/** Return true if the connection has ended: the leader sends nothing that could be received. */
 static bool has_ended(int fd)
 {
     char byte;
@@ -385,7 +385,7 @@ static bool has_ended(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/** Is a socket of ours in a group? Not if the leader had no room, or formed none. */
+/** Return true if a socket of ours is in a group: the leader had room, and formed one. */
 static bool is_grouped(const struct rawe_host_group *group)
 {
     for (unsigned i = 0; i < group->sockets_sent; i++) {
@@ -396,7 +396,7 @@ static bool is_grouped(const struct rawe_host_group *group)
     return false;
 }
 
-/** Reopen what a group left behind, connect, send sockets: what is next. Returns as `serve`. */
+/** Take the next step: reopen broken sockets, connect, send sockets. Returns like `serve`. */
 static int proceed(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0 && has_ended(group->source.fd)) {
@@ -427,7 +427,7 @@ static int proceed(struct rawe_host_group *group)
     for (; group->sockets_sent < group->socket_count; group->sockets_sent++) {
         const struct rawe_fanout_member *next = &group->sockets[group->sockets_sent];
         if (!rawe_descriptor_send(group->source.fd, next, sizeof *next, next->fd)) {
-            /* Full, or too many descriptors of this user are on their way (ETOOMANYREFS). */
+            /* Full, or this user has too many descriptors in flight (ETOOMANYREFS). */
             return group->attempts++ < ATTEMPTS_MAX ? SEND_INTERVAL_MS : -1;
         }
     }
@@ -457,7 +457,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
     group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
     (void)pthread_mutex_init(&group->lock, NULL);
     group->config = *config;
-    /* A name that begins with 0 is in no file system, and goes with its socket. */
+    /* A name that begins with 0 is abstract: in no file system, it vanishes with its socket. */
     const size_t len = strnlen(config->name, sizeof group->address.sun_path - 1);
     group->address.sun_family = AF_UNIX;
     memcpy(group->address.sun_path + 1, config->name, len);

@@ -11,7 +11,7 @@
 /** Version 4, five words. */
 #define IPV4_FIRST 0x45u
 
-/** Where its fields are. */
+/** Offsets of its fields. */
 #define IPV4_LENGTH 2u
 #define IPV4_CHECKSUM 10u
 #define IPV4_ADDRESSES 12u
@@ -20,10 +20,10 @@ _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in fr
 _Static_assert(sizeof(struct rawe_envelope) == 10 + RAWE_ENVELOPE_HEAD_BYTES, "no padding");
 
 /**
- * Write the IPv4 header for `bytes` bytes behind it. The source address, 255.255.255.255, is one that
- * the receiver's IP stack drops (RFC 1122 section 3.2.1.3) before it looks for a route
- * (ip_route_input_slow); our sockets get the packet before that. To a group it is 224.0.0.x, which
- * bridges and switches that snoop pass on to all.
+ * Write the IPv4 header for `bytes` bytes behind it. The source address, 255.255.255.255, is one
+ * that the receiver's IP stack drops (RFC 1122 section 3.2.1.3) before it looks for a route
+ * (ip_route_input_slow), and after our sockets got the packet. To a group the destination is
+ * 224.0.0.x, which snooping bridges and switches flood.
  */
 static void write_ipv4(uint8_t *ip, const uint8_t *destination_mac, size_t bytes)
 {
@@ -57,7 +57,7 @@ void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, si
         .csum_start = RAWE_FILTER_BULK_OFFSET,
         .csum_offset = RAWE_BATCH_OFFSET_CHECKSUM,
     };
-    /* To ask for cutting where there is nothing to cut is an error (ENOMEM). */
+    /* Requesting segmentation of a single segment is an error (ENOMEM). */
     if (segment_bytes != 0) {
         envelope->vnet.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
         envelope->vnet.gso_size = (uint16_t)segment_bytes;
@@ -67,7 +67,7 @@ void rawe_envelope_write(struct rawe_envelope *envelope, const uint8_t *head, si
     rawe_put16(out + 12, ETHERTYPE_IPV4);
     write_ipv4(ip, head, bytes);
     memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
-    /* The device that cuts or sends the packet adds headers and data to this. */
+    /* The device that cuts or sends the packet adds headers and data to this sum. */
     rawe_pseudo_encode(pseudo, ip + IPV4_ADDRESSES, (uint16_t)bytes);
     rawe_put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
                rawe_sum16_fold(rawe_sum16_add(0, pseudo, sizeof pseudo)));
@@ -83,7 +83,7 @@ bool rawe_envelope_read(struct rawe_enveloped *packet, const uint8_t *frame, siz
         rawe_sum16_fold(rawe_sum16_add(0, ip, IPV4_BYTES)) != UINT16_MAX) {
         return false;
     }
-    /* Of a frame padded to Ethernet's 60 bytes, only the IPv4 header knows the length. */
+    /* If a frame was padded to Ethernet's 60 bytes, only the IPv4 header has the length. */
     const size_t ip_bytes = (size_t)ip[IPV4_LENGTH] << 8 | ip[IPV4_LENGTH + 1];
     if (ip_bytes < RAWE_ENVELOPE_HEAD_BYTES - RAWE_ETH_HEADER_BYTES ||
         ip_bytes > len_bytes - RAWE_ETH_HEADER_BYTES) {
@@ -96,9 +96,9 @@ bool rawe_envelope_read(struct rawe_enveloped *packet, const uint8_t *frame, siz
         .data_bytes = ip_bytes - (RAWE_ENVELOPE_HEAD_BYTES - RAWE_ETH_HEADER_BYTES),
         .frames = 1,
         /*
-         * virtio_net_hdr_from_skb: NEEDS_CSUM stands for CHECKSUM_PARTIAL, of packets that no device
-         * has sent yet, and of merged ones, whose frames GRO has verified (tcp4_gro_receive,
-         * tcp_gro_complete). DATA_VALID stands for CHECKSUM_UNNECESSARY: NIC or GRO has verified it.
+         * virtio_net_hdr_from_skb: NEEDS_CSUM means CHECKSUM_PARTIAL: no device has sent the packet
+         * yet, or it was merged of frames that GRO verified (tcp4_gro_receive, tcp_gro_complete).
+         * DATA_VALID means CHECKSUM_UNNECESSARY: NIC or GRO verified it.
          */
         .verified = (vnet.flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0,
     };

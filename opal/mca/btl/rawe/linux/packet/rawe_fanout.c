@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups. See rawe_fanout.h. The kernel's side: fanout_add,
- * __fanout_unlink and packet_notifier in net/packet/af_packet.c.
+ * Fanout groups, see rawe_fanout.h. The kernel's side: fanout_add, __fanout_unlink and
+ * packet_notifier in net/packet/af_packet.c.
  */
 #include "rawe_fanout.h"
 
@@ -19,7 +19,7 @@
 
 #include "rawe_helper.h"
 
-/** Open packet sockets, in the order in which they were created. */
+/** Lists open packet sockets in the order of their creation. */
 #define ORDER_FILE "/proc/net/packet"
 #define ORDER_READS_MAX 8u
 
@@ -76,7 +76,7 @@ static int compare_places(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/** Write the members' sorted keys and places. Returns how many; 0, error: two are equal. */
+/** Write the members' sorted keys and places. Returns their number; 0, error: two are equal. */
 static unsigned collect_places(struct rawe_fanout_place *places,
                                const struct rawe_fanout_member *members, unsigned count,
                                struct rawe_port_error *error)
@@ -106,7 +106,7 @@ static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned
     uintmax_t inode;
 
     while (fgets(line, sizeof line, file) != NULL) {
-        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title fits no number. */
+        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title line has no number there. */
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
             continue;
         }
@@ -123,7 +123,7 @@ static unsigned sort_by(FILE *file, struct rawe_fanout_member *members, unsigned
     return sorted;
 }
 
-/** The kernel skips sockets where others are closed between two reads: read it again then. */
+/** Sort by creation. If others are closed between two reads, the kernel skips sockets: retry. */
 static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
                             struct rawe_port_error *error)
 {
@@ -141,7 +141,7 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
     return sorted == count ? 0 : -1;
 }
 
-/** The first socket of a group for these members. Returns the descriptor, or -1 and the error. */
+/** Open a group's first socket for these members. Returns the descriptor, or -1 and the error. */
 static int open_founder(const struct rawe_fanout_member *members, unsigned count,
                         const char *helper, struct rawe_port_error *error)
 {
@@ -171,8 +171,8 @@ static int open_founder(const struct rawe_fanout_member *members, unsigned count
 }
 
 /**
- * The founder is the first member, as the others' filters, and so the program, are locked. When it
- * is closed, the last to join takes place 0: the member that belongs there.
+ * Join the members. The founder is first, because the others' filters, and so the program, are
+ * locked. When it is closed, the last to join moves to place 0: the member that belongs there.
  */
 static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
                     bool *changed, struct rawe_port_error *error)

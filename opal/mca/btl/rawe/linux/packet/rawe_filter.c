@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The kernel's programs, in classic BPF. Every socket bound to our EtherType on an interface runs
- * its filter over every such frame, so the test that fails most often comes first: the key.
+ * its filter on every such frame, so the test that fails most often comes first: the key.
  */
 #include "rawe_filter.h"
 
@@ -17,29 +17,29 @@
 
 #include "../../core/base/rawe_wire.h"
 
-/** A SOCK_RAW socket's filter sees the Ethernet header in front. */
+/** A SOCK_RAW socket's filter sees the Ethernet header first. */
 #define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))
 
 /** First byte of a frame header. */
 #define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
 
-/** Where the EtherType lies. */
+/** Offset of the EtherType. */
 #define ETHERTYPE_OFFSET 12u
 
-/** What the kernel classes a packet as. */
+/** The kernel's packet type. */
 #define PACKET_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE))
 
-/** The EtherType that the kernel read (eth_type_trans); without an Ethernet header there is none to read. */
+/** The EtherType as the kernel read it (eth_type_trans); without Ethernet headers there is none. */
 #define PROTOCOL_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL))
 
-/** The kind of interface (ARPHRD_*) that a packet came by. */
+/** The kind of interface (ARPHRD_*) that received the packet. */
 #define INTERFACE_TYPE_OFFSET ((uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE))
 
-/** The IPv4 source address of batches: no other packet has it, whatever key and port look like. */
+/** The IPv4 source address of batches: no other packet has it, whatever its key and port. */
 #define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
 #define BATCH_SOURCE UINT32_MAX
 
-/** Where a header has what the program looks at, from the Ethernet header on. */
+/** Offsets of the fields that the program tests, from the Ethernet header on. */
 struct offsets {
     uint32_t key, port, version_type;
 };
@@ -55,13 +55,13 @@ static const struct offsets in_batches = {
 };
 
 /*
- * A program is put together from tests. Each loads a field, or looks at the one loaded last, and
- * returns "drop" or goes on behind itself. A load beyond the end of a short frame drops it, too.
+ * A program consists of tests. Each loads a field, or uses the last one loaded, and returns "drop"
+ * or continues behind itself. A load beyond the end of a short frame also drops it.
  */
 struct program {
     struct sock_filter statements[64 + 2 * 32 * RAWE_PORT_GROUP_WORDS];
     unsigned short length;
-    uint8_t mac[RAWE_MAC_BYTES]; /**< the interface's; zero: not known, or lo's */
+    uint8_t mac[RAWE_MAC_BYTES]; /**< the interface's; zero: unknown, or lo's */
 };
 
 static void append(struct program *program, struct sock_filter statement)
@@ -74,7 +74,7 @@ static void finish(struct program *program, uint32_t accepted_bytes)
     append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, accepted_bytes));
 }
 
-/** `size` is BPF_B, BPF_H or BPF_W. */
+/** Load a field; `size` is BPF_B, BPF_H or BPF_W. */
 static void load(struct program *program, uint16_t size, uint32_t at)
 {
     append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
@@ -121,7 +121,7 @@ static void refuse(struct program *program, uint32_t value)
     finish(program, 0);
 }
 
-/** Drop the packets of the other port for batches, by their length: no load, so it comes first. */
+/** Drop packets of the other batch port, by length. It comes first because it loads nothing. */
 static void demand_length(struct program *program, bool middle)
 {
     append(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0));
@@ -135,9 +135,9 @@ static void demand_length(struct program *program, bool middle)
 }
 
 /**
- * HOST: to the address that the interface has. OTHERHOST, otherwise promiscuous, or of a VLAN that this
- * host is not in, whose tag cannot be seen here any more: to the one that it had when the socket was
- * opened, as peers know no other if it has changed since. rawe_packet.c tells them apart.
+ * Accept HOST: frames to the interface's address. Of OTHERHOST accept frames to the address at
+ * opening, because peers may know no other; the rest come in promiscuous mode, or are of a VLAN
+ * that this host is not in, whose tag is no longer visible: rawe_packet.c tells them apart.
  */
 static void demand_own(struct program *program)
 {
@@ -154,12 +154,12 @@ static void demand_own(struct program *program)
 }
 
 /**
- * To this host (a group's socket: to a group), not broadcast, not a copy of what was sent. The
- * EtherType is that of the binding, and is checked because the descriptor's holder can bind it again:
- * to an interface without an Ethernet header, too, where other traffic might look like a frame. Frames
- * have an EtherType of their own, which the kernel finds in no IP packet. Batches share that of IP, so
- * the interface is asked for its kind: it costs 50 ns, as that is in a line of memory used for nothing
- * else on the way (measured by ping-pong, Xeon of the Sapphire Rapids family, Linux 6.18).
+ * Accept frames to this host (a group's socket: to a group), but neither broadcasts nor copies of
+ * sent frames. The EtherType is checked although it is the binding's, because the descriptor's
+ * holder can rebind it, also to an interface without Ethernet headers, where other traffic might
+ * look like a frame. Frames have their own EtherType, which the kernel finds in no IP packet.
+ * Batches share IP's, so the kind of interface is tested: 50 ns, because it is in an otherwise
+ * unused cache line (measured by ping-pong, Xeon of the Sapphire Rapids family, Linux 6.18).
  */
 static void demand_addressed(struct program *program, const struct rawe_port_config *config)
 {
@@ -176,7 +176,7 @@ static void demand_addressed(struct program *program, const struct rawe_port_con
     }
 }
 
-/** Everything for the session's port and key but PING and PONG; of batches, BULK and PROBE. */
+/** Accept all for the session's port and key except PING and PONG; of batches, BULK and PROBE. */
 static void write_for_session(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -201,7 +201,7 @@ static void write_for_session(struct program *program, const struct rawe_port_co
     finish(program, UINT32_MAX);
 }
 
-/** PING and PONG for the responder's port and key, PROBE for the session's. */
+/** Accept PING and PONG for the responder's port and key, PROBE for the session's. */
 static void write_for_responder(struct program *program, const struct rawe_port_config *config)
 {
     load(program, BPF_W, AT(RAWE_OFFSET_KEY));
@@ -220,7 +220,7 @@ static void write_for_responder(struct program *program, const struct rawe_port_
     finish(program, UINT32_MAX);
 }
 
-/** DATA to all members of a group, in frames or in batches, whose id has a last byte that is wanted. */
+/** Accept DATA to a whole group, in frames or batches, if the last byte of its id is wanted. */
 static void write_for_group(struct program *program, const struct rawe_port_config *config)
 {
     const bool bulk = rawe_port_use_is_bulk(config->use);
@@ -299,12 +299,12 @@ int rawe_filter_bind(int fd, const struct rawe_port_config *config, struct rawe_
 
 /* ---- fanout groups: packet_rcv_fanout and fanout_set_data_cbpf in net/packet/af_packet.c ---- */
 
-/* Linux 4.12; older headers lack the name, and older kernels refuse it. */
+/* Since Linux 4.12; older headers lack the name, and older kernels refuse it. */
 #ifndef PACKET_FANOUT_FLAG_UNIQUEID
 #define PACKET_FANOUT_FLAG_UNIQUEID 0x2000
 #endif
 
-/** Distance that a conditional jump of classic BPF reaches. */
+/** Maximum distance of a conditional jump in classic BPF. */
 #define JUMP_MAX 255u
 
 /** Write the search among `places`; the key is in the accumulator. Returns its length. */
@@ -315,7 +315,7 @@ static unsigned write_search(struct sock_filter *program, const struct rawe_fano
         program[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, places[0].place);
         return 1;
     }
-    /* Smaller keys behind the jump, the others behind those. */
+    /* Smaller keys follow the jump, then the others. */
     const unsigned middle = count / 2;
     unsigned jumps = 1;
     unsigned smaller = write_search(program + jumps, places, middle);
@@ -336,7 +336,7 @@ static unsigned write_search(struct sock_filter *program, const struct rawe_fano
 unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
                              unsigned count, uint32_t key_offset)
 {
-    /* Unlike a socket's filter, it sees the packet from behind the Ethernet header on. */
+    /* Unlike a socket's filter, it sees the packet without its Ethernet header. */
     program[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, key_offset);
     return 1 + write_search(program + 1, places, count);
 }
@@ -356,7 +356,7 @@ int rawe_fanout_found(int fd, const struct rawe_port_config *config,
     const unsigned new_group = (PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
     const int one = 1;
 
-    /* The lock last: it holds for the program, too. */
+    /* The lock comes last, because it applies to the program, too. */
     return rawe_port_set_option(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter,
                                 "setsockopt(SO_ATTACH_FILTER)", error) != 0 ||
                    rawe_filter_bind(fd, config, error) != 0 ||

@@ -19,15 +19,15 @@
 
 #include "../sys/rawe_descriptor.h"
 
-/** A helper ends a little before that. */
+/** Slightly longer than a helper lives. */
 #define TIMEOUT_MS 65000
 
-/** For a caller that comes again: the service thread, which answers PINGs, must not wait longer. */
+/** For a caller that retries: the service thread, which answers PINGs, must not wait longer. */
 #define TIMEOUT_ONCE_MS 5000
 
 /**
- * What is scarce when all ranks of a host start helpers at once, processes, memory and descriptors,
- * is there again soon: attempts, and pauses between them, that double. Ten seconds in all.
+ * Processes, memory and descriptors are scarce while all ranks of a host start helpers, but soon
+ * available again: retry with pauses that double. Ten seconds in all.
  */
 #define ATTEMPTS_MAX 16u
 #define PAUSE_FIRST_MS 20u
@@ -39,16 +39,16 @@
 /** rawe_port_error.step; compared by address. */
 static const char NO_ANSWER[] = "rawe-socket-helper ended without an answer";
 
-/** A conversation with a helper that has granted a socket and may grant more. */
+/** A helper that has granted a socket and may grant more. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t released;
-    bool in_use; /**< by one thread, whose the rest is meanwhile */
+    bool in_use; /**< by one thread, which then owns the other members */
     int fd;      /**< -1: none */
     char path[PATH_MAX];
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER, .fd = -1};
 
-/** A helper that is being started, in memory that three processes share for a moment. */
+/** A helper being started, in memory that three processes share for a moment. */
 struct start {
     const char *path;
     int fd;   /**< its end of the socket pair */
@@ -57,12 +57,12 @@ struct start {
     _Alignas(16) char second_stack[STACK_BYTES];
 };
 
-/** Frames that end with execve stay poisoned for the address sanitizer: it is to ignore them. */
+/** Frames that end with execve remain poisoned for the address sanitizer: have it ignore them. */
 #define NOT_SANITIZED __attribute__((no_sanitize_address))
 
 /**
- * The second process: becomes the helper. In the memory of the application, whose wrappers of these
- * calls (tracers, preloaded ones) are not to run there.
+ * The second process: become the helper. It runs in the application's memory, whose wrappers of
+ * these calls (tracers, preloaded ones) must not run there, hence syscall().
  */
 NOT_SANITIZED static int become_helper(void *argument)
 {
@@ -74,7 +74,7 @@ NOT_SANITIZED static int become_helper(void *argument)
     if (start->fd == STDIN_FILENO ? syscall(SYS_fcntl, start->fd, F_SETFD, 0) == 0
                                   : syscall(SYS_dup3, start->fd, STDIN_FILENO, 0) >= 0) {
 #ifdef SYS_close_range
-        /* The application's descriptors are no business of the helper's; old kernels refuse. */
+        /* The helper must not have the application's descriptors; old kernels refuse. */
         (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
 #endif
         (void)syscall(SYS_execve, start->path, arguments, environment);
@@ -83,7 +83,7 @@ NOT_SANITIZED static int become_helper(void *argument)
     return 1;
 }
 
-/** The first process: starts the second and ends, so that the helper is no child of ours. */
+/** The first process: start the second and end, so that the helper is not our child. */
 NOT_SANITIZED static int start_and_end(void *argument)
 {
     struct start *start = argument;
@@ -99,10 +99,10 @@ NOT_SANITIZED static int start_and_end(void *argument)
 }
 
 /**
- * Both processes use our memory while we wait (CLONE_VFORK), so a large one costs nothing. The
- * first sends no signal when it ends, which execve would change, hence the second. Signals are
- * blocked in both, and in the helper until it unblocks them: a handler of the application would
- * otherwise run there. Returns 0, or errno.
+ * Start a helper. Both processes use our memory while we wait (CLONE_VFORK), so a large one costs
+ * nothing. The first sends no signal when it ends, which execve would change; hence the second.
+ * Signals are blocked in both, and in the helper until it unblocks them, because handlers of the
+ * application would run there. Returns 0, or errno.
  */
 static int start_helper(const char *path, int fd)
 {
@@ -128,7 +128,7 @@ static const char *start_reason(int code)
     case ENOENT:
     case ENOTDIR:
         return "rawe-socket-helper is not installed";
-    case EPERM: /* the file's capability is more than a program that is started here may have */
+    case EPERM: /* the file's capability exceeds what programs started here may have */
         return "this process may start no program with CAP_NET_RAW (bounding set)";
     case EACCES:
         return "this user may not run rawe-socket-helper: only its group may";
@@ -137,7 +137,7 @@ static const char *start_reason(int code)
     }
 }
 
-/** What may be there again in a moment. */
+/** Return true if the shortage may be over in a moment. */
 static bool start_is_scarce(int code)
 {
     return code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
@@ -167,7 +167,7 @@ static const char *status_reason(uint32_t status)
     return reason != NULL ? reason : "rawe-socket-helper's answer makes no sense";
 }
 
-/** Wait until something can be received, or the other end is closed. */
+/** Wait until an answer can be received, or the other end is closed. */
 static bool await_answer(int fd, int timeout_ms)
 {
     const uint64_t until_ns = rawe_port_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
@@ -186,7 +186,7 @@ static bool await_answer(int fd, int timeout_ms)
     }
 }
 
-/** Send the request, receive the answer. Returns the socket, or -1 and the error. */
+/** Send the request and receive the answer. Returns the socket, or -1 and the error. */
 static int converse(int fd, const struct rawe_helper_request *request, int timeout_ms,
                     struct rawe_port_error *error)
 {
@@ -217,8 +217,8 @@ static int converse(int fd, const struct rawe_helper_request *request, int timeo
 }
 
 /**
- * Ports that are opened beside each other ask the same helper, one after the other. No lock is held
- * meanwhile: starting a helper is a kind of fork.
+ * Wait for our turn: ports opened in parallel ask the same helper in sequence. No lock is held
+ * meanwhile, because starting a helper is a kind of fork.
  */
 static void use_waiting(void)
 {
@@ -238,7 +238,7 @@ static void release_waiting(void)
     pthread_mutex_unlock(&waiting.lock);
 }
 
-/** Take the helper of this path that waits, if there is one. Returns its descriptor, or -1. */
+/** Take the waiting helper with this path. Returns its descriptor; -1: there is none. */
 static int take_waiting(const char *path)
 {
     const int fd = waiting.fd;
@@ -250,7 +250,7 @@ static int take_waiting(const char *path)
     return fd;
 }
 
-/** Let it wait for the next request, if no other does. */
+/** Keep the helper for the next request, unless another one waits. */
 static void keep_waiting(const char *path, int fd)
 {
     if (waiting.fd < 0 && strlen(path) < sizeof waiting.path) {
@@ -271,7 +271,7 @@ void rawe_helper_hang_up(void)
     release_waiting();
 }
 
-/** Converse, and keep the helper or hang up. */
+/** Converse with the helper, then keep it or hang up. */
 static int ask_at(const char *path, int fd, const struct rawe_helper_request *request,
                   int timeout_ms, struct rawe_port_error *error)
 {
@@ -285,7 +285,7 @@ static int ask_at(const char *path, int fd, const struct rawe_helper_request *re
     return socket_fd;
 }
 
-/** rawe_helper_ask, with `waiting` in use. */
+/** Implement rawe_helper_ask, with `waiting` in use. */
 static int ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
                struct rawe_port_error *error)
 {
@@ -344,7 +344,7 @@ int rawe_helper_open(const struct rawe_port_config *config, const struct rawe_fa
                      unsigned place_count, struct rawe_port_error *error)
 {
     const bool responder = config->use == RAWE_PORT_RESPONDER;
-    /* Founders are opened in a thread that answers no PINGs meanwhile. */
+    /* Founders are opened in a thread that does not answer PINGs. */
     const bool waits = !config->once || place_count != 0;
     struct rawe_helper_request request = {
         .version = RAWE_HELPER_VERSION,

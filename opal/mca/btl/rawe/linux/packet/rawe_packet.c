@@ -18,25 +18,25 @@
 #include "../sys/rawe_interface.h"
 #include "rawe_helper.h"
 
-/** Send buffer of a long queue on a slow port. Of bulk: rawe_txqueue.h. */
+/** Send buffer for a long queue on a slow port. For bulk see rawe_txqueue.h. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
-/** Receive buffer asked for by bulk. */
+/** Receive buffer requested for bulk. */
 #define QUEUE_BYTES (8 << 20)
 
-/** Part of the express port's ring that bulk takes for its own beside it. */
+/** Bulk's own ring is the express port's, divided by this. */
 #define BULK_RING_DIVISOR 4u
 
-/** Packets of bulk up to this length behind the Ethernet header lie in its ring whole. */
+/** Bulk packets up to this length behind the Ethernet header are complete in its ring. */
 #define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
 
-/** The same of the middle port: all that pass its filter. */
+/** Slots of the middle port hold every packet that passes its filter. */
 #define MIDDLE_SLOT_BYTES (RAWE_FILTER_MIDDLE_MAX - RAWE_ETH_HEADER_BYTES)
 
-/** Frames that packets in the middle port's slots have, as a rule at least; by its filter two. */
+/** Frames that packets in the middle port's slots usually have, or more; its filter allows two. */
 #define MIDDLE_SLOT_FRAMES 3u
 
-/** What a responder keeps of a frame: what follows in a PING has no content. */
+/** Bytes that a responder keeps of a frame: the rest of a PING is padding. */
 #define RESPONDER_SLOT_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_port.word is this word");
@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
 
 /* ---- opening ---- */
 
-/** FORCE passes the system's limit but needs CAP_NET_ADMIN; what neither grants is done without. */
+/** Enlarge a buffer, if possible. FORCE exceeds the system's limit but needs CAP_NET_ADMIN. */
 static void widen(int fd, int option_force, int option, int bytes)
 {
     if (setsockopt(fd, SOL_SOCKET, option_force, &bytes, sizeof bytes) != 0) {
@@ -60,7 +60,7 @@ static bool is_group(const uint8_t *mac)
     return (mac[0] & 1) != 0;
 }
 
-/** Have the NIC pass up what is sent to the group; until the socket is closed. */
+/** Have the NIC receive frames to the group, until the socket is closed. */
 static int join(int fd, const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     struct packet_mreq request = {.mr_ifindex = config->interface_index,
@@ -72,7 +72,7 @@ static int join(int fd, const struct rawe_port_config *config, struct rawe_port_
                                 "setsockopt(PACKET_ADD_MEMBERSHIP)", error);
 }
 
-/** A socket with its filter: of our own, or, if we may not have any, of the helper's. */
+/** Open a socket with its filter: our own or, if we may not open one, the helper's. */
 static int open_filtered(const struct rawe_port_config *config, struct rawe_port_error *error)
 {
     /* With protocol 0 a packet socket receives nothing until it is bound. */
@@ -80,7 +80,7 @@ static int open_filtered(const struct rawe_port_config *config, struct rawe_port
 
     if (fd < 0) {
         *error = (struct rawe_port_error){"socket(AF_PACKET)", errno};
-        /* The helper opens no socket for a group. */
+        /* The helper opens no sockets for groups. */
         return errno == EPERM && !is_group(config->group) ? rawe_helper_open(config, NULL, 0, error)
                                                           : -1;
     }
@@ -104,18 +104,18 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     }
     widen(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER_BYTES);
     /*
-     * Filter and ring before the binding: the first frame already goes through both. The helper's
-     * socket is bound; what it has received is dropped with its queue when it gets the ring
-     * (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
+     * Filter and ring come before the binding, so that the first frame already passes both. The
+     * helper's socket is bound; what it has received is dropped with its queue when it gets the
+     * ring (packet_set_ring). A priority up to 6 needs no privilege (sk_setsockopt).
      */
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
                               "setsockopt(SO_PRIORITY)", error) != 0) ||
-        /* How a packet of bulk, in and out, is to be cut stands in front of it. */
+        /* A header before each bulk packet, in and out, says how it is cut. */
         (rawe_port_use_is_bulk(config->use) &&
          rawe_port_set_option(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one,
                               "setsockopt(PACKET_VNET_HDR)", error) != 0) ||
-        /* What is too long for its slot is queued as well, for recvmsg. */
+        /* Packets too long for their slot are also queued, for recvmsg. */
         (config->use == RAWE_PORT_BULK &&
          rawe_port_set_option(fd, SOL_PACKET, PACKET_COPY_THRESH, &one, sizeof one,
                               "setsockopt(PACKET_COPY_THRESH)", error) != 0) ||
@@ -129,7 +129,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     return fd;
 }
 
-/** Frames that the ring can hold, and of bulk the queue, too. */
+/** Return the number of frames that the ring can hold, and for bulk also the queue. */
 static unsigned receive_frames(const struct rawe_packet *packet, int fd)
 {
     const unsigned slots =
@@ -140,7 +140,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     if (packet->config.use != RAWE_PORT_BULK) {
         return packet->config.use == RAWE_PORT_MIDDLE ? slots * MIDDLE_SLOT_FRAMES : slots;
     }
-    /* The kernel charges page fragments and struct sk_buff, too (1.1 to 1.5 times, and 0.8 kB). */
+    /* The kernel also charges page fragments and struct sk_buff (1.1 to 1.5 times, and 0.8 kB). */
     const size_t charge_bytes = (size_t)packet->config.mtu_bytes * 3 / 2 + 1024;
     widen(fd, SO_RCVBUFFORCE, SO_RCVBUF, QUEUE_BYTES);
     (void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted_bytes, &len_bytes);
@@ -149,7 +149,7 @@ static unsigned receive_frames(const struct rawe_packet *packet, int fd)
     return least < 1 ? 1 : least;
 }
 
-/** The kernel charges the send buffer for a packet until the NIC has sent it, and doubles its size. */
+/** Set the send buffer, which the kernel doubles and charges until the NIC has sent the packet. */
 static void fit_send_buffer(struct rawe_packet *packet)
 {
     widen(packet->port.fd, SO_SNDBUFFORCE, SO_SNDBUF, (int)packet->txqueue.limit_bytes / 2);
@@ -161,7 +161,7 @@ static void point_at_next(struct rawe_packet *packet)
     packet->port.word = &packet->ring.next->tp_status;
 }
 
-/** Open socket and ring as the port is used. Returns the descriptor, or -1 and the error. */
+/** Open socket and ring for the port's use. Returns the descriptor, or -1 and the error. */
 static int open_ring(struct rawe_ring *ring, const struct rawe_port_config *config,
                      struct rawe_port_error *error)
 {
@@ -228,7 +228,7 @@ static int open_one(struct rawe_port **out, const struct rawe_port_config *confi
     return 0;
 }
 
-/** A bulk port and its middle one. */
+/** Open a bulk port and its middle port. */
 static int open_both(struct rawe_port **out, const struct rawe_port_config *config,
                      struct rawe_port_error *error)
 {
@@ -266,12 +266,12 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     struct rawe_port_config config = packet->config;
     struct rawe_ring ring;
 
-    /* First: when only this one fails, the caller still finds the other as it was. */
+    /* First: if only this fails, the other one is unchanged. */
     if (port->beside != NULL && packet_reopen(port->beside, interface_index, error) != 0) {
         return -1;
     }
     config.interface_index = interface_index;
-    config.once = true; /* the caller comes again, and may not be kept */
+    config.once = true; /* the caller retries, and must not be blocked */
     const int fd = open_ring(&ring, &config, error);
     if (fd < 0) {
         return -1;
@@ -294,7 +294,7 @@ static int packet_reopen(struct rawe_port *port, int interface_index, struct raw
     return 0;
 }
 
-/** Frames that wait stay. The kernel replaces the program at once: nothing passes between the two. */
+/** Replace the filter, keeping waiting frames. The kernel does it at once, without a gap. */
 static int packet_renew_filter(struct rawe_port *port, struct rawe_port_error *error)
 {
     const struct rawe_packet *packet = (const struct rawe_packet *)port;
@@ -335,7 +335,7 @@ static void packet_read_counters(struct rawe_port *port, struct rawe_port_counte
 
 /* ---- frames ---- */
 
-/** A responder transmits in several threads. A count may get lost then, which nothing rests on. */
+/** Add to a counter. Several threads may transmit by a responder: a lost count does not matter. */
 static void add(uint64_t *counter, uint64_t by)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
@@ -380,7 +380,7 @@ static unsigned packet_transmit(void *context, const struct rawe_frame *frames, 
 
 /* ---- batches, received ---- */
 
-/** recvmsg, which also reports once that the interface went down (ENETDOWN). */
+/** Call recvmsg, which also reports once that the interface went down (ENETDOWN). */
 static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
 {
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
@@ -404,14 +404,14 @@ static void hand_up(const struct rawe_enveloped *batch, const uint8_t *data,
                      RAWE_BATCH_HEADER_BYTES, data, batch->data_bytes);
 }
 
-/** What became of a packet. */
+/** The result of receiving a packet. */
 enum outcome {
     TAKEN,
     DAMAGED,
-    LOST /**< there was no room for all of it, or no memory */
+    LOST /**< no room for all of it, or no memory */
 };
 
-/** Take a packet whose data lies at `data`. */
+/** Accept a packet whose data is at `data`. */
 static enum outcome take(const struct rawe_enveloped *batch, const uint8_t *data,
                          const struct rawe_port_receiver *receiver, void *context)
 {
@@ -423,8 +423,8 @@ static enum outcome take(const struct rawe_enveloped *batch, const uint8_t *data
 }
 
 /**
- * Receive the packet that waits in the queue; LOST, too, if there is another one. What is yet to be
- * verified has no place: its header may be what is wrong.
+ * Receive the queued packet; LOST also if it is another one. An unverified packet has no place,
+ * because its header may be damaged.
  */
 static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe_enveloped *batch,
                                    const struct rawe_port_receiver *receiver, void *context)
@@ -439,7 +439,7 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
                                                                       : RAWE_PACKET_SCRATCH_BYTES;
 
     if (place == NULL) {
-        /* The port has none meanwhile: callbacks may receive from it. */
+        /* The port has none meanwhile, because callbacks may receive from it. */
         scratch = packet->scratch != NULL ? packet->scratch : malloc(RAWE_PACKET_SCRATCH_BYTES);
         packet->scratch = NULL;
         data = scratch;
@@ -453,13 +453,13 @@ static enum outcome receive_queued(struct rawe_packet *packet, const struct rawe
     const enum outcome outcome = whole ? take(batch, data, receiver, context) : LOST;
 
     if (scratch != NULL) {
-        free(packet->scratch); /* what a callback has given back */
+        free(packet->scratch); /* given back by a callback */
         packet->scratch = scratch;
     }
     return outcome;
 }
 
-/** Drop what waits in the queue for a slot, so that the next one belongs to the next slot. */
+/** Drop a slot's queued packet, so that the next one belongs to the next slot. */
 static void drop_queued(struct rawe_packet *packet, const struct tpacket2_hdr *slot)
 {
     struct iovec iov = {&packet->envelope, sizeof packet->envelope};
@@ -469,7 +469,7 @@ static void drop_queued(struct rawe_packet *packet, const struct tpacket2_hdr *s
     }
 }
 
-/** Returns the number of frames. */
+/** Receive a packet. Returns its number of frames. */
 static unsigned receive_packet(struct rawe_packet *packet, struct tpacket2_hdr *slot,
                                const struct rawe_port_receiver *receiver, void *context)
 {
@@ -501,8 +501,8 @@ static bool is_earlier(const struct tpacket2_hdr *a, const struct tpacket2_hdr *
 }
 
 /**
- * Which of the port and the one beside it has what came first, NULL: neither has anything. What came
- * before a packet that is seen in one ring is seen in the other when that is looked at afterwards.
+ * Return the port, or the one beside it, that has the earliest packet; NULL: none waits. Anything
+ * that arrived before a packet seen in one ring is visible in the other if that is checked later.
  */
 static struct rawe_packet *earliest(struct rawe_packet *packet)
 {
@@ -517,8 +517,8 @@ static struct rawe_packet *earliest(struct rawe_packet *packet)
 }
 
 /**
- * Return true for a frame of a VLAN that this host is not in. The kernel has taken its tag out, and
- * calls it OTHERHOST, as it does one to an address that the interface had before, which is ours.
+ * Return true for a frame of a VLAN that this host is not in. The kernel has removed its tag and
+ * calls it OTHERHOST, as it does frames to the interface's former address, which are ours.
  */
 static bool is_of_other_vlan(const struct rawe_packet *packet, const struct tpacket2_hdr *slot)
 {
@@ -547,7 +547,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
         if (slot == NULL) {
             break;
         }
-        /* Before the callbacks, which may come back here. */
+        /* Before the callbacks, which may reenter. */
         point_at_next(from);
         if (is_of_other_vlan(from, slot)) {
             drop_queued(from, slot);
@@ -573,7 +573,7 @@ static unsigned packet_receive(struct rawe_port *port, unsigned budget,
 
 /* ---- batches, sent ---- */
 
-/** What was transmitted and the NIC has not reported as sent, as the kernel charges for it. */
+/** Return the bytes that the NIC has not reported as sent, as the kernel charges them. */
 static uint32_t queued_bytes(int fd)
 {
     int bytes = 0;

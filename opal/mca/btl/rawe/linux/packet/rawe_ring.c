@@ -13,10 +13,10 @@
 #define BLOCK_BYTES_MIN (64u << 10)
 #define BLOCK_BYTES_MAX (1u << 20)
 
-/** Of a host's memory, what the rings of all processes may have: one part in this many. */
+/** The rings of all processes may take one part in this many of a host's memory. */
 #define MEMORY_DIVISOR 20u
 
-/** A link's ring within that, and the rings of all processes that share the link. */
+/** Limits of a link's ring, and of the rings of all processes that share the link. */
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
 #define HOST_BYTES_MAX (8u * SHARE_BYTES_MAX)
@@ -24,12 +24,12 @@
 /** Idle peers share a quarter of the slots (core/receive/rawe_credit.h): four of MTU 1500. */
 #define RANK_BYTES (8u << 10)
 
-/** A block may leave one part in this many unused; a larger block is taken otherwise. */
+/** A block may leave one part in this many unused; otherwise use a larger one. */
 #define WASTE_DIVISOR 16u
 
 /**
- * Where the kernel puts what follows the Ethernet header (tpacket_rcv in af_packet.c): behind its
- * own header and address and room for a MAC header of 16 bytes, aligned.
+ * Offset of what follows the Ethernet header (tpacket_rcv in af_packet.c): the kernel's header and
+ * address, and room for a MAC header of 16 bytes, aligned.
  */
 #define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit)-1) / (unit) * (unit))
 #define NETWORK_OFFSET \
@@ -37,8 +37,7 @@
 
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes)
 {
-    /* Whole cache lines, but no power of two: equal offsets of consecutive frames then fall into
-     * different sets of the cache. */
+    /* Whole cache lines, but no power of two: consecutive frames then use different cache sets. */
     const uint32_t slot_bytes = ALIGN_UP(NETWORK_OFFSET + mtu_bytes, CACHE_LINE_BYTES);
     uint32_t block_bytes = BLOCK_BYTES_MIN;
 
@@ -67,7 +66,7 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned ranks
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
         share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
-    /* The two rings for batches have a quarter of the link's each. */
+    /* The two rings for batches take a quarter of the link's each. */
     const uint64_t affordable = rings_bytes / 6 * 4;
     const uint64_t useful = MAX(HOST_BYTES_MAX / processes, (uint64_t)ranks * RANK_BYTES);
 
@@ -99,13 +98,13 @@ int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ri
         }
     }
 
-    /* The kernel maps every page here and now (packet_mmap), so MAP_POPULATE would add nothing. */
+    /* The kernel maps every page here (packet_mmap), so MAP_POPULATE would add nothing. */
     const size_t memory_bytes = (size_t)g.block_bytes * g.block_count;
     void *memory = mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         return rawe_port_failed(error, "mmap(receive ring)", errno);
     }
-    /* A child of the process has no business with the ring; failure costs nothing. */
+    /* Child processes do not need the ring; failure is harmless. */
     (void)madvise(memory, memory_bytes, MADV_DONTFORK);
 
     *ring = (struct rawe_ring){

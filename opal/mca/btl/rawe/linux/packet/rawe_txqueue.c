@@ -3,10 +3,10 @@
 
 #include "../../core/base/rawe_wire.h"
 
-/** A NIC that waits before it reports what it has sent waits for 20 to 200 us. */
+/** Some NICs delay the report of what they have sent by 20 to 200 us. */
 #define QUEUED_NS 300000u
 
-/** The longest pause of the caller that the queue lasts for. */
+/** The longest pause of the caller that the queue outlasts. */
 #define PAUSE_MAX_NS 8400000u
 
 /** By how much the limit falls at most each time: a hundred times in some 50 ms. */
@@ -15,19 +15,19 @@
 /** Two batches of two frames each, at an MTU of 1500. */
 #define LIMIT_MIN_BYTES 8192u
 
-/** A queue that takes two of the longest batches takes batches of any length. */
+/** A queue with room for two of the longest batches takes batches of any length. */
 #define LIMIT_LONGEST_BYTES (2u * RAWE_BATCH_BYTES_MAX)
 
 /** More than a window (core/send/rawe_sendwin.h) at any MTU. */
 #define LIMIT_MAX_BYTES (8u << 20)
 
-/** The queue has not been full for as many batches: the rate is not what it was. */
+/** If the queue was not full for this many batches, the rate has changed. */
 #define TAKEN_MAX 64u
 
 /**
- * A batch that is dropped for longer than that counts as lost. Where something drops batches before
- * they leave the host, as a filter on egress does, the kernel says ENOBUFS each time, and only losses
- * make a connection go back to plain frames.
+ * A batch dropped for longer than this counts as lost. If batches are dropped before they leave the
+ * host, by an egress filter for example, the kernel returns ENOBUFS each time, but only losses make
+ * a connection revert to plain frames.
  */
 #define DROPPED_MAX_NS 200000000u
 
@@ -36,7 +36,7 @@ void rawe_txqueue_init(struct rawe_txqueue *queue)
     *queue = (struct rawe_txqueue){.limit_bytes = LIMIT_LONGEST_BYTES};
 }
 
-/** Returns true when the limit has changed. */
+/** Set the limit within its bounds. Returns true if it has changed. */
 static bool set_limit(struct rawe_txqueue *queue, uint64_t bytes)
 {
     const uint32_t before_bytes = queue->limit_bytes;
@@ -77,7 +77,7 @@ bool rawe_txqueue_dropped(struct rawe_txqueue *queue, uint64_t now_ns)
     return true;
 }
 
-/** The queue has emptied in a pause of the caller: it should have lasted. */
+/** Raise the limit, because the queue became empty in a pause of the caller. */
 static bool outlast(struct rawe_txqueue *queue, uint64_t pause_ns)
 {
     pause_ns = pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
@@ -86,7 +86,7 @@ static bool outlast(struct rawe_txqueue *queue, uint64_t pause_ns)
     return bytes > queue->limit_bytes && set_limit(queue, bytes);
 }
 
-/** Fit the limit to the rate just measured: the first time at once, later only upwards. */
+/** Fit the limit to the measured rate: the first time fully, later fully only upwards. */
 static bool fit(struct rawe_txqueue *queue)
 {
     const uint64_t bytes = queue->drained_bytes * QUEUED_NS / queue->drained_ns;
@@ -109,7 +109,7 @@ bool rawe_txqueue_poll(struct rawe_txqueue *queue, uint32_t queued_bytes, uint64
     queue->drained_bytes += queue->queued_bytes - queued_bytes;
     queue->drained_ns += elapsed_ns;
     queue->queued_bytes = queued_bytes;
-    /* The kernel stops charging for a batch when its last frame has left: measure several. */
+    /* The kernel charges for a batch until its last frame has left, so measure several. */
     return queue->drained_bytes >= queue->limit_bytes && queue->drained_ns >= QUEUED_NS &&
            fit(queue);
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Path discovery. test/sim/path simulates it; each bug path-... of test/sim/planted.txt removes one
- * rule, and the simulator notices.
+ * rule, which the simulator must notice.
  */
 #include "rawe_path.h"
 
@@ -10,37 +10,37 @@
 
 #define NS_PER_MS 1000000ull
 
-/** Interval between two rounds of a path: doubled each time, so that the absent cost little. */
+/** Interval between two rounds of a path: doubles each time, so that absent peers cost little. */
 #define INTERVAL_FIRST_NS (2 * NS_PER_MS)
 #define INTERVAL_MAX_NS (100 * NS_PER_MS)
 
-/** Rounds with the full size alone: on almost all networks it passes. */
+/** Rounds with only the full size, which passes on almost all networks. */
 #define ROUNDS_FULL_ALONE 4u
 
 /**
- * Rounds until what has not passed is too large, which take 930 ms. Each size has 10 tries at least:
- * with one frame in ten lost each way, all fail once in 17 million times. When nothing has passed,
- * the responder may not have had its turn, among many ranks on few cores: it has all sizes to
- * answer, and the full size is asked for again and again.
+ * Rounds, in 930 ms, after which sizes that have not passed are too large. Each size has at least
+ * 10 tries: with one frame in ten lost each way, all fail once in 17 million times. If nothing has
+ * passed, the responder may not have run, among many ranks on few cores: it has all sizes to
+ * answer, and the full size is sent again and again.
  */
 #define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
 
-/** Pace: what comes back has to be received, by a responder that takes its time. */
+/** Pacing interval: answers must be received by a responder that takes its time. */
 #define PACE_NS (2 * NS_PER_MS)
 
-/** How long a path is tested once its process is known to be there, by another path or before. */
+/** How long a path is tested once its process is known to be there. */
 #define PATIENCE_NS (500 * NS_PER_MS)
 
-/** The same where an answer is unlikely, or a worse path is usable already. */
+/** How long a path is tested if an answer is unlikely, or a worse path is already usable. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
-/** No pass is later than that as long as we run. */
+/** Passes are no further apart than this as long as we run. */
 #define OWN_PAUSE_NS (1000 * NS_PER_MS)
 
-/** What counts of such a pause: the search ends, however late it is called. */
+/** How much of such a pause counts: the search ends, however late it is called. */
 #define OWN_PAUSE_COUNTED_NS (INTERVAL_MAX_NS / 2)
 
-/** MTUs that switches, drivers and tunnels are known to be limited to, falling. */
+/** MTU limits of common switches, drivers and tunnels, falling. */
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
                                       2000,  1500,  1496, 1492, 1450, 1400, 1280, 1024, 576};
 
@@ -96,7 +96,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     struct rawe_path *path = &search->paths[index];
 
     if (mtu_bytes > path->mtu_bytes && mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES) {
-        return; /* was never asked */
+        return; /* no such PING was sent */
     }
     if (!path->reachable) {
         path->reachable = true;
@@ -109,7 +109,7 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
     }
 }
 
-/** All that can be known of the path by itself. */
+/** Return true if all that can be learnt from the path alone is known. */
 static bool is_known(const struct rawe_path *path, uint64_t now_ns)
 {
     if (!path->reachable) {
@@ -120,14 +120,14 @@ static bool is_known(const struct rawe_path *path, uint64_t now_ns)
            (path->round == ROUNDS_MAX && path->mtu_passed_bytes != 0 && now_ns >= path->next_ns);
 }
 
-/** When to give up a path that has not answered, while its process is there. */
+/** Return when to give up a path that has not answered, although its process is there. */
 static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_path *head)
 {
     uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
     uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
 
     end_ns = head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
-    /* Among many others it may be asked late. */
+    /* Among many others its first PING may be late. */
     const uint64_t asked_end_ns = path->asked_ns + PATIENCE_SHORT_NS;
     return asked_end_ns > end_ns ? asked_end_ns : end_ns;
 }
@@ -139,7 +139,7 @@ static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
     }
 }
 
-/** The process has started just now: all paths to it have the same chance. */
+/** Restart all paths to a process that has just started: they have the same chance. */
 static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -149,7 +149,7 @@ static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
     }
 }
 
-/** What the `count` paths to one process mean for each other. */
+/** Apply what the `count` paths to one process imply for each other. */
 static void judge_process(struct rawe_path_search *search, struct rawe_path *head, unsigned count)
 {
     bool chosen = false; /* a better path is known to be usable */
@@ -183,7 +183,7 @@ static void put_off(uint64_t *at_ns, uint64_t by_ns)
     *at_ns += *at_ns != 0 ? by_ns : 0;
 }
 
-/** Time in which we stood still is no silence: a job may be suspended, and go on later. */
+/** Do not count our own pauses as silence: a job may be suspended, and continue later. */
 static void take_out_absence(struct rawe_path_search *search, uint64_t now_ns)
 {
     uint64_t passed_ns = now_ns - search->now_ns;
@@ -222,7 +222,7 @@ bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
     return search->unknown != 0 && now_ns < search->deadline_ns;
 }
 
-/** The MTU that is next in the path's round, 0 when the round is over. */
+/** Return the next MTU in the path's round; 0: the round is over. */
 static uint32_t next_mtu(struct rawe_path *path)
 {
     const uint8_t index = path->size++;

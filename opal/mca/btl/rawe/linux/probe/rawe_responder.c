@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The responder: the service thread calls it when a PING or a PONG comes; it answers the one and
- * notes the other. A flood must not cost the processor that the MPI process computes on, so it
- * answers a bounded number of PINGs a second.
+ * The responder: called by the service thread when a PING or PONG arrives, it answers PINGs and
+ * records PONGs. It answers a bounded number of PINGs a second, because a flood must not cost the
+ * processor on which MPI computes.
  */
 #define _GNU_SOURCE
 #include "rawe_responder.h"
@@ -19,47 +19,47 @@
 #include <sys/socket.h>
 
 /**
- * Rate limits, two token buckets of the same rate (frames a second) and depth: for PINGs, each of
- * which is answered (at the limit about 4 % of a processor), and for what is only read: PROBEs and
- * PONGs. What is read never takes an answer's place: a full port of a switch delays PROBEs by the
- * thousand, and PINGs lost behind them would look like a dead route. Nor do PINGs that wait for their
- * answer stand in front of PROBEs: they leave the ring.
+ * Rate limits: two token buckets of the same rate (frames a second) and depth, one for PINGs, each
+ * of which is answered (at the limit about 4 % of a processor), one for frames that are only read:
+ * PROBEs and PONGs. These never take an answer's place: a full switch port delays PROBEs by the
+ * thousand, and PINGs lost behind them would look like a dead route. Nor do unanswered PINGs delay
+ * PROBEs: they leave the ring.
  */
 #define FRAMES_PER_S 20000u
 #define FRAMES_BUCKET 2000u
 
-/** PINGs that wait for their answers, a power of two; a flood's further ones are dropped. */
+/** Maximum number of unanswered PINGs, a power of two; in a flood, further ones are dropped. */
 #define PINGS_WAITING 4096u
 
-/** Frames that are received at a time. */
+/** Frames received at a time. */
 #define DRAIN_FRAMES 2000u
 
-/** Beyond the first limit it sleeps that long; beyond the second it polls that often. */
+/** Above the first limit, sleep this long; above the second, poll at this interval. */
 #define PAUSE_MS 5
 #define POLL_MS 1
 
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 
-/** With indirect checks, answers come to other responders, too: looked for this often. */
+/** With indirect checks, other responders also receive answers: look for them this often. */
 #define INDIRECT_POLL_MS 2
 
-/** A watch's token: 40 bits, all but the first of them random, then its index. */
+/** A watch's token: 40 bits, all random except the first, then its index. */
 #define INDEX_BITS 24u
 #define INDEX_MASK ((1u << INDEX_BITS) - 1)
 
-/** PINGs under way to an address. Only the token is on the wire: a forger cannot know it. */
+/** Outstanding PINGs to an address. Only the token is on the wire: a forger cannot know it. */
 struct rawe_watch {
     uint64_t token;
     uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
-    uint64_t from;        /**< the MAC address from where it came, as a number; atomic */
-    uint64_t absent_ns;   /**< the same of answers without RAWE_FLAG_SERVICED; atomic */
+    uint64_t from;        /**< MAC address of the newest answer's sender, as a number; atomic */
+    uint64_t absent_ns;   /**< time of the newest answer without RAWE_FLAG_SERVICED; atomic */
     uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
     uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
     struct rawe_ping_address to;
 };
 
-/** A PING that is to be answered. */
+/** A PING that has not been answered yet. */
 struct waiting_ping {
     struct rawe_ping ping;
     uint16_t payload_bytes;
@@ -70,23 +70,23 @@ struct rawe_responder {
     struct rawe_port *wire;
     pthread_mutex_t lock;             /**< watches that come and go, and searches */
     struct rawe_watch **watches;      /**< by index; NULL: not in use */
-    uint32_t watches_used;            /**< most there ever were at the same time */
-    uint32_t free_from;               /**< all below are in use */
-    struct rawe_validation *searches; /**< the thread takes their steps */
+    uint32_t watches_used;            /**< the most used at any time */
+    uint32_t free_from;               /**< all lower ones are in use */
+    struct rawe_validation *searches; /**< their steps run in the thread */
     pthread_cond_t search_over;
     struct rawe_service_source source;
-    bool asked; /**< the thread's: a PROBE has come since its duty was last called */
-    struct waiting_ping pings[PINGS_WAITING]; /**< the thread's: in a ring, in order of arrival */
+    bool asked; /**< the thread's: a PROBE has arrived since the last call of its duty */
+    struct waiting_ping pings[PINGS_WAITING]; /**< the thread's: a ring, in order of arrival */
     uint32_t pings_first, pings_waiting;
     uint64_t answers;     /**< the thread's: tokens for PINGs */
     uint64_t reads;       /**< the thread's: tokens for other frames */
-    uint64_t refilled_ns; /**< the thread's: time up to which both have been filled */
+    uint64_t refilled_ns; /**< the thread's: when both were last filled */
     struct rawe_responder_duty duty;
-    _Atomic uint64_t mac; /**< our own, as a number: it may change */
+    _Atomic uint64_t mac; /**< our own, as a number; may change */
     uint16_t ethertype;
-    uint16_t port; /**< our own, to be answered to; not the session's */
+    uint16_t port; /**< our own, where answers go; not the session's */
     uint32_t key;
-    uint8_t *zeros;                          /**< what PING frames are filled up with */
+    uint8_t *zeros;                          /**< padding of PING frames */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
@@ -95,9 +95,9 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- the PINGs under way ---- */
+/* ---- outstanding PINGs ---- */
 
-/** An index that is not in use, for which the table has room. False without memory. Lock held. */
+/** Find an unused index with room in the table. False when out of memory. Lock held. */
 static bool find_index(struct rawe_responder *responder, uint32_t *out)
 {
     uint32_t index = responder->free_from;
@@ -106,7 +106,7 @@ static bool find_index(struct rawe_responder *responder, uint32_t *out)
         index++;
     }
     if (index == responder->watches_used) {
-        /* Room for a power of two. */
+        /* The room is a power of two. */
         const size_t room = index == 0 ? 1 : 2 * (size_t)index;
         struct rawe_watch **more = (index & (index - 1)) != 0 ? responder->watches
                                    : index > INDEX_MASK
@@ -161,7 +161,7 @@ void rawe_responder_unwatch(struct rawe_responder *responder, struct rawe_watch 
     }
 }
 
-/** An answer came: note it if it matches a PING. Returns whether it does. */
+/** Record an answer if it matches a PING. Returns true if it does. */
 static bool note_answer(struct rawe_responder *responder, const uint8_t source[RAWE_MAC_BYTES],
                         uint64_t token, const struct rawe_header *pong)
 {
@@ -171,7 +171,7 @@ static bool note_answer(struct rawe_responder *responder, const uint8_t source[R
     pthread_mutex_lock(&responder->lock);
     struct rawe_watch *ping = index < responder->watches_used ? responder->watches[index] : NULL;
     if (ping != NULL) {
-        /* An answer longer than all that was asked is made up. */
+        /* An answer longer than every PING is forged. */
         matched = ping->token == token &&
                   pong->payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED);
         if (matched) {
@@ -210,7 +210,7 @@ uint64_t rawe_watch_last_absent_ns(const struct rawe_watch *watch)
 
 /* ---- frames ---- */
 
-/** Write Ethernet and rawe header of a PING or PONG. */
+/** Write the Ethernet and rawe headers of a PING or PONG. */
 static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
                           const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
 {
@@ -221,7 +221,7 @@ static void write_headers(const struct rawe_responder *responder, uint8_t *frame
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
 }
 
-/** Send a frame's head with zeros behind it. Returns false: the kernel has no room. */
+/** Send a frame's head, padded with zeros. Returns false if the kernel has no room. */
 static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t head_bytes,
                      size_t zero_bytes)
 {
@@ -234,7 +234,7 @@ static bool transmit(struct rawe_responder *responder, uint8_t *head, size_t hea
     return responder->wire->kind->transmit(responder->wire, &frame, 1) == 1;
 }
 
-/** Send a PING of this payload. What becomes of it only an answer can say. */
+/** Send a PING of this payload. Only an answer shows whether it arrived. */
 static void send_ping(struct rawe_responder *responder, struct rawe_watch *under_way,
                       uint32_t payload_bytes)
 {
@@ -264,7 +264,7 @@ void rawe_responder_ping(struct rawe_responder *responder, struct rawe_watch *wa
     send_ping(responder, watch, RAWE_PING_BYTES);
 }
 
-/** Send a PING back to its sender, as long as it was. */
+/** Return a PING to its sender, with the same length. */
 static void answer_ping(struct rawe_responder *responder, const struct waiting_ping *ping)
 {
     const struct rawe_responder_duty *duty = &responder->duty;
@@ -284,7 +284,7 @@ static void answer_ping(struct rawe_responder *responder, const struct waiting_p
               : &responder->counters.pings_unanswered);
 }
 
-/** Answer the PINGs that wait, as many as the limit allows. */
+/** Answer waiting PINGs, up to the limit. */
 static void answer_pings(struct rawe_responder *responder)
 {
     for (; responder->answers > 0 && responder->pings_waiting > 0; responder->answers--) {
@@ -322,7 +322,7 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
         responder->asked = true;
         return;
     }
-    /* No host sends from a group address; an answer to one would go to all hosts. */
+    /* No host sends from a group address; an answer to one would reach all hosts. */
     if (len_bytes < RAWE_PAYLOAD_OFFSET || from_group ||
         rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
                            len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
@@ -341,21 +341,21 @@ static void handle_frame(void *context, uint8_t *frame, size_t len_bytes)
               : &responder->counters.pongs_unknown);
 }
 
-/* ---- path discovery: moves PINGs, PONGs and the time between here and rawe_path.h ---- */
+/* ---- path discovery: passes PINGs, PONGs and the time to and from rawe_path.h ---- */
 
-/** A path's PINGs, of the responder that asks. */
+/** The PINGs of a path, sent by one responder. */
 struct line {
     struct rawe_responder *through;
     struct rawe_watch *watch; /**< NULL: no memory for it */
-    uint32_t seen_bytes;      /**< the longest answer that was passed on */
+    uint32_t seen_bytes;      /**< the longest answer passed on */
 };
 
-/** A search for the paths of a call, or the validation of one path. */
+/** A search over a call's paths, or the validation of one path. */
 struct rawe_validation {
     struct rawe_validation *next;
-    struct rawe_path path; /**< that is validated */
+    struct rawe_path path; /**< the path being validated */
     struct rawe_path_search search;
-    bool indirect; /**< answers come to other responders, too */
+    bool indirect; /**< other responders also receive answers */
     bool over;     /**< atomic: the results are final */
     struct line lines[];
 };
@@ -375,7 +375,7 @@ static void take_answers(struct rawe_validation *one)
     }
 }
 
-/** Take a step. Returns the milliseconds until the next, -1: it is over. */
+/** Take a step. Returns the milliseconds until the next; -1: it is over. */
 static int step(struct rawe_validation *one)
 {
     struct rawe_path_ping ping;
@@ -395,7 +395,7 @@ static int step(struct rawe_validation *one)
     return one->indirect && rest_ms > INDIRECT_POLL_MS ? INDIRECT_POLL_MS : rest_ms;
 }
 
-/** Returns the milliseconds until the first search is due, -1: none is. */
+/** Take due steps. Returns the milliseconds until the next search is due; -1: none is. */
 static int step_searches(struct rawe_responder *responder)
 {
     int next_ms = -1;
@@ -414,7 +414,7 @@ static int step_searches(struct rawe_responder *responder)
     return next_ms;
 }
 
-/** `paths` NULL: the search's own, of this MTU. NULL without memory. */
+/** Begin a search; `paths` NULL: over its own path, of this MTU. NULL when out of memory. */
 static struct rawe_validation *begin_search(struct rawe_responder *responder,
                                             struct rawe_path *paths, uint32_t mtu_bytes,
                                             const struct rawe_path_target *targets, unsigned count,
@@ -432,7 +432,7 @@ static struct rawe_validation *begin_search(struct rawe_responder *responder,
         one->indirect = one->indirect || line->through != responder;
     }
     one->path.mtu_bytes = mtu_bytes;
-    /* What comes back to the PINGs of a pace interval fits ring and rate. */
+    /* The answers to one pace interval's PINGs fit ring and rate. */
     rawe_path_search_begin(&one->search, paths != NULL ? paths : &one->path, count,
                            rawe_path_paced_pings(responder->wire->receive_frames, FRAMES_PER_S),
                            rawe_port_clock_ns(), timeout_ns);
@@ -451,7 +451,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     struct rawe_validation *one = begin_search(responder, paths, 0, targets, count, timeout_ns);
 
     if (one == NULL) {
-        /* Without memory nothing can be asked, and no path is found. */
+        /* Without memory no PING can be sent, and no path is found. */
         struct rawe_path_search none;
         rawe_path_search_begin(&none, paths, count, 1, 0, 0);
         return;
@@ -507,7 +507,7 @@ static uint64_t filled(uint64_t tokens, uint64_t gained)
     return tokens + gained < FRAMES_BUCKET ? tokens + gained : FRAMES_BUCKET;
 }
 
-/** Handle the frames that came. Returns false when there are more PINGs than may be answered. */
+/** Handle received frames. Returns false if more PINGs wait than may be answered. */
 static bool drain(struct rawe_responder *responder)
 {
     static const struct rawe_port_receiver receiver = {.frame = handle_frame};
@@ -519,7 +519,7 @@ static bool drain(struct rawe_responder *responder)
     responder->answers = filled(responder->answers, gained);
     responder->reads = filled(responder->reads, gained);
     answer_pings(responder);
-    /* No more than a full ring has: others want the thread. */
+    /* At most as many as fill the ring: others need the thread, too. */
     while (received < responder->wire->receive_frames) {
         const unsigned got = rawe_port_receive(responder->wire, DRAIN_FRAMES, &receiver, responder);
         received += got;
@@ -538,7 +538,7 @@ static int serve(struct rawe_service_source *source, short events)
     int pause_ms = -1;
 
     if ((events & EPOLLERR) != 0) {
-        /* The interface went down: the kernel tells once. It is used again when it is up. */
+        /* The interface went down, which the kernel reports once; it is used again when up. */
         int code;
         socklen_t len_bytes = sizeof code;
         (void)getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
@@ -588,7 +588,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
     r->refilled_ns = rawe_port_clock_ns();
     r->source = (struct rawe_service_source){.serve = serve, .fd = r->wire->fd};
     r->zeros = calloc(1, UINT16_MAX);
-    *responder = r; /* the thread calls its duty at once, which may use it */
+    *responder = r; /* the thread immediately calls its duty, which may use it */
     if (r->zeros == NULL || rawe_service_add(service, &r->source, error) != 0) {
         *responder = NULL;
         rawe_port_close(rawe_responder_stop(r));
@@ -600,7 +600,7 @@ int rawe_responder_start(struct rawe_responder **responder, struct rawe_port *wi
 int rawe_responder_reopen(struct rawe_responder *responder, int interface_index,
                           struct rawe_port_error *error)
 {
-    rawe_service_unwatch(&responder->source); /* another file is under the descriptor then */
+    rawe_service_unwatch(&responder->source); /* the descriptor will name another file */
     return rawe_port_reopen(responder->wire, interface_index, error);
 }
 

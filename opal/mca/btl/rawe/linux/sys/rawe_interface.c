@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Asking the kernel about the interfaces, and hearing of changes. Names, states and kinds come by
- * netlink, which speaks of this network namespace; /sys may show another one's.
+ * Queries the kernel about interfaces, and listens for changes. Names, states and kinds come by
+ * netlink, which covers this network namespace; /sys may show another one's.
  */
 #include "rawe_interface.h"
 
@@ -23,16 +23,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/** Room for one answer of the kernel's dump; it fills what it is given, up to 32 KB. */
+/** Room for one part of the kernel's dump; it fills what it is given, up to 32 KB. */
 #define ANSWER_BYTES (64u << 10)
 
-/** Attempts at a dump, which fails when interfaces change meanwhile. */
+/** Attempts at a dump, which fails if interfaces change meanwhile. */
 #define DUMP_TRIES 10
 
-/** IFLA_PARENT_DEV_NAME, which headers older than Linux 5.14 do not know. */
+/** IFLA_PARENT_DEV_NAME, unknown to headers older than Linux 5.14. */
 #define ATTRIBUTE_PARENT_DEVICE 56
 
-/** IFF_LOWER_UP of linux/if.h, which cannot stand beside net/if.h. */
+/** IFF_LOWER_UP of linux/if.h, which conflicts with net/if.h. */
 #define FLAG_LOWER_UP (1u << 16)
 
 struct list {
@@ -40,7 +40,7 @@ struct list {
     unsigned count;
 };
 
-/** Copy an attribute's text, which need not be terminated. */
+/** Copy an attribute's text, which may lack a terminator. */
 static void copy_text(char *out, size_t out_bytes, const struct rtattr *attribute)
 {
     snprintf(out, out_bytes, "%.*s", (int)RTA_PAYLOAD(attribute), (char *)RTA_DATA(attribute));
@@ -56,7 +56,7 @@ static uint32_t read_u32(const struct rtattr *attribute)
     return value;
 }
 
-/** The attribute behind this one; `left`, the bytes from there on, may fall below zero. */
+/** Return the next attribute; `left`, the bytes from there on, may become negative. */
 static const struct rtattr *next_attribute(const struct rtattr *attribute, int *left)
 {
     const int step = (int)RTA_ALIGN(attribute->rta_len);
@@ -107,8 +107,8 @@ static void read_attribute(struct rawe_interface *interface, const struct rtattr
 }
 
 /**
- * Read a message of rtnetlink about an interface: all but what ethtool and rawe_interface_classify
- * say; one that is gone is not up. Returns false when it is about something else.
+ * Read an rtnetlink message about an interface, except what ethtool and rawe_interface_classify
+ * add; a deleted interface is down. Returns false for other messages.
  */
 static bool read_message(struct rawe_interface *interface, const struct nlmsghdr *message)
 {
@@ -146,7 +146,7 @@ static int add(struct list *list, const struct nlmsghdr *message)
     return 0;
 }
 
-/** Read the answers to a dump. Returns 1: complete, 0: to be repeated, -1 and errno. */
+/** Read the answers to a dump. Returns 1: complete, 0: repeat it, -1 and errno. */
 static int read_dump(int fd, struct list *list, char *answer)
 {
     bool changed = false;
@@ -210,7 +210,7 @@ static int dump_links(int fd, struct list *list)
     return result < 0 ? -1 : 0;
 }
 
-/** Ask the driver; the first call finds out how long its three bitmaps of link modes are. */
+/** Query the driver; the first call yields the length of its three bitmaps of link modes. */
 static uint32_t ask_speed_mbps(int fd, const char *name)
 {
     union {
@@ -231,7 +231,7 @@ static uint32_t ask_speed_mbps(int fd, const char *name)
     return query.settings.speed;
 }
 
-/** For kernels before 5.14, which do not tell by netlink. */
+/** Look in sysfs, for kernels before 5.14, whose netlink does not report it. */
 static bool sysfs_has_device(const char *name)
 {
     char path[sizeof "/sys/class/net//device" + RAWE_INTERFACE_NAME_BYTES];
@@ -240,7 +240,7 @@ static bool sysfs_has_device(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/** What is not in the kernel's answers. */
+/** Add what the kernel's answers lack. */
 static void complete(struct rawe_interface *interfaces, unsigned count)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -248,10 +248,10 @@ static void complete(struct rawe_interface *interfaces, unsigned count)
 
     for (unsigned i = 0; i < count; i++) {
         struct rawe_interface *one = &interfaces[i];
-        /* What the kernel names a kind for is software, whatever /sys of another namespace has. */
+        /* A kind marks a virtual device, whatever another namespace's /sys shows. */
         one->physical = one->physical ||
                         (one->kind[0] == '\0' && !one->loopback && sysfs_has_device(one->name));
-        /* A machine without IPv4 has no such socket; speeds are then unknown. */
+        /* A machine without IPv4 has no such socket; then speeds are unknown. */
         one->speed_mbps = fd >= 0 ? ask_speed_mbps(fd, one->name) : 0;
         host_has_physical = host_has_physical || (one->physical && one->ethernet);
     }
@@ -263,7 +263,7 @@ static void complete(struct rawe_interface *interfaces, unsigned count)
     }
 }
 
-/** What rtnetlink says of all interfaces. Returns 0 and a malloc'ed array, or -1 and errno. */
+/** List all interfaces by rtnetlink. Returns 0 and a malloc'ed array, or -1 and errno. */
 static int list_links(struct list *list)
 {
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -297,13 +297,13 @@ int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count)
     return 0;
 }
 
-/** Might an entry of the list be an address? Asking for them takes the kernel's rtnl_lock twice. */
+/** Return true if the list may name addresses, whose dump takes the kernel's rtnl_lock twice. */
 static bool may_name_address(const char *list)
 {
     return list != NULL && strpbrk(list, ".:") != NULL;
 }
 
-/** All addresses of this network namespace; NULL: none are known. */
+/** List all addresses of this network namespace; NULL: none are known. */
 static struct rawe_interface_address *list_addresses(unsigned *address_count)
 {
     struct ifaddrs *all = NULL;
@@ -330,7 +330,7 @@ static struct rawe_interface_address *list_addresses(unsigned *address_count)
         } else {
             continue;
         }
-        /* Also of an old-style alias: "eth0:1" is eth0's. */
+        /* This includes old-style aliases: "eth0:1" belongs to eth0. */
         address->interface_index = (int)if_nametoindex(a->ifa_name);
         address->ipv6 = family == AF_INET6;
         (*address_count)++;
@@ -392,7 +392,7 @@ bool rawe_interface_cuts_batches(const char *interface)
 /** A message about one link has a few kilobytes (statistics, virtual functions). */
 #define MESSAGE_BYTES 32768u
 
-/** When `changed` wants to be called again. */
+/** Delay if `changed` wants to be called again. */
 #define AGAIN_MS 100
 
 struct rawe_carrier {
@@ -400,7 +400,7 @@ struct rawe_carrier {
     rawe_carrier_fn *changed;
     void *context;
     bool listed; /**< all interfaces have been reported */
-    bool again;  /**< `changed` wants that again */
+    bool again;  /**< `changed` wants another report of all */
     _Alignas(struct nlmsghdr) uint8_t message[MESSAGE_BYTES];
 };
 
@@ -409,13 +409,13 @@ static void report(struct rawe_carrier *carrier, const struct rawe_interface *in
     carrier->again = !carrier->changed(carrier->context, interface) || carrier->again;
 }
 
-/** Report every interface: messages may have been missed. */
+/** Report every interface, because messages may have been missed. */
 static void report_all(struct rawe_carrier *carrier)
 {
     struct list list;
 
     if (list_links(&list) != 0) {
-        carrier->again = true; /* no descriptors, say: `changed` may wait for one, too */
+        carrier->again = true; /* e.g. no descriptors: `changed` may need one, too */
         return;
     }
     for (unsigned i = 0; i < list.count; i++) {
@@ -439,17 +439,17 @@ static int serve(struct rawe_service_source *source, short events)
             continue;
         }
         if (got < 0 && errno == ENOBUFS) {
-            all = true; /* the kernel had no room for some */
+            all = true; /* the kernel dropped some */
             continue;
         }
         if (got <= 0) {
             break;
         }
-        int left = (int)got; /* NLMSG_NEXT may take it below 0 */
+        int left = (int)got; /* NLMSG_NEXT may make it negative */
         for (const struct nlmsghdr *m = (const void *)carrier->message; NLMSG_OK(m, left);
              m = NLMSG_NEXT(m, left)) {
             struct rawe_interface interface;
-            /* A bridge's messages about its ports say nothing of the port itself. */
+            /* A bridge's messages about its ports do not describe the ports themselves. */
             if (read_message(&interface, m)) {
                 report(carrier, &interface);
             }

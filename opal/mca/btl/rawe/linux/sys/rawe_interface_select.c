@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Choosing interfaces: by default, and by the lists that users give. No system calls.
+ * The choice of interfaces: by default, and by the users' lists. No system calls.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 #include "rawe_interface.h"
 
-/** Longest entry of a list that can match anything (an IPv6 subnet is the longest). */
+/** Longest list entry that can match: an IPv6 subnet. */
 #define ENTRY_BYTES 64u
 
 enum entry_form { ENTRY_INVALID, ENTRY_NAME, ENTRY_PREFIX, ENTRY_MAC, ENTRY_SUBNET };
@@ -19,14 +19,14 @@ enum entry_form { ENTRY_INVALID, ENTRY_NAME, ENTRY_PREFIX, ENTRY_MAC, ENTRY_SUBN
 /** One entry of an include or exclude list, parsed. */
 struct entry {
     enum entry_form form;
-    char text[ENTRY_BYTES]; /**< NAME: the name; PREFIX: what comes before the '*' */
+    char text[ENTRY_BYTES]; /**< NAME: the name; PREFIX: the part before the '*' */
     uint8_t mac[RAWE_MAC_BYTES];
     bool ipv6;
     uint8_t address[16];
     unsigned prefix_bits;
 };
 
-/** Kinds that are never a way to another host of their own, and what to tell about them. */
+/** Kinds that never lead to another host by themselves, and an explanation for the user. */
 static const struct {
     const char *kind;
     const char *why;
@@ -45,7 +45,7 @@ static const struct {
     {"ip6erspan", "it is a tunnel over other interfaces"},
 };
 
-/** With physical ports these lead to containers of the host, without out of one. */
+/** On hosts with physical ports these lead to containers; on others, out of one. */
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
 static const char *reason_to_exclude(const struct rawe_interface *interface, bool host_has_physical)
@@ -82,7 +82,7 @@ void rawe_interface_classify(struct rawe_interface *interface, bool host_has_phy
     interface->excluded_why = reason_to_exclude(interface, host_has_physical);
 }
 
-/** Six pairs of hexadecimal digits, separated by ':' or '-' throughout. */
+/** Parse six pairs of hexadecimal digits, all separated by ':' or all by '-'. */
 static bool parse_mac(uint8_t mac[RAWE_MAC_BYTES], const char *text)
 {
     if (strlen(text) != RAWE_MAC_BYTES * 3 - 1 || (text[2] != ':' && text[2] != '-')) {
@@ -100,7 +100,7 @@ static bool parse_mac(uint8_t mac[RAWE_MAC_BYTES], const char *text)
     return true;
 }
 
-/** An address, or an address, '/' and the number of leading bits that count. */
+/** Parse an address, optionally followed by '/' and the number of significant bits. */
 static bool parse_subnet(struct entry *entry, const char *text)
 {
     char address[ENTRY_BYTES];
@@ -188,7 +188,7 @@ static bool entry_matches(const struct entry *entry, const struct rawe_interface
     return false;
 }
 
-/** Whether an entry of the include list that matches the interface also chooses it. */
+/** Return true if an include entry that matches the interface also chooses it. */
 static bool entry_chooses(const struct entry *entry, const struct rawe_interface *interface)
 {
     switch (entry->form) {
@@ -206,7 +206,7 @@ static bool entry_chooses(const struct entry *entry, const struct rawe_interface
     return false;
 }
 
-/** The next entry of a list, without the blanks around it; false at the end. */
+/** Find a list's next entry, without surrounding blanks; false at the end. */
 static bool next_entry(const char **list, const char **text, size_t *len_bytes)
 {
     const char *at = *list;
@@ -236,7 +236,7 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
 {
     const struct {
         const char *list;
-        bool choose; /**< what a match does to an interface */
+        bool choose; /**< whether a match chooses an interface */
     } passes[] = {{include, true}, {exclude, false}};
     const bool by_default = is_empty(include);
     unsigned chosen = 0;

@@ -16,11 +16,11 @@
 
 #include "rawe_descriptor.h"
 
-/** Any user of the host may connect: after that many answers it pauses (1 % of a CPU). */
+/** Any user of the host may connect: pause after this many answers (1 % of a CPU). */
 #define ANSWERS_MAX 8u
 #define PAUSE_MS 50
 
-/** Tools that wait for their answer. */
+/** Tools waiting for an answer. */
 #define BACKLOG 16
 
 struct rawe_monitor {
@@ -54,7 +54,7 @@ static int serve(struct rawe_service_source *source, short events)
             return -1;
         }
         if (fd < 0) {
-            break; /* no descriptors, say: it would be asked at once again */
+            break; /* e.g. no descriptors: it would fail again immediately */
         }
         answer(monitor, fd);
         close(fd);
@@ -63,7 +63,7 @@ static int serve(struct rawe_service_source *source, short events)
     return PAUSE_MS;
 }
 
-/** Listen under a name that is not in use. */
+/** Listen under an unused name. */
 static bool listen_somewhere(int fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

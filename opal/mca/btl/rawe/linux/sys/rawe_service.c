@@ -19,29 +19,29 @@
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX
 
-/** A descriptor that epoll refuses (out of memory) is tried again after this time. */
+/** Retry a descriptor that epoll refuses (out of memory) after this time. */
 #define WATCH_AGAIN_MS 10
 
 #define EVENTS_MAX 16
 
-/** The least nice value. */
+/** The least nice value: highest priority. */
 #define NICE_LEAST (-20)
 
-/** Interval at which a share is adjusted. */
+/** Minimum interval between adjustments of a share. */
 #define ADJUST_NS (50 * NS_PER_MS)
 
-/** That part of the time on the main thread's processor is more than kernel threads take. */
+/** More than this part of the main thread's processor time is not just kernel threads. */
 #define SHARED_PART 8u
 
 struct rawe_service {
-    pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
+    pthread_mutex_t lock; /**< held while serving sources, not while sleeping */
     struct rawe_service_source *sources;
     bool stopping;
     /** Unlike poll(2), epoll does not compare the number of descriptors with RLIMIT_NOFILE. */
     int epoll_fd;
     int wake_fd;       /**< eventfd, edge-triggered: never read */
-    int alarm_fd;      /**< timerfd, the same */
-    uint64_t alarm_ns; /**< when it expires, until the thread has served; 0: not set. Atomic */
+    int alarm_fd;      /**< timerfd, edge-triggered: never read */
+    uint64_t alarm_ns; /**< its expiry, until the thread has served; 0: not set. Atomic */
     struct rawe_service_share share;
     pthread_t thread;
 };
@@ -54,7 +54,7 @@ static void interrupt_sleep(const struct rawe_service *service)
     (void)eventfd_write(service->wake_fd, 1);
 }
 
-/** The same in `in_us`, unless an alarm comes before; calls do not overlap. */
+/** Interrupt the sleep in `in_us`, unless an alarm comes earlier; calls must not overlap. */
 static void set_alarm(struct rawe_service *service, unsigned in_us)
 {
     const struct itimerspec timer = {
@@ -68,7 +68,7 @@ static void set_alarm(struct rawe_service *service, unsigned in_us)
     }
 }
 
-/** Watch the source's descriptor, or no longer, as the source wants. Returns false: not watched. */
+/** Watch or unwatch the source's descriptor, as the source wants. Returns false on failure. */
 static bool watch(const struct rawe_service *service, struct rawe_service_source *source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
@@ -82,15 +82,15 @@ static bool watch(const struct rawe_service *service, struct rawe_service_source
     return true;
 }
 
-/** Serve what is due. Returns the milliseconds until something will be, -1: nothing. */
+/** Serve what is due. Returns the milliseconds until the next is due; -1: none. */
 static int serve(struct rawe_service *service)
 {
     struct epoll_event ready[EVENTS_MAX];
     const int count = epoll_wait(service->epoll_fd, ready, EVENTS_MAX, 0);
     uint64_t due_ns = NEVER_NS;
 
-    __atomic_store_n(&service->alarm_ns, 0, __ATOMIC_SEQ_CST); /* before `woken` is looked at */
-    /* Sources come and go with the lock held: none is stale. */
+    __atomic_store_n(&service->alarm_ns, 0, __ATOMIC_SEQ_CST); /* before reading `woken` */
+    /* Sources are added and removed with the lock held, so none is stale. */
     for (int i = 0; i < count; i++) {
         struct rawe_service_source *source = ready[i].data.ptr;
         if (source != NULL) {
@@ -117,7 +117,7 @@ static int serve(struct rawe_service *service)
     if (due_ns == NEVER_NS) {
         return -1;
     }
-    /* Rounded up: not a moment too early, or it would not sleep for the last millisecond. */
+    /* Round up: waking early would mean not sleeping for the last millisecond. */
     const uint64_t now = rawe_port_clock_ns();
     return due_ns <= now ? 0 : (int)((due_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 }
@@ -140,9 +140,9 @@ static void *thread_main(void *context)
 }
 
 /**
- * Under SCHED_FIFO or SCHED_RR a rank that polls never leaves its processor to a thread of its own
- * priority, nor to one under SCHED_OTHER, and would wait forever for one that holds a lock. The
- * thread sleeps most of the time and never waits for the rank: it gets the next priority, if it may.
+ * Raise the thread's priority by one, if permitted. Under SCHED_FIFO or SCHED_RR a polling rank
+ * never yields to a thread of its own priority, nor to one under SCHED_OTHER, and would wait
+ * forever for a lock that it holds. The thread mostly sleeps, and never waits for the rank.
  */
 static void raise_priority(pthread_t thread)
 {
@@ -159,7 +159,7 @@ static void raise_priority(pthread_t thread)
 
 bool rawe_service_raise_share(void)
 {
-    return setpriority(PRIO_PROCESS, 0, NICE_LEAST) == 0; /* of this thread alone: Linux */
+    return setpriority(PRIO_PROCESS, 0, NICE_LEAST) == 0; /* on Linux, of this thread only */
 }
 
 bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran_ns)
@@ -167,7 +167,7 @@ bool rawe_service_is_shared(uint64_t passed_ns, uint64_t waited_ns, uint64_t ran
     return waited_ns > ran_ns && waited_ns - ran_ns > passed_ns / SHARED_PART;
 }
 
-/** How long a thread has run and waited for a processor; false where the kernel does not count. */
+/** Read how long a thread ran and waited for a processor; false if the kernel does not count. */
 static bool read_times(const char *path, uint64_t *ran_ns, uint64_t *waited_ns)
 {
     FILE *file = fopen(path, "re");
@@ -191,7 +191,7 @@ void rawe_service_adjust_share(struct rawe_service_share *share)
     share->adjusted_ns = now_ns;
     if (!read_times("/proc/self/schedstat", &ignored, &share->waited_ns) ||
         !read_times("/proc/thread-self/schedstat", &share->ran_ns, &ignored)) {
-        share->unknown = true; /* without CONFIG_SCHED_INFO, or descriptors */
+        share->unknown = true; /* no CONFIG_SCHED_INFO, or no descriptors */
         share->shared = false;
         if (before.raised) {
             (void)setpriority(PRIO_PROCESS, 0, share->nice);
@@ -334,7 +334,7 @@ void rawe_service_listen(struct rawe_service_source *source,
             continue;
         }
         if (heard->fd >= 0) {
-            /* Fails when the descriptor was closed: then epoll has forgotten it already. */
+            /* Fails if the descriptor was closed: then epoll has already forgotten it. */
             (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_DEL, heard->fd, NULL);
         }
         if (wanted[i].fd >= 0) {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Is it a file of this user, which has no length yet, or this one? */
+/** Return true for this user's file, with this length or none yet. */
 static bool is_ours(int fd, size_t len_bytes)
 {
     struct stat status;
@@ -18,7 +18,7 @@ static bool is_ours(int fd, size_t len_bytes)
            (status.st_size == 0 || (size_t)status.st_size == len_bytes);
 }
 
-/** Where the file system is full, the first to write into the mapping would get a SIGBUS. */
+/** Allocate the file: in a full file system, the first write to the mapping would raise SIGBUS. */
 static bool has_room(int fd, size_t len_bytes)
 {
     return fallocate(fd, 0, 0, (off_t)len_bytes) == 0 ||
