@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: what its parts share.
+ * rawe-info: code shared by its parts.
  */
 #include <stdarg.h>
 #include <stdio.h>

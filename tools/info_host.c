@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: the host, what this process may do on it, and its interfaces. Who is used, and whether
- * a socket can be had, is decided by the component's own code: rawe_interface, rawe_packet.
+ * rawe-info: the host, this process's privileges on it, and its interfaces. The component's own
+ * code (rawe_interface, rawe_packet) decides which are used, and whether a socket can be opened.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -22,7 +22,7 @@
 #include "info.h"
 #include "linux/packet/rawe_packet.h"
 
-/** Enough for a ring of any interface; it is given back at once. */
+/** Enough for a ring of any interface; released at once. */
 #define RING_BYTES (1u << 20)
 
 static bool has_net_raw(struct info *info)
@@ -37,7 +37,7 @@ static bool has_net_raw(struct info *info)
     return (data[0].effective >> CAP_NET_RAW & 1) != 0;
 }
 
-/** Open a packet socket without the helper; it receives nothing. Returns 0, or errno. */
+/** Open a packet socket without the helper, which receives nothing. Returns 0, or errno. */
 static int try_packet_socket(void)
 {
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -71,7 +71,7 @@ void info_look_at_host(struct info *info)
         privileges->helper_found && access(info->params.helper, X_OK) == 0;
 }
 
-/** State of one of the offloads that ethtool shows under a name of its own. */
+/** Return the state of an offload that ethtool queries by a command of its own. */
 static enum info_offload ask_offload(int fd, const char *name, uint32_t command)
 {
     struct ethtool_value value = {.cmd = command};
@@ -84,7 +84,7 @@ static enum info_offload ask_offload(int fd, const char *name, uint32_t command)
     return value.data != 0 ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
 }
 
-/** Open a link's socket as the component does, and close it. */
+/** Open a link's socket like the component, and close it. */
 static void try_socket(const struct info *info, struct info_interface *one)
 {
     const struct rawe_port_config config = {
@@ -111,7 +111,7 @@ static void try_socket(const struct info *info, struct info_interface *one)
     one->socket = info->privileges.packet_socket_errno == 0 ? INFO_SOCKET_OWN : INFO_SOCKET_HELPER;
 }
 
-/** What keeps the component from using any interface. */
+/** Find out what keeps the component from using any interface. */
 static void check_params(struct info_params *params, const char *unknown)
 {
     const bool including = *params->if_include != '\0';
@@ -126,7 +126,7 @@ static void check_params(struct info_params *params, const char *unknown)
     }
 }
 
-/** lo, for ranks of this host: behind the others, if there are any. */
+/** Decide about lo, for ranks of this host: after the others, if there are any. */
 static void decide_on_loopback(const struct info *info, struct info_interface *one, bool others)
 {
     if (!info->params.loopback) {
@@ -141,7 +141,7 @@ static void decide_on_loopback(const struct info *info, struct info_interface *o
     }
 }
 
-/** What the component does with each, in its order; see open_modules of btl_rawe_component.c. */
+/** Decide about each interface, in the component's order; see open_modules in its source. */
 static void decide(struct info *info)
 {
     bool others = false;
@@ -197,7 +197,7 @@ void info_look_at_interfaces(struct info *info)
     for (unsigned i = 0; i < count; i++) {
         struct info_interface *one = &info->interfaces[i];
         one->interface = list[i];
-        /* The component's own question, which knows no "unknown". */
+        /* Asked by the component's function, which does not distinguish "unknown". */
         one->tso = rawe_interface_cuts_batches(list[i].name) ? INFO_OFFLOAD_ON : INFO_OFFLOAD_OFF;
         one->gso = ask_offload(fd, list[i].name, ETHTOOL_GGSO);
         one->gro = ask_offload(fd, list[i].name, ETHTOOL_GGRO);

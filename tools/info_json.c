@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: what was found, as one JSON object. The man page describes it.
+ * rawe-info: the findings as one JSON object, described in the man page.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void put_text(const char *text)
     putchar('"');
 }
 
-/** The place of a member; arrays' members have no name (NULL). */
+/** Begin a member; members of arrays have no name (NULL). */
 static void begin_member(const char *name)
 {
     if (depth > 0) {
@@ -61,7 +61,7 @@ static void end(char bracket)
     first = false;
 }
 
-/** NULL is null. */
+/** Write a member; a NULL text becomes null. */
 static void put(const char *name, const char *text)
 {
     begin_member(name);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: the Open MPIs of this host, asked by their ompi_info. It loads the component and shows its
- * parameters as a job started here would have them: of environment, files, defaults.
+ * rawe-info: the Open MPIs of this host, queried by their ompi_info. It loads the component and
+ * shows its parameters as a job started here would have them: from environment, files and defaults.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 
 extern char **environ;
 
-/** Takes a line, without its end; lines are reused. */
+/** Takes a line without its end; the memory is reused. */
 typedef void take_line_fn(void *context, char *line);
 
-/** Run a program, found by PATH; each line it writes is taken. Returns 0, or errno. */
+/** Run a program found in PATH, and pass on each line of its output. Returns 0, or errno. */
 static int run(char *const arguments[], take_line_fn *take, void *context)
 {
     posix_spawn_file_actions_t actions;
@@ -62,7 +62,7 @@ static int run(char *const arguments[], take_line_fn *take, void *context)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-/** What follows `key` in a line; values with a colon are in quotes. NULL: another line. */
+/** Return the value after `key`; values with a colon are quoted. NULL: another line. */
 static char *value_of(char *line, const char *key)
 {
     const size_t key_len = strlen(key);
@@ -115,7 +115,7 @@ static void take_ompi_line(void *context, char *line)
     }
 }
 
-/** The names that Open MPI has for two directories. */
+/** Expand Open MPI's names for two directories. */
 static char *expand(const struct info_ompi *ompi, const char *directory)
 {
     const char *home = getenv("HOME");
@@ -151,7 +151,7 @@ static void find_files(struct info_ompi *ompi)
     free(directories);
 }
 
-/** Ask an ompi_info, unless that has been done under another name. */
+/** Query an ompi_info, unless it was queried under another name. */
 static void ask(struct info *info, const char *program)
 {
     char *const arguments[] = {(char *)program, "--parsable", "--all", "--level", "9", NULL};

@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_discover), then
- * how long each size takes and how much gets lost, then batches; and what to check if it
- * fails.
+ * rawe-ping, asking: first do what an MPI process does at first contact (rawe_responder_discover),
+ * then measure times and losses of each size, then try batches; and say what to check on failure.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "ping.h"
 #include "linux/probe/rawe_responder.h"
 
-/** How long to wait for one answer, once it is known that the peer is there. */
+/** How long to wait for an answer, once the peer is known to be there. */
 #define ANSWER_WAIT_NS 500000000ull
 
 struct ask {
@@ -21,10 +20,10 @@ struct ask {
     struct rawe_interface interface;
     uint8_t to[RAWE_MAC_BYTES];
     char to_text[18];
-    struct rawe_path path; /**< what path discovery found out */
+    struct rawe_path path; /**< result of path discovery */
 };
 
-/** Path discovery, as a process of rawe does it. */
+/** Discover the path, like a process of rawe. */
 static void discover(struct ask *ask)
 {
     const struct rawe_interface *interface = &ask->interface;
@@ -104,7 +103,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/** One PING and its answer. Returns the round trip, 0 when none came. */
+/** Send one PING and wait for its answer. Returns the round trip; 0: no answer. */
 static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_t payload_bytes)
 {
     struct ping_frame frame;
@@ -123,7 +122,7 @@ static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_
     return 0;
 }
 
-/** Ask `count` times with frames of one size and tell the result. Returns how many were lost. */
+/** Send `count` PINGs of one size and print the result. Returns how many were lost. */
 static unsigned measure(const struct ask *ask, struct ping_socket *one, const char *name,
                         uint16_t payload_bytes)
 {
@@ -225,7 +224,7 @@ enum ping_status ping_ask(const struct ping_options *options)
     printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
            ping_mac_text(ask.interface.mac, mac), ask.interface.mtu_bytes, ask.to_text,
            options->ethertype);
-    discover(&ask); /* which no signal interrupts */
+    discover(&ask); /* not interrupted by signals */
     if (!ask.path.reachable) {
         report_unreachable(&ask);
         return PING_TROUBLE;

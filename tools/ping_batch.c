@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: does a batch pass? The asker sends a batch of VALIDATION frames, the listener counts
- * those that arrive as they were sent, and answers when it has all of them. In the header:
+ * rawe-ping: tests whether batches pass. The asker sends a batch of VALIDATION frames; the listener
+ * counts those that arrive unchanged, and answers when it has all of them. In the header:
  *
  *   connection id = number of the batch, acknowledgement = frames of the batch
  */
@@ -16,7 +16,7 @@
 #define ANSWER_WAIT_NS 500000000ull
 #define LOOK_EVERY_US 200u
 
-/** Byte of a VALIDATION fragment's data, as doc/protocol.md section 2 has it. */
+/** Return byte `i` of a VALIDATION fragment's data (doc/protocol.md, section 2). */
 static uint8_t pattern(uint64_t i)
 {
     return (uint8_t)(i ^ 29u * (i / 256u));
@@ -74,7 +74,7 @@ static void build_batch(struct batch *batch, const struct ping_socket *one,
     };
 }
 
-/** What the asker waits for. */
+/** The answers that the asker waits for. */
 struct answer {
     uint32_t number;
     struct ping_host *hosts;
@@ -146,8 +146,8 @@ struct ping_batch_listener {
     struct rawe_port *bulk;
     const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
-    uint32_t number;  /**< the batch that comes in */
-    uint32_t arrived; /**< frames of it, as they were sent */
+    uint32_t number;  /**< the batch being received */
+    uint32_t arrived; /**< its frames that arrived unchanged */
 };
 
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one, const uint8_t *group)
@@ -182,7 +182,7 @@ static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const ui
     return NULL;
 }
 
-/** Is it of a batch of VALIDATION frames, and its data as it was sent? */
+/** Return true for unchanged data of a batch of VALIDATION frames. */
 static bool validation_right(const struct rawe_batch *batch, const uint8_t *data)
 {
     const struct rawe_fragment *fragment = &batch->fragment;

@@ -8,10 +8,10 @@
 
 #include "ping.h"
 
-/** How often batches and frames to the group are looked for, which come through other sockets. */
+/** Interval of looking for batches and group frames, which arrive at other sockets. */
 #define LOOK_EVERY_NS 20000000ull
 
-/** Hosts remembered; of more, the first is forgotten. */
+/** Number of hosts remembered; beyond that, the oldest is forgotten. */
 #define ASKERS_MAX 64u
 
 struct listener {
@@ -21,7 +21,7 @@ struct listener {
     unsigned long answered;
 };
 
-/** Remember where this host wants its answers; the first time, print it. */
+/** Remember where to send this host's answers; print it the first time. */
 static void note_asker(struct listener *listener, const struct ping_frame *frame)
 {
     struct ping_asker *asker = NULL;
@@ -48,7 +48,7 @@ static void note_asker(struct listener *listener, const struct ping_frame *frame
 static void answer(struct listener *listener, struct ping_socket *one,
                    const struct ping_frame *frame)
 {
-    /* A group address is never a sender; an answer to one would reach all hosts. */
+    /* No host sends from a group address; an answer to one would reach all hosts. */
     if (frame->header.type != RAWE_FRAME_PING || (frame->source[0] & 1) != 0 ||
         !ping_padding_right(frame)) {
         return;

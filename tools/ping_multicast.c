@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping --multicast: which hosts get what is sent to a group, plain frames and batches. Each host
- * is asked by a frame of its own first, so that one that is not there is told apart.
+ * rawe-ping --multicast: finds out which hosts receive plain frames and batches to a group. First
+ * each host is sent a PING of its own, to tell apart those that are absent.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "ping.h"
 
-/** A PING that is not answered is repeated after that. */
+/** An unanswered PING is repeated after this time. */
 #define ROUND_NS 100000000ull
 
 const uint8_t ping_group[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
@@ -24,7 +24,7 @@ struct inquiry {
     struct ping_socket one;
 };
 
-/** Ask all hosts for which the flag is not set, each or as a group, until all have answered. */
+/** PING all hosts whose flag is not set, each or as a group, until all have answered. */
 static void ask_all(struct inquiry *inquiry, bool as_group)
 {
     const uint64_t end_ns = rawe_port_clock_ns() + inquiry->options->timeout_ms * 1000000ull;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: the command line, and the interface and the peer it names.
+ * rawe-ping: the command line, and the interface and peer that it names.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -157,7 +157,7 @@ const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
     return out;
 }
 
-/** Ends the program with the reason if nothing can be sent there. */
+/** Exit the program with the reason if the interface cannot send. */
 static void check_usable(const struct rawe_interface *interface)
 {
     if (!interface->ethernet || interface->loopback) {
@@ -201,7 +201,7 @@ struct rawe_interface ping_interface(const struct ping_options *options)
     return chosen;
 }
 
-/** The kernel's neighbor table: "IP, hardware type, flags, MAC, mask, device" a line. */
+/** Search the kernel's neighbor table: "IP, hardware type, flags, MAC, mask, device" a line. */
 static bool neighbour_mac(const char *address, const char *interface, uint8_t mac[RAWE_MAC_BYTES])
 {
     FILE *table = fopen("/proc/net/arp", "r");

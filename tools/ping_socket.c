@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-ping: a socket for PING and PONG, with rawe's filter and ring, and the signals that
- * end waiting on it.
+ * interrupt waiting for it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -129,7 +129,7 @@ void ping_question(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES], ui
     (void)ping_send(one, to, &header, &ping);
 }
 
-/** Decode a frame; false for what is not PING or PONG in good order. */
+/** Decode a frame; false unless it is a valid PING or PONG. */
 static bool decode(const uint8_t *frame, size_t len_bytes, struct ping_frame *out)
 {
     if (len_bytes < RAWE_PAYLOAD_OFFSET ||
@@ -149,7 +149,7 @@ static void sleep_until(const struct ping_socket *one, uint64_t until_ns)
     const uint64_t now_ns = rawe_port_clock_ns();
     struct pollfd wait = {.fd = one->fd, .events = POLLIN};
     uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    /* A signal may come just before: look at it now and then. */
+    /* A signal may arrive just before: check for it at intervals. */
     left_ns = left_ns < SLEEP_MOST_NS ? left_ns : SLEEP_MOST_NS;
     const struct timespec timeout = {
         .tv_sec = (time_t)(left_ns / 1000000000u),

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: one look at a host. Which interfaces the component would use here and why, what this
- * user may do, which Open MPI has which component. Facts only; rawe-advise says what to change.
+ * rawe-info: shows which interfaces the component would use on this host and why, what this user
+ * may do, which Open MPI has which component. Facts only; rawe-advise says what to change.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: do raw frames get from one host to another, how long do they take, how long may they
- * be? Without MPI, with the same wire format and sockets.
+ * rawe-ping: finds out whether raw frames get from one host to another, how long they take, and how
+ * long they may be. It works without MPI, with the same wire format and sockets.
  */
 #include <stdio.h>
 

@@ -1,23 +1,23 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself.
- * It is installed with the file capability cap_net_raw=ep, for a group to execute. Read from
- * main() at the end upwards; beside this file it consists of rawe_filter.c and rawe_descriptor.c.
+ * rawe-socket-helper: opens packet sockets for a process of rawe that may not open any itself. It
+ * is installed with the file capability cap_net_raw=ep, executable for a group. Read from main() at
+ * the end upwards; apart from this file it consists of rawe_filter.c and rawe_descriptor.c.
  *
- *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. All
- *      that follows is done without any.
+ *   1. It opens a few sockets, which receive nothing yet, and gives up its capability for good. The
+ *      rest needs none.
  *   2. It receives a request of fixed size on its standard input, and checks each field.
  *   3. It looks the user, the interface and the EtherType up in the access list.
- *   4. It makes a socket's filter of the request's numbers (never of code that it is given),
- *      locks the filter, and binds the socket.
- *   5. It logs what it has decided, and answers, with the socket or without. It grants nothing that the
- *      log has not taken, whatever limits and scheduling the caller leaves it.
- *   6. It goes on with 2 until the caller hangs up, or asks for nothing for five seconds, or no socket
- *      is left; after a refusal it ends.
+ *   4. It builds a socket's filter from the request's numbers (never from code it is given), locks
+ *      the filter, and binds the socket.
+ *   5. It logs its decision, and answers, with the socket or without. It grants nothing that is not
+ *      logged, whatever limits and scheduling it inherits from the caller.
+ *   6. It continues with 2 until the caller hangs up or sends no request for five seconds, or no
+ *      socket is left. After a refusal it ends.
  *
- * An alarm bounds all of it, as a name service may be slow where hundreds of ranks start at once.
- * Neither arguments nor environment are used.
+ * An alarm limits its lifetime, because name services may be slow while hundreds of ranks start.
+ * It uses neither arguments nor environment.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -48,37 +48,37 @@
 #include "linux/packet/rawe_helper.h"
 #include "linux/sys/rawe_descriptor.h"
 
-/** The access list. Set when it is built, by configure; the tests build one with a list of theirs. */
+/** The access list, set by configure; the tests build a helper with a list of their own. */
 #ifndef RAWE_HELPER_LIST
 #error "RAWE_HELPER_LIST has to name the access list"
 #endif
 
-/** After this time it is ended, whatever it waits for: a request, a name service, the log. */
+/** The helper is killed after this time, even if it waits for a name service, or the log. */
 #define LIFETIME_S 60
 
-/** It waits that long for each request. */
+/** How long it waits for each request. */
 #define IDLE_MS 5000
 
-/** The system log's socket. Its queue may be full: a grant waits that long for room, a refusal not. */
+/** The system log's socket. If its queue is full, only a grant waits, for this long. */
 #define LOG_PATH "/dev/log"
 #define LOG_WAIT_MS 5000
 
-/** The EtherType that is allowed where the list names none. */
+/** The EtherType allowed if the list names none. */
 #define ETHERTYPE_DEFAULT 0x88B5
 
 #define LINE_BYTES 512u
 #define GROUPS_MAX 65536 /* NGROUPS_MAX of the kernel */
 
-/** The caller: the real user, not what it claims to be. */
+/** The caller: the real user, not who it claims to be. */
 struct caller {
     uid_t uid;
     gid_t gid;
     gid_t groups[GROUPS_MAX];
     int group_count;
-    bool listed; /**< found in the list for an earlier request: name services are not asked again */
+    bool listed; /**< found in the list for an earlier request: skip the name services */
 };
 
-/** What the access list says of a caller and of a request. */
+/** The access list's answer to a caller and a request. */
 struct permission {
     bool user;
     bool interface;
@@ -92,13 +92,13 @@ static struct caller caller;
 
 static struct {
     int fd;          /**< -1: not connected */
-    bool absent;     /**< this host has no log */
+    bool absent;     /**< lines end with a 0 */
     bool ends_lines; /**< with a 0 */
-    int wait_ms;     /**< what the next line may wait for room */
+    int wait_ms;     /**< how long the next line may wait for room */
     struct {
         int priority;
         char text[LINE_BYTES];
-    } deferred[2]; /**< not taken by the log yet: a decision, and the reason for it */
+    } deferred[2]; /**< not logged yet: a decision, and its reason */
     unsigned deferred_count;
 } journal = {.fd = -1};
 
@@ -132,7 +132,7 @@ static void log_open(void)
     journal.absent = code == ENOENT || code == ECONNREFUSED;
 }
 
-/** Returns true when the log has taken the line. */
+/** Send a line to the log. Returns true if the log took it. */
 static bool log_takes(const char *line, size_t length)
 {
     struct pollfd room = {.fd = journal.fd, .events = POLLOUT};
@@ -145,7 +145,7 @@ static bool log_takes(const char *line, size_t length)
     return true;
 }
 
-/** Log it now, as syslog(3) would, or defer it if it is not to wait. Returns true when it is logged. */
+/** Log a line like syslog(3), or defer it if it may not wait. Returns true if it is logged. */
 __attribute__((format(printf, 2, 3))) static bool report(int priority, const char *format, ...)
 {
     char text[LINE_BYTES], line[LINE_BYTES + 80], stamp[32] = "";
@@ -169,7 +169,7 @@ __attribute__((format(printf, 2, 3))) static bool report(int priority, const cha
     return taken || journal.absent;
 }
 
-/** Behind the answer: what was deferred, however long the log takes. */
+/** Log the deferred lines after the answer, however long the log takes. */
 static void log_deferred(void)
 {
     for (unsigned i = 0; i < journal.deferred_count; i++) {
@@ -180,7 +180,7 @@ static void log_deferred(void)
 
 /* ---- the request ---- */
 
-/** A name that can stand in a log and in a list: printable, ended by a 0, zeros behind. */
+/** Return true if the name is printable and 0-terminated, padded with zeros. */
 static bool name_valid(const char *name)
 {
     const size_t length = strnlen(name, RAWE_HELPER_NAME_BYTES);
@@ -197,7 +197,7 @@ static bool name_valid(const char *name)
     return true;
 }
 
-/** Sorted by key, without two alike, each with a place that a group can have; zeros behind. */
+/** Return true if the places are sorted by key, without duplicates, valid, and zero-padded. */
 static bool places_valid(const struct rawe_helper_request *request)
 {
     for (unsigned i = 0; i < RAWE_FANOUT_PLACES_MAX; i++) {
@@ -214,7 +214,7 @@ static bool places_valid(const struct rawe_helper_request *request)
     return true;
 }
 
-/** Check what was received: `len_bytes`, of which `request` has what fits. */
+/** Check a received request of `len_bytes`; `request` has the part that fits. */
 static enum rawe_helper_status check_request(const struct rawe_helper_request *request,
                                              size_t len_bytes)
 {
@@ -242,7 +242,7 @@ static enum rawe_helper_status check_request(const struct rawe_helper_request *r
 
 /* ---- the access list ---- */
 
-/** A number that is all of a word. Returns false when it is none, or above `most`. */
+/** Parse a word that is a number. Returns false if it is not, or above `most`. */
 static bool read_number(const char *word, int base, unsigned long most, unsigned long *number)
 {
     char *end;
@@ -287,7 +287,7 @@ static bool is_in_group(const char *word)
     return caller.gid == (gid_t)number;
 }
 
-/** The name itself, or a beginning of it with a * behind. */
+/** Return true if the word is the name, or a prefix of it followed by *. */
 static bool is_interface(const char *word, const char *name)
 {
     const size_t length = strlen(word);
@@ -298,7 +298,7 @@ static bool is_interface(const char *word, const char *name)
     return strcmp(word, name) == 0;
 }
 
-/** A keyword and the word behind it. Returns false when they mean nothing. */
+/** Apply a keyword and the word after it. Returns false if they are invalid. */
 static bool apply(const char *keyword, const char *word, const struct rawe_helper_request *request,
                   struct permission *permission)
 {
@@ -319,7 +319,7 @@ static bool apply(const char *keyword, const char *word, const struct rawe_helpe
     return true;
 }
 
-/** A line: nothing, or a keyword and at least one word. What stands behind a # is for people. */
+/** Read a line: empty, or a keyword and at least one word. The rest after a # is a comment. */
 static bool read_line(char *line, const struct rawe_helper_request *request,
                       struct permission *permission)
 {
@@ -343,7 +343,7 @@ static bool read_line(char *line, const struct rawe_helper_request *request,
     return true;
 }
 
-/** Read all of the list, whatever it has allowed so far. */
+/** Read the whole list, even if it has already allowed the request. */
 static enum rawe_helper_status read_list(FILE *list, const struct rawe_helper_request *request,
                                          struct permission *permission)
 {
@@ -384,7 +384,7 @@ static bool is_safe(int fd)
            (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/** Does the list allow the request to the caller? */
+/** Return GRANTED if the list allows the caller's request. */
 static enum rawe_helper_status check_permission(const struct rawe_helper_request *request)
 {
     struct permission permission = {.user = caller.listed};
@@ -402,7 +402,7 @@ static enum rawe_helper_status check_permission(const struct rawe_helper_request
 
 /* ---- the socket ---- */
 
-/** Make the socket what was asked for; nothing of it is done with any capability. */
+/** Turn the socket into what was requested, without any capability. */
 static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_request *request,
                                               int32_t *code)
 {
@@ -443,7 +443,7 @@ static bool is_conversation(int fd)
            type == SOCK_SEQPACKET;
 }
 
-/** Send the answer, with the socket if it is granted. */
+/** Send the answer, with the socket if granted. */
 static void answer(enum rawe_helper_status status, int32_t code, int socket_fd)
 {
     struct rawe_helper_answer out = {
@@ -469,7 +469,7 @@ static const char *const status_names[RAWE_HELPER_STATUS_COUNT] = {
     [RAWE_HELPER_NO_LOG] = "refused: the log takes no line",
 };
 
-/** A malformed request is not quoted. Returns as `report`. */
+/** Log a decision, without quoting malformed requests. Returns true if it is logged. */
 static bool log_decision(enum rawe_helper_status status, const struct rawe_helper_request *request)
 {
     static const char *const kinds[] = {
@@ -491,7 +491,7 @@ static bool log_decision(enum rawe_helper_status status, const struct rawe_helpe
                   request->ethertype != 0 ? request->ethertype : (unsigned)ETHERTYPE_IPV4);
 }
 
-/** Returns true when the log has a grant's line, or this host has no log. */
+/** Log a grant. Returns true if the log took the line, or this host has no log. */
 static bool log_grant(const struct rawe_helper_request *request)
 {
     journal.wait_ms = LOG_WAIT_MS;
@@ -501,8 +501,8 @@ static bool log_grant(const struct rawe_helper_request *request)
 }
 
 /**
- * Give up all capabilities for good: the file's, and those of a root who starts it. Returns false
- * also where it runs as another user than its caller: it was not installed that way.
+ * Give up all capabilities for good: the file's, or a root caller's. Also returns false if it runs
+ * as another user than its caller: it was not installed that way.
  */
 static bool drop_privileges(void)
 {
@@ -513,7 +513,7 @@ static bool drop_privileges(void)
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
 }
 
-/** The caller's descriptors are not used, and its limit is to leave room for ours. */
+/** Close the caller's descriptors, and raise its limit to make room for ours. */
 static void begin_with_room(void)
 {
     struct rlimit limit;
@@ -527,7 +527,7 @@ static void begin_with_room(void)
     }
 }
 
-/** What the caller may have left: blocked and ignored signals, an environment. */
+/** Undo the caller's settings: blocked and ignored signals, environment. */
 static void begin_afresh(void)
 {
     sigset_t none;
@@ -563,7 +563,7 @@ struct offer {
     int32_t code;
 };
 
-/** Receive requests, answer them. Returns the exit status. */
+/** Receive and answer requests. Returns the exit status. */
 static int converse(const struct offer *offers, unsigned count)
 {
     struct rawe_helper_request request = {0};
@@ -606,7 +606,7 @@ int main(void)
     struct offer offers[RAWE_HELPER_SOCKETS_MAX];
     int status = 1;
 
-    /* First of all: once it has no capability, its user could otherwise take the sockets from it. */
+    /* First of all: without a capability, its user could otherwise take the sockets from it. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
         return 1;
     }

@@ -3,20 +3,19 @@
  *
  * The members of a communicator agree on a group, in a call that all of them make:
  *
- *   1. a vote, as a member that calls this component and one that does not would wait forever, and
- *      the runtime may tell one member in time, and not the other, that a third takes part. Each
- *      says to member 0 whether it knows that this one takes part; if so, it waits for the verdict.
- *      Member 0 takes the votes of those that it knows to take part, as they will come, and tells
- *      all others. What a member does not wait for, Open MPI drops with the communicator
- *   2. member 0 says which member is on which host, and draws the id        Bcast beneath
- *   3. each leader opens its port, and says what it can do                  Allreduce beneath
- *   4. each leader enters the group, and says what is known to pass to its members' hosts: an earlier
- *      communicator has found out                                           Allreduce beneath
- *   5. where it is not known, each leader sends two messages to all, and receives theirs: a frame, and
- *      a batch. They come in any case, but some networks pass no multicast, or no frame of this length,
- *      or no batches
- *   6. what do all leaders hear by multicast?                               Allreduce beneath
- *      It may have been lost by chance: all repeat both steps a few times
+ *   1. A vote, because a member that calls this component and one that does not would wait forever,
+ *      and the runtime may tell only one of two members in time that a third takes part. Each
+ *      tells member 0 whether it knows that member 0 takes part; if so, it waits for the verdict.
+ *      Member 0 receives the votes of members known to take part, which do vote, and tells all
+ *      others. Open MPI discards unreceived messages when the communicator is freed
+ *   2. Member 0 tells each member's host, and draws the id                  underlying Bcast
+ *   3. Each leader opens its port, and tells its limits                     underlying Allreduce
+ *   4. Each leader enters the group, and tells what an earlier communicator
+ *      has shown to pass to the members' hosts                              underlying Allreduce
+ *   5. If that is unknown, the leaders exchange two messages: a frame, and a batch. These arrive in
+ *      any case, but some networks pass no multicast, or no frames of this length, or no batches
+ *   6. All leaders tell what they received by multicast                     underlying Allreduce
+ *      Losses may be accidental, so both steps are repeated a few times
  */
 #include "coll_rawe.h"
 
@@ -26,46 +25,46 @@
 #include <sys/random.h>
 #include <time.h>
 
-/** Of votes: in hcoll's range, which hcoll uses from the other end. */
+/** Tag of votes: in hcoll's range, which hcoll uses from the other end. */
 #define VOTE_TAG (-0x72617765)
 
-/** Frames of a batch that is tried: one of each member that comes in it is enough, others may be lost. */
+/** Frames of a tested batch: one that arrives in a batch is enough, others may be lost. */
 #define TRY_FRAMES 8u
 
 /**
- * Tries. What has come once counts, so of n (n - 1) pairs of leaders each fails at a loss of p with p to
- * the power of this: with four, 4 leaders at 20 % failed in one job of 50.
+ * Number of tries. One success is enough, so at a loss of p each of n (n - 1) pairs of leaders
+ * fails with p to the power of this: with four, 4 leaders at 20 % failed in one job of 50.
  */
 #define TRIES 8
 
-/** What the message of a try may take to come. */
+/** Time limit of a try's message. */
 #define TRY_NS 5000000000ull
 
 /** Rounds of progress between two readings of the clock. */
 #define ROUNDS_PER_CLOCK_READ 1024u
 
-/** The network has failed a try: later communicators need none, as one member says so. */
+/** The network has failed a try: later communicators make none, once one member says so. */
 static bool network_failed;
 
-/** What the network is found to pass to groups; BROKEN: a member has no group, or heard of none. */
+/** What the network passes to groups; BROKEN: a member has no group, or did not hear of one. */
 enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**
- * Longer Bcasts are left to the component beneath: more plain frames than these are slower than a
- * tree without a limit on the link, longer batches were not measured.
+ * Longer Bcasts are left to the underlying component: with more plain frames than these, a tree
+ * that is not limited by one link is faster; longer batches were not measured.
  */
 #define FRAMES_MOST 3
 #define BATCHES_MOST_BYTES (4u << 20)
 
-/** Hosts to which multicast was found to pass, from each to each; no longer, if it has been lost since. */
+/** Hosts known to pass multicast to each other; emptied when it is lost. */
 static struct {
     uint64_t *hosts; /**< ascending */
     size_t count;
-    uint32_t payload_bytes; /**< of the frames that were tried */
+    uint32_t payload_bytes; /**< of the frames tested */
     int passes;
 } proven;
 
-/** What a vote decides. */
+/** Result of a vote. */
 enum verdict { GROUP, NO_PART, FEW_HOSTS };
 
 static int send_int(int value, int to, struct ompi_communicator_t *comm)
@@ -84,7 +83,7 @@ static bool takes_part(const mca_coll_rawe_module_t *module, struct ompi_communi
     return module->offer->takes_part(ompi_group_get_proc_name(comm->c_local_group, member), host);
 }
 
-/** The number of a host, which may be a new one. Ranks of a host often follow one another. */
+/** Return a host's number, adding new hosts. Ranks of a host are often consecutive. */
 static int number_of(uint64_t name, uint64_t *names, int *hosts)
 {
     for (int i = *hosts; i-- > 0;) {
@@ -96,7 +95,7 @@ static int number_of(uint64_t name, uint64_t *names, int *hosts)
     return (*hosts)++;
 }
 
-/** Member 0's part of the vote. The first one that is missing decides: lookups may take seconds. */
+/** Lead the vote as member 0. The first missing member decides: lookups may take seconds. */
 static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                 uint64_t *names, int *verdict)
 {
@@ -121,7 +120,7 @@ static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t
     return status;
 }
 
-/** The others' part. */
+/** Vote as another member. */
 static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                   int *verdict)
 {
@@ -133,7 +132,7 @@ static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator
     return MPI_SUCCESS == status && knows ? receive_int(verdict, 0, comm) : status;
 }
 
-/** Time since some past, to a few ms. */
+/** Return the time, to a few ms. */
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -162,8 +161,8 @@ bool mca_coll_rawe_wait(const struct mca_btl_rawe_transfer *transfer, uint64_t m
 }
 
 /**
- * Send as much, and receive the same of all others. `*passes` becomes what comes of all of them by
- * multicast, at most. False: the group is closed.
+ * Exchange `len_bytes` with every leader. Lowers `*passes` to what all of them delivered by
+ * multicast. Returns false if the group is closed.
  */
 static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_bytes, bool batches,
                         int *passes)
@@ -184,7 +183,7 @@ static bool try_network(mca_coll_rawe_module_t *module, int self, size_t len_byt
                                            : PASSES_NOTHING;
         *passes = heard < *passes ? heard : *passes;
     }
-    if (!comes) { /* the group may still read or write what is given back here */
+    if (!comes) { /* the group may still access the memory freed here */
         offer->close(module->group, false);
         module->group = NULL;
         *passes = PASSES_BROKEN;
@@ -215,7 +214,7 @@ static int known_to_pass(const mca_coll_rawe_module_t *module, struct ompi_commu
     return known ? proven.passes : PASSES_NOTHING;
 }
 
-/** Note what was found to pass between the leaders. */
+/** Note what passes between the leaders. */
 static void note_proven(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                         int passes)
 {
@@ -242,7 +241,7 @@ void mca_coll_rawe_forget_network(void)
     proven.count = 0;
 }
 
-/** Enter the group, unless a member cannot be reached, or there is no memory. */
+/** Enter the group. module->group stays NULL if a member is unreachable, or when out of memory. */
 static void enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
                   const struct mca_btl_rawe_place *all, int self)
 {
@@ -255,7 +254,7 @@ static void enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *co
     free(procs);
 }
 
-/** A try. Returns what passes, of this one and those before. */
+/** Try frames, then batches. Returns what passes. */
 static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_place *all, int self)
 {
     int passes = NULL == module->group ? PASSES_BROKEN : PASSES_BATCHES;
@@ -268,10 +267,10 @@ static int try_both(mca_coll_rawe_module_t *module, const struct mca_btl_rawe_pl
     return passes;
 }
 
-/** The integers that an id takes. */
+/** Number of integers that hold an id. */
 #define ID_INTS ((int)(sizeof(uint64_t) / sizeof(int)))
 
-/** Step 2. An id of 0: there was no random one. */
+/** Step 2. An id of 0 means that no random number could be drawn. */
 static int tell_hosts(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                       uint64_t *id)
 {
@@ -295,7 +294,7 @@ static int tell_hosts(mca_coll_rawe_module_t *module, struct ompi_communicator_t
     return status;
 }
 
-/** Step 3. `*common` becomes what all leaders can do. */
+/** Step 3. Set `*common` to the limits of all leaders. */
 static int reduce_places(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          bool takes_one, struct mca_btl_rawe_place *common)
 {
@@ -309,7 +308,7 @@ static int reduce_places(mca_coll_rawe_module_t *module, struct ompi_communicato
                              MPI_MIN, comm, module->allreduce_module);
 }
 
-/** Steps 4 to 6. `*all` becomes what passes between all leaders. */
+/** Steps 4 to 6. Set `*all` to what passes between all leaders. */
 static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
                     const struct mca_btl_rawe_place *common, int *all)
 {
@@ -323,11 +322,11 @@ static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
         const int known = known_to_pass(module, comm, common->payload_bytes);
         passes = NULL == module->group ? PASSES_BROKEN : MIN(known, best);
     }
-    /* What comes before a member has entered is lost: it would wait for long, then ask. */
+    /* Frames that arrive before a member has entered are lost: it would wait long, then ask. */
     int status =
         module->allreduce(&passes, all, 1, MPI_INT, MPI_MIN, comm, module->allreduce_module);
     const bool known = *all > PASSES_NOTHING;
-    /* All members know what decides whether there is another try. */
+    /* All members know what decides about another try. */
     for (bool again = !known; MPI_SUCCESS == status && PASSES_BROKEN != *all && again;) {
         passes = leads ? try_both(module, common, self) : PASSES_BATCHES;
         status =

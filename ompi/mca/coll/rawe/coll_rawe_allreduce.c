@@ -1,30 +1,30 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of a host reduce
- * what they contribute, each leader sends a message to rank 0, and this the result to all by one
- * multicast frame. The order is fixed, so the result has the same bits in all ranks and in each
- * run.
+ * MPI_Barrier, and MPI_Allreduce and MPI_Reduce_scatter of little data: the ranks of each host
+ * reduce their contributions, each leader sends a message to rank 0, which sends the result to all
+ * in one multicast frame. The order is fixed, so the result is bitwise the same in all ranks and
+ * runs.
  *
- * All ranks have to choose alike, and a rank knows only its own handles: what others call the type of
- * the same signature, or an operation that they say does not commute, may have another handle there.
- * So only operations of MPI's own are chosen. These commute, take types of MPI's own alone, and a call
- * has the same one in all ranks.
+ * All ranks must choose alike, but a rank knows only its own handles: other ranks may use other
+ * handles for a type of the same signature, or for an operation that they declare not to commute.
+ * So only MPI's own operations qualify. They commute, take only MPI's own types, and are the same
+ * in all ranks of a call.
  */
 #include "coll_rawe.h"
 
-/** Hosts at most: rank 0 receives a frame of each. More have not been measured. */
+/** Maximum number of hosts: rank 0 receives a frame from each. More have not been measured. */
 #define HOSTS_MAX 16
 
-/** Members of a Barrier: with fewer, Open MPI's goes to rank 0 and back as well, as fast. */
+/** Minimum members of a Barrier: with fewer, Open MPI's also goes to rank 0 and back, as fast. */
 #define BARRIER_MEMBERS_MIN 8
 
-/** What a member contributes at most: a line of 1 Gb/s brings rank 0 sixteen of them in 40 us. */
+/** Maximum contribution of a member: at 1 Gb/s, rank 0 receives sixteen of them in 40 us. */
 #define CONTRIBUTED_BYTES_MAX 256
 
 #define ROOT 0
 
-/** As root, have the result in `receive`. */
+/** Reduce all contributions into the root's `receive`. */
 static int reduce(const mca_coll_rawe_hosts_t *hosts, const void *send, void *receive, int count,
                   struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                   struct ompi_communicator_t *comm)
@@ -63,7 +63,7 @@ int mca_coll_rawe_barrier(struct ompi_communicator_t *comm, mca_coll_base_module
                                  : status;
 }
 
-/** Return true of MPI's own operations; ompi/op/op.h, which knows as well, is not installed whole. */
+/** Return true for MPI's own operations; ompi/op/op.h, which can tell, is not fully installed. */
 static bool is_mpis_own(struct ompi_op_t *op)
 {
     struct ompi_op_t *const all[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,   MPI_LOR,
@@ -76,7 +76,7 @@ static bool is_mpis_own(struct ompi_op_t *op)
     return found;
 }
 
-/** Return what elements take in memory if the call can go by multicast, else 0. */
+/** Return the elements' bytes in memory if the call can use multicast, else 0. */
 static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype,
                           struct ompi_op_t *op)
 {
@@ -86,13 +86,13 @@ static size_t plain_bytes(size_t count, const struct ompi_datatype_t *datatype,
     return is_mpis_own(op) && ompi_datatype_is_predefined(datatype) ? (size_t)extent * count : 0;
 }
 
-/** Have the result in all ranks, if this call goes by multicast: `*done`. */
+/** Get the result to all ranks, if this call uses multicast: `*done`. */
 static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void *receive,
                          size_t elements, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
                          struct ompi_communicator_t *comm, bool *done)
 {
     const size_t bytes = plain_bytes(elements, datatype, op);
-    const int count = (int)elements; /* as it is little */
+    const int count = (int)elements; /* it fits, because it is little */
 
     int status =
         mca_coll_rawe_choose(module, comm, 0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX, done);
@@ -119,7 +119,7 @@ int mca_coll_rawe_allreduce(const void *send, void *receive, int count,
                                                              comm, module->allreduce_module);
 }
 
-/** The same, of which this rank takes `count` elements behind the first `before` of `whole`. */
+/** Allreduce `whole` elements; this rank takes `count` behind the first `before`. */
 static int try_reduce_scatter(mca_coll_rawe_module_t *module, const void *send, void *receive,
                               size_t before, int count, size_t whole,
                               struct ompi_datatype_t *datatype, struct ompi_op_t *op,
@@ -163,7 +163,7 @@ int mca_coll_rawe_reduce_scatter_block(const void *send, void *receive, int coun
                                        mca_coll_base_module_t *base)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
-    const size_t elements = (size_t)count; /* of all ranks they may be more than an int holds */
+    const size_t elements = (size_t)count; /* the total over all ranks may exceed an int */
     bool done;
 
     int status =

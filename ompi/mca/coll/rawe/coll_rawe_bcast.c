@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Bcast. All members make the same calls in the same order, and know the root of each: so the
- * next message of a root is the one of its next call, and needs no number.
+ * MPI_Bcast. All members make the same calls in the same order, and know the root of each, so a
+ * root's next message belongs to its next call, and needs no number.
  */
 #include "coll_rawe.h"
 
 #include <stdlib.h>
 
-/** A group costs its members about as much as this many calls: it has to be worth that. */
+/** Calls before a group is formed, because it costs its members about as much as these. */
 #define COUNTED 8u
 
-/** Other members leave the group after the same message, too. */
+/** Leave the group. The other members leave it after the same message. */
 static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
     MCA_COLL_RAWE_SAY(comm, "a member hears no multicast any more");
@@ -24,7 +24,7 @@ static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t
     }
 }
 
-/** Send a message that lies in one piece, or receive it there. */
+/** Send or receive a contiguous message. */
 static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes, int root,
                     struct ompi_communicator_t *comm)
 {
@@ -48,7 +48,7 @@ static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes
                                                                      : MPI_ERR_TRUNCATE;
 }
 
-/** Send or receive one with gaps, or on a device, through memory in one piece. */
+/** Send or receive a message with gaps, or on a device, through contiguous memory. */
 static int transfer_packed(mca_coll_rawe_module_t *module, void *buffer, int count,
                            struct ompi_datatype_t *datatype, size_t len_bytes, int root,
                            struct ompi_communicator_t *comm)

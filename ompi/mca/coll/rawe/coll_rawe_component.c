@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Component and modules: which communicators get one, and what it needs of the component beneath.
+ * Component and modules: which communicators get one, and what it needs of the one beneath it.
  */
 #include "coll_rawe.h"
 
@@ -53,7 +53,7 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return OMPI_SUCCESS;
 }
 
-/** What the component offers; NULL: it is another one, or has another version of the table. */
+/** Return the component's offer; NULL: another component, or another version of the table. */
 static const struct mca_btl_rawe_offer *offer_of(const mca_base_component_t *component)
 {
     const struct mca_btl_rawe_component *rawe = (const void *)component;
@@ -65,7 +65,7 @@ static const struct mca_btl_rawe_offer *offer_of(const mca_base_component_t *com
                : NULL;
 }
 
-/** Not called where the user excludes this component. BTLs are open: 4.1 has initialized them, too. */
+/** Open. Not called if the user excludes it. BTLs are open, and in 4.1 also initialized. */
 static int component_open(void)
 {
     mca_base_component_list_item_t *item;
@@ -95,7 +95,7 @@ const struct mca_btl_rawe_offer *mca_coll_rawe_offer(void)
     return NULL;
 }
 
-/** coll_module_enable: lower priorities are installed already. It must not communicate. */
+/** coll_module_enable: lower priorities are already installed. It must not communicate. */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
@@ -113,7 +113,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return NULL != beneath->coll_reduce_local ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-/** The same in all processes, but for those whose BTL publishes that it takes no part. */
+/** Return a module in all processes, or in none, except those whose BTL publishes no part. */
 static mca_coll_base_module_t *comm_query(struct ompi_communicator_t *comm, int *priority_out)
 {
     const struct mca_btl_rawe_offer *offer = mca_coll_rawe_offer();
@@ -142,7 +142,7 @@ static void module_construct(mca_coll_rawe_module_t *module)
 
 static void module_destruct(mca_coll_rawe_module_t *module)
 {
-    /* When the BTL has ended, so have its groups. */
+    /* If the BTL has ended, so have its groups. */
     if (NULL != module->group && NULL != mca_coll_rawe_offer()) {
         module->offer->close(module->group, true);
     }

@@ -2,24 +2,24 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The hosts of a communicator. The lowest rank on each is its leader; the leaders are the group.
- * Messages of the PML, within a host and between leaders, go along a tree. It is flat for up to
- * `radix` ranks; in general a number's parent has its last digit that is not 0, to this base, replaced
- * by 0. So a number and those below it follow one another, as reducing in order demands; to the base 8:
+ * PML messages, within a host and between leaders, use a tree, which is flat for up to `radix`
+ * ranks. A number's parent is the number with its last nonzero digit, in this base, replaced by 0.
+ * So each subtree has consecutive numbers, as reducing in order requires. In base 8:
  *
  *     0 - 1 to 7, 8, 16, ...      8 - 9 to 15      16 - 17 to 23
  *
- * There are no communicators of the hosts and of the leaders: to make one in the midst of a
- * collective may wait for a communicator that the program makes at the same time, as ids are agreed
- * on one after the other; and each communicator of the program would cost three.
+ * Hosts and leaders have no communicators of their own. Creating one inside a collective may wait
+ * for a communicator that the program creates at the same time, because ids are agreed on in
+ * sequence; and each communicator of the program would cost three.
  */
 #include "coll_rawe.h"
 
 #include <stdlib.h>
 
-/** Within a host: one more message to send costs less than one more rank to wait for. */
+/** Radix within a host: sending one more message costs less than waiting for one more rank. */
 #define RADIX 8
 
-/** The place of a number's last digit that is not 0; for 0 a place beyond all numbers. */
+/** Return the place value of a number's last nonzero digit; for 0 one beyond all numbers. */
 static int place_of(const mca_coll_rawe_tree_t *tree, int number)
 {
     int place = 1;
@@ -35,13 +35,13 @@ static int number_of(const mca_coll_rawe_tree_t *tree)
     return (tree->self - tree->root + tree->count) % tree->count;
 }
 
-/** The rank that has a number. */
+/** Return the rank that has a number. */
 static int rank_of(const mca_coll_rawe_tree_t *tree, int number)
 {
     return tree->ranks[(number + tree->root) % tree->count];
 }
 
-/** The rank above, which the root does not have. */
+/** Return the parent's rank. The root has no parent. */
 static int parent_of(const mca_coll_rawe_tree_t *tree)
 {
     const int number = number_of(tree);

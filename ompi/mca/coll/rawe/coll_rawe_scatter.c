@@ -1,25 +1,25 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Scatter of little data: one multicast has all parts, of which each leader takes its own, and
- * sends the other ranks of its host theirs. MPI_Allgather: the component beneath gathers the parts in
- * rank 0, which multicasts all of them. A part is as long in all ranks, so all of them choose alike.
+ * MPI_Scatter of little data: one multicast has all parts; each leader takes its own, and sends
+ * those of the other ranks on its host. MPI_Allgather: the underlying component gathers the parts
+ * in rank 0, which multicasts them. A part has the same length in all ranks, so all choose alike.
  */
 #include "coll_rawe.h"
 
-/** Members at least: with fewer, as many frames of the root, or Open MPI's Allgather, are as fast. */
+/** Minimum members: with fewer, a frame to each, or Open MPI's Allgather, is as fast. */
 #define MEMBERS_MIN 8
 
-/** Of all parts together, at most: a frame's, at MTU 1500. Longer ones lose (doc/performance.md). */
+/** Maximum of all parts together: one frame at MTU 1500. Longer ones lose (doc/performance.md). */
 #define SCATTERED_BYTES_MAX 1468
 #define GATHERED_BYTES_MAX 8192
 
 #define TAG MCA_COLL_BASE_TAG_SCATTER
 
-/** Of an Allgather. */
+/** The root of an Allgather's Bcast. */
 #define ROOT 0
 
-/** The same as mca_coll_rawe_choose, by the length of all parts together. */
+/** Call mca_coll_rawe_choose according to the length of all parts together. */
 static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                   size_t whole_bytes, size_t most_bytes, bool *multicasts)
 {
@@ -29,7 +29,7 @@ static int choose(mca_coll_rawe_module_t *module, struct ompi_communicator_t *co
                                 multicasts);
 }
 
-/** As leader: all parts come to all leaders; send the other ranks of this host, but the root, theirs. */
+/** As leader, take part in the multicast of all parts; send the host's other ranks theirs. */
 static int lead(mca_coll_rawe_module_t *module, char *whole, int part_bytes, int root,
                 struct ompi_communicator_t *comm)
 {
