@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- Wireshark dissector of rawe's frames, as doc/protocol.md has them: plain ones by their EtherType,
--- batches by their addresses. Those look like TCP, so IPv4's TCP is dissected here first, and handed
--- on when it is not ours.
+-- Wireshark dissector of rawe's frames (doc/protocol.md). Plain frames are recognized by their
+-- EtherType, batches by their addresses. Batches look like TCP, so TCP over IPv4 comes here first,
+-- and is passed on if it is not ours.
 --
 --   tshark -X lua_script:rawe.lua -r job.pcap -Y rawe.resent
 --   cp rawe.lua ~/.local/lib/wireshark/plugins/        (for Wireshark; Help > About > Folders)
@@ -15,9 +15,9 @@ local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 4
 local BATCH_HEADER_BYTES = 60
 local VERSION = 12
-local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
+local EXPERIMENT = 0xFE285257 -- TCP option that marks rawe's batches
 local IPPROTO_TCP = 6
--- Of the IPv4 header in front of batches.
+-- IPv4 addresses of batches.
 local SOURCE, DESTINATION, GROUP = "255.255.255.255", "0.0.0.2", "224.0.0.254"
 
 local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -26,7 +26,7 @@ local types = {
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
     [SLICE] = "SLICE",
 }
--- Frames to the members of a group, and the messages that they send by connections.
+-- Frames to a group's members, and control messages over their connections.
 local GROUP_DATA = 10
 local group_types = { [GROUP_DATA] = "group DATA" }
 local controls = { [1] = "ACK", [2] = "NACK", [3] = "STATUS", [4] = "REPAIR", [5] = "WAIT" }
@@ -150,7 +150,7 @@ local function add_header(tvb, tree)
     tree:add(f.credit, tvb(22, 2))
 end
 
--- A fragment whose header is there; returns a word on it.
+-- Dissects a fragment whose header is present. Returns a short description.
 local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
     local item = tree:add(f.fragment, tvb(0, 1))
     item:set_len(header_bytes + data_bytes)
@@ -254,7 +254,7 @@ local function add_group_header(tvb, tree)
     tree:add(f.len, tvb(20, 2))
 end
 
--- Messages that share a frame. Returns whether they fill it.
+-- Dissects messages that share a frame. Returns whether they fill it.
 local function add_shared(tvb, tree)
     local at = 0
     while at + 2 <= tvb:len() and at + 2 + tvb(at, 2):uint() <= tvb:len() do
@@ -268,7 +268,7 @@ local function add_shared(tvb, tree)
     return at == tvb:len()
 end
 
--- A frame of a group whose first byte is right. Returns its length, and a line.
+-- Dissects a group's frame whose first byte is valid. Returns its length and a description.
 local function dissect_group(tvb, tree, kind)
     local words = group_types[kind]
     if tvb:len() < GROUP_HEADER_BYTES + CHECKSUM_BYTES then
@@ -292,7 +292,7 @@ local function dissect_group(tvb, tree, kind)
     return GROUP_HEADER_BYTES + len + CHECKSUM_BYTES, words
 end
 
--- A frame of a connection whose first byte is right. Returns as dissect_group.
+-- Dissects a connection's frame whose first byte is valid. Returns its length and a description.
 local function dissect_connection(tvb, tree, kind)
     add_header(tvb, tree)
     local flags, len = tvb(1, 1):uint(), tvb(20, 2):uint()
@@ -313,7 +313,7 @@ local function dissect_connection(tvb, tree, kind)
     return HEADER_BYTES + len, words
 end
 
--- Any frame from its header on. Returns its length and a line on it, or 0 when it is malformed.
+-- Dissects a frame from its header on. Returns its length (0: malformed) and a description.
 local function dissect_frame(tvb, tree)
     if tvb:len() < HEADER_BYTES then
         tree:add_proto_expert_info(malformed, "Shorter than a header")
@@ -346,7 +346,7 @@ function rawe.dissector(tvb, pinfo, tree)
     return tvb:len()
 end
 
--- What a batch header says of the data behind it. Returns a word on it.
+-- Dissects a batch header's description of its data. Returns a short description.
 local function add_batch_fragment(tvb, tree, kind, at, data_bytes)
     local item = tree:add(f.fragment, tvb(26, 1))
     item:add(f.fragment_tag, tvb(27, 1))
@@ -365,7 +365,7 @@ local function add_batch_fragment(tvb, tree, kind, at, data_bytes)
     return string.format(" %s of %d", kinds[kind], data_bytes)
 end
 
--- The frames of a batch that a packet carries. Returns a line on it.
+-- Dissects the frames of a batch in a packet. Returns a description.
 local function add_batch(tvb, tree, words)
     local kind, at, segment = tvb(26, 1):uint(), tvb(4, 4):uint(), tvb(14, 2):uint()
     local data_bytes = tvb:len() - BATCH_HEADER_BYTES
@@ -400,7 +400,7 @@ local function add_batch(tvb, tree, words)
     return words .. add_batch_fragment(tvb, tree, kind, at, data_bytes)
 end
 
--- The same of a batch to a group.
+-- Dissects the frames of a group's batch in a packet. Returns a description.
 local function add_group_batch(tvb, tree)
     local at, segment, frames = tvb(4, 4):uint(), tvb(14, 2):uint(), tvb(48, 1):uint()
     local data_bytes = tvb:len() - BATCH_HEADER_BYTES
@@ -432,7 +432,7 @@ local function add_group_batch(tvb, tree)
                                   before + here, frames)
 end
 
--- A packet of a batch from its header on, which is a TCP header. Returns a line on it.
+-- Dissects a batch's packet from its header on, which is a TCP header. Returns a description.
 local function dissect_batch(tvb, tree)
     if tvb:len() < BATCH_HEADER_BYTES then
         tree:add_proto_expert_info(malformed, "Shorter than a header")

@@ -50,8 +50,8 @@ static bool network_failed;
 enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**
- * Longer Bcasts are left to the underlying component: with more plain frames than these, a tree
- * that is not limited by one link is faster; longer batches were not measured.
+ * Longer Bcasts are left to the underlying component: more plain frames than these are slower than
+ * a tree where no rate limits the link; longer batches were not measured.
  */
 #define FRAMES_MOST 3
 #define BATCHES_MOST_BYTES (4u << 20)
