@@ -49,7 +49,7 @@ struct info_ompi {
     struct info_params params;
 };
 
-/** What the component would use an interface for. */
+/** The component's use for an interface. */
 enum info_use { INFO_USE_NONE, INFO_USE_REMOTE, INFO_USE_LOCAL };
 
 /** How a socket on an interface can be opened. */

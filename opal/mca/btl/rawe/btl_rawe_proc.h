@@ -12,7 +12,7 @@
 
 #include "btl_rawe_module.h"
 
-/** What a process publishes. */
+/** The data that a process publishes. */
 struct mca_btl_rawe_published {
     uint64_t host;        /**< differs between hosts, and between network namespaces of a host */
     unsigned count;       /**< number of addresses; 0: rawe cannot reach it */

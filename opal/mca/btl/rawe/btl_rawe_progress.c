@@ -7,7 +7,7 @@
 /** Frames taken from a ring before bulk and other components have their turn. */
 #define RING_BUDGET 64u
 
-/** Bulk packets, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
+/** Packets of batches, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
 #define BULK_BUDGET 16u
 
 /** Report more damaged frames than this within this time. */
@@ -92,7 +92,7 @@ static void service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    /* Receive first, because a timer may wait for a frame; but timers must not starve either. */
+    /* Receive first, because a timer may wait for a frame; but timers must not starve. */
     if (rawe_engine_may_rest(engine) ||
         (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
          (!mca_btl_rawe_module_receivable(module) ||

@@ -12,14 +12,14 @@
 
 #include "../port/rawe_port.h"
 
-/** Offset of the batch header in bulk packets: behind Ethernet and IPv4. */
+/** Offset of the batch header in a batch's packets: behind Ethernet and IPv4. */
 #define RAWE_FILTER_BULK_OFFSET 34u
 
 /** The middle port's packets with Ethernet header: above MTU 1500, up to 16 KiB messages. */
 #define RAWE_FILTER_MIDDLE_MIN 1515u
 #define RAWE_FILTER_MIDDLE_MAX 17000u
 
-/** EtherType of bulk packets. */
+/** EtherType of a batch's packets. */
 #define ETHERTYPE_IPV4 0x0800u
 
 /** Return the EtherType that a socket is bound to. */

@@ -27,7 +27,7 @@
 /** Bulk's own ring is the express port's, divided by this. */
 #define BULK_RING_DIVISOR 4u
 
-/** Bulk packets up to this length behind the Ethernet header are complete in its ring. */
+/** Packets of batches up to this length behind the Ethernet header are complete in bulk's ring. */
 #define BULK_SLOT_BYTES_MAX (RAWE_FILTER_MIDDLE_MIN - 1 - RAWE_ETH_HEADER_BYTES)
 
 /** Slots of the middle port hold every packet that passes its filter. */
@@ -111,7 +111,7 @@ int rawe_packet_open_socket(struct rawe_ring *ring, const struct rawe_port_confi
     if ((priority != 0 &&
          rawe_port_set_option(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority,
                               "setsockopt(SO_PRIORITY)", error) != 0) ||
-        /* A header before each bulk packet, in and out, says how it is cut. */
+        /* A header before each packet of a batch, in and out, says how it is cut. */
         (rawe_port_use_is_bulk(config->use) &&
          rawe_port_set_option(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one,
                               "setsockopt(PACKET_VNET_HDR)", error) != 0) ||

@@ -117,7 +117,7 @@ struct rawe_port_counters {
     uint64_t send_full;   /**< no room in the kernel (ENOBUFS, EAGAIN): retried later */
     uint64_t send_errors; /**< frames that the kernel refused for good: counted as lost */
     uint64_t ring_drops;  /**< our frames that found no room to be received */
-    uint64_t damaged;     /**< bulk packets dropped because truncated, or changed on the way */
+    uint64_t damaged;     /**< a batch's packets dropped because truncated, or changed on the way */
 };
 
 /** Takes received frames. All functions get `context`; arguments are valid until they return. */

@@ -59,7 +59,7 @@ struct rawe_watch {
     struct rawe_ping_address to;
 };
 
-/** A PING that has not been answered yet. */
+/** An unanswered PING. */
 struct waiting_ping {
     struct rawe_ping ping;
     uint16_t payload_bytes;
