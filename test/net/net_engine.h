@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine of a process in the network in memory: its identity, how others reach it, how it
- * starts and ends.
+ * The engine of a process in the in-memory network: its identity, how others reach it, its start
+ * and end.
  */
 #ifndef NET_ENGINE_H
 #define NET_ENGINE_H
@@ -14,33 +14,33 @@ typedef unsigned net_transmit(void *context, const struct rawe_frame *frames, un
 typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
                                 uint32_t segment_bytes);
 
-/** The component's defaults, as its parameters and its module have them, with an MTU of 1500. */
+/** Return the defaults of the component's parameters and module, with an MTU of 1500. */
 struct rawe_engine_config net_component_config(void);
 /** Fill in the identity of process `index`: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
-/** Process `index` as another one reaches it. The caller adds what its side decides. */
+/** Return how others reach process `index`. The caller adds the local settings. */
 struct rawe_peer_config net_peer_config(uint32_t index);
-/** The number of the process that has this MAC address. */
+/** Return the index of the process with this MAC address. */
 uint32_t net_index_of(const uint8_t *mac);
 
-/** Start an engine with memory of its own that peers may write; `context` is that of both. */
+/** Start an engine with its own handle table; callbacks and `transmit` get `context`. */
 void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles,
                       const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, net_transmit *transmit, void *context,
                       uint64_t now_ns);
-/** Give it a link that moves batches with that much data at most. */
+/** Give it a link that sends batches of at most `bytes_max` bytes of data. */
 void net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
                             net_transmit_batch *transmit);
-/** A connection to process `index`, IDLE, by this route, which is set. NULL without memory. */
+/** Open an IDLE connection to process `index` on `route`, and fill that in. NULL without memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, struct rawe_route *route,
                                   uint32_t index, unsigned lane, void *owner);
 /**
- * Receive a packet, a batch straight into place where the engine can tell where that is. Returns
- * whether it could.
+ * Receive a packet; a batch goes straight into place if the engine can tell where that is. Returns
+ * true if it could.
  */
 bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
                  uint64_t now_ns);
-/** All connections are closed: everything went back to where it came from. Free the rest. */
+/** Free an engine whose connections are closed, and check that all pools are full again. */
 void net_engine_stop(struct rawe_engine *engine);
 
 #endif

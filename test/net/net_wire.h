@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames one by one, for harnesses that look at each of them, drop, hold back or repeat it: those
- * of a batch are cut apart when it is sent, and merged again when they are received.
+ * Single frames, for harnesses that inspect, drop, delay or repeat each one: a batch is cut into
+ * frames when it is sent, and the frames are merged again when they are received.
  */
 #ifndef NET_WIRE_H
 #define NET_WIRE_H
@@ -20,38 +20,38 @@ struct net_frame {
     uint8_t *bytes;
 };
 
-/** All but the bytes is 0. */
+/** Allocate a frame; all fields except `bytes` are 0. */
 struct net_frame *net_frame_new(size_t len_bytes);
 struct net_frame *net_frame_copy(const struct net_frame *frame);
 void net_frame_free(struct net_frame *frame);
 
-/** First in what an engine has as its context: its functions are the engine's output. */
+/** An engine's output; must be the first member of the engine's context. */
 struct net_link {
-    struct rawe_engine *engine; /**< that sends */
-    unsigned *room;             /**< frames it takes before it is full; UINT_MAX: never */
+    struct rawe_engine *engine; /**< the sender */
+    unsigned *room;             /**< frames until it is full; UINT_MAX: unlimited */
     unsigned *batch_number;     /**< counts batches of all links */
-    /** Takes a frame over. */
+    /** Takes ownership of a frame. */
     void (*put)(void *context, struct net_frame *frame);
 };
 
-/** Send frames as long as there is room. `put` gets the engine's context. */
+/** Send frames while there is room. `put` gets the engine's context. */
 unsigned net_link_transmit(void *link, const struct rawe_frame *frames, unsigned count);
 /** Send a batch as a whole or not at all. */
 bool net_link_transmit_batch(void *link, const struct rawe_frame *packet, uint32_t segment_bytes);
 
-/** Frames in their order; `end` is NULL before the first put. */
+/** A FIFO of frames; `end` is NULL before the first put. */
 struct net_queue {
     struct net_frame *first, **end;
 };
 
 void net_queue_put(struct net_queue *queue, struct net_frame *frame);
-/** The first frame; NULL when there is none. */
+/** Take the first frame; NULL if there is none. */
 struct net_frame *net_queue_take(struct net_queue *queue);
 void net_queue_clear(struct net_queue *queue);
 unsigned net_queue_count(const struct net_queue *queue);
 /**
- * Merge frames as GRO would, from the first on, and receive them as one packet; `placed` says
- * whether that was straight into place. Returns how many they were.
+ * Merge frames as GRO would, beginning with the first, and receive them as one packet; `placed` is
+ * set if it went straight into place. Returns the number of merged frames.
  */
 unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,
                             unsigned count, uint64_t now_ns, bool *placed);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The command line of a program as a table, of which the help is made, too.
+ * The command line of a program as a table, from which the help is also generated.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -12,17 +12,17 @@
 
 struct option_row;
 
-/** Reads the value of an option into `to`. False: it is none. */
+/** Read the value of an option into `to`. Returns false if it is invalid. */
 typedef bool option_read_fn(const struct option_row *row, const char *value);
 
 struct option_row {
     const char *name;  /**< without the two hyphens */
-    const char *value; /**< what the help calls its value; NULL: it has none */
-    const char *help;  /**< lines; NULL: the help does not show the option */
+    const char *value; /**< name of its value in the help; NULL: no value */
+    const char *help;  /**< lines; NULL: hidden */
     option_read_fn *read;
     void *to;
     double least, most; /**< of numbers */
-    const char *want;   /**< what a value has to be; NULL: a number from least to most */
+    const char *want;   /**< describes valid values; NULL: a number from least to most */
 };
 
 option_read_fn option_on, option_off;       /**< bool, of options without a value */
@@ -31,18 +31,18 @@ option_read_fn option_unsigned, option_u64; /**< whole numbers of these types */
 option_read_fn option_number;               /**< double */
 option_read_fn option_bytes;                /**< size_t; the value may end in K or M */
 
-/** A whole number and what follows it, one of the characters in `end`. NULL: it is none. */
+/** Parse a whole number followed by a character in `end`. Returns its end; NULL if invalid. */
 const char *option_whole(const struct option_row *row, const char *value, const char *end,
                          uint64_t *number);
 
 /**
- * Read a command line that has options only; --help shows `head` and the options, and has `tail`
- * print the rest. Ends the program after that, and, with 2, after a message when something is wrong.
+ * Read a command line of options. --help shows `head` and the options, has `tail` print the rest,
+ * and ends the program; an error prints a message and ends it with status 2.
  */
 void options_read(int argc, char **argv, const char *head, const struct option_row *rows,
                   size_t count, void (*tail)(void));
 
-/** Say that an option's value is not what it has to be, and end the program with 2. */
+/** Report an invalid value of an option, and end the program with status 2. */
 _Noreturn void options_reject(const struct option_row *row, const char *value);
 
 #endif

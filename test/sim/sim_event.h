@@ -15,7 +15,7 @@ struct sim_packet;
 struct sim_event {
     uint64_t at_ns;
     uint64_t order; /**< among events of the same time */
-    uint32_t kind;  /**< the simulator's */
+    uint32_t kind;  /**< defined by the simulator */
     uint32_t node;
     union {
         struct sim_packet *packet;
@@ -31,7 +31,7 @@ struct sim_events {
 };
 
 void sim_events_push(struct sim_events *events, struct sim_event event);
-/** False when there is none. */
+/** Remove the earliest event. Returns false if there is none. */
 bool sim_events_pop(struct sim_events *events, struct sim_event *event);
 void sim_events_free(struct sim_events *events);
 

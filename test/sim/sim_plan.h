@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a run will be like: how many nodes, which parameters, which network, which faults, which
- * workload. All of it follows from the seed and the few options that restrict it.
+ * The plan of a run: number of nodes, parameters, network, faults and workload. All of it follows
+ * from the seed and the few options that restrict it.
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
@@ -68,7 +68,7 @@ enum sim_fault {
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL) |       \
      SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(STEP) | SIM_BIT(STEADY))
-/** What such frames say may be believed: nothing holds then but safety. */
+/** Faults whose frames may be believed: only safety still holds. */
 #define SIM_FAULTS_LYING SIM_BIT(HOSTILE)
 
 struct sim_fault_name {
@@ -79,42 +79,42 @@ struct sim_fault_name {
 /** By enum sim_fault. */
 extern const struct sim_fault_name sim_fault_names[SIM_FAULTS];
 
-/** Names separated by commas, "none" when there is none. */
+/** Write the names, separated by commas, or "none". */
 void sim_faults_format(uint64_t faults, char *out, size_t out_bytes);
 
-/** What the user asked for. */
+/** The user's options. */
 struct sim_options {
     uint64_t seed;
-    uint64_t faults; /**< allowed faults, or (faults_exact) just these */
+    uint64_t faults; /**< allowed faults, or (faults_exact) exactly these */
     bool faults_exact;
     unsigned nodes;          /**< 0: the seed decides */
     unsigned nics;           /**< 0: the seed decides */
     unsigned operations;     /**< 0: the seed decides */
-    uint64_t incident_first; /**< of the incidents that happen, counted from 0 */
-    uint64_t incident_end;   /**< one behind the last */
+    uint64_t incident_first; /**< first incident that happens, counted from 0 */
+    uint64_t incident_end;   /**< one past the last */
     bool trace;
 };
 
 enum sim_pattern {
-    SIM_PATTERN_RANDOM, /**< to anybody */
+    SIM_PATTERN_RANDOM, /**< to any node */
     SIM_PATTERN_INCAST, /**< all to node 0 */
     SIM_PATTERN_RING,   /**< to the next one */
     SIM_PATTERN_PAIRS,  /**< 0 with 1, 2 with 3, ... */
     SIM_PATTERNS
 };
 
-/** What a path makes of a batch of frames that is sent as one. */
+/** How a path treats a batch. */
 enum sim_batch_path {
-    SIM_BATCH_WHOLE,   /**< it arrives as one */
+    SIM_BATCH_WHOLE,   /**< it arrives as one packet */
     SIM_BATCH_CUT,     /**< its frames arrive one by one */
     SIM_BATCH_BLOCKED, /**< it vanishes */
-    SIM_BATCH_FADING,  /**< it arrives as one, until from some time on it vanishes */
+    SIM_BATCH_FADING,  /**< it arrives as one packet, and vanishes from some time on */
     SIM_BATCH_PATHS
 };
 
 /** Which frames a lossy route loses. */
 enum sim_lossy_kind {
-    SIM_LOSSY_ROUTE,     /**< between one interface and one of another host's */
+    SIM_LOSSY_ROUTE,     /**< between two interfaces of different hosts */
     SIM_LOSSY_INTERFACE, /**< to and from an interface */
     SIM_LOSSY_IN,        /**< to it */
     SIM_LOSSY_OUT,       /**< from it */
@@ -125,44 +125,44 @@ enum sim_lossy_kind {
 struct sim_plan {
     uint64_t faults;
     unsigned nodes;
-    unsigned processes;  /**< nodes of a host: they share its links and clock */
-    unsigned nics;       /**< interfaces of a node, at most */
-    bool mixed_nics;     /**< some have fewer */
-    unsigned operations; /**< messages, requests and transfers begun, over all nodes */
+    unsigned processes;  /**< nodes per host, which share its links and clock */
+    unsigned nics;       /**< interfaces per node, at most */
+    bool mixed_nics;     /**< some nodes have fewer */
+    unsigned operations; /**< messages, requests and transfers, of all nodes */
 
     /* engine */
     uint32_t payload_max_bytes; /**< of the largest MTU in the network */
     bool mixed_mtu;             /**< some nodes have a smaller one */
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
-    unsigned reassembly_limit; /**< buffers; 0: as the engine has it */
+    unsigned reassembly_limit; /**< buffers; 0: the engine's default */
     uint32_t coalesce_from_frames;
     bool batches; /**< some nodes send batches, some receive them only */
     uint32_t batch_bytes_max;
     uint32_t first_sequence;
-    uint32_t overtaken_most; /**< messages that one may overtake; 0: as the engine has it */
-    uint64_t streak_ns;      /**< so close to each other messages make a streak; 0: none do */
+    uint32_t overtaken_most; /**< messages that one may overtake; 0: the engine's default */
+    uint64_t streak_ns;      /**< maximum gap within a streak; 0: no streaks */
     uint64_t inflow_bytes;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
-    uint64_t idle_ns; /**< peers that owe nothing are asked this often; 0: they are not */
-    bool yields;      /**< the window yields to delay */
-    bool rests;       /**< idle connections give their memory back, at any time */
+    uint64_t idle_ns; /**< interval at which idle peers are checked; 0: never */
+    bool yields;      /**< the congestion window shrinks with delay */
+    bool rests;       /**< idle connections may release their memory at any time */
 
     /* network */
     uint64_t delay_ns;      /**< of each of the two links on a path */
     uint32_t ps_per_byte;   /**< rate of every link */
-    uint32_t backlog_bytes; /**< what the send path takes before it is full */
+    uint32_t backlog_bytes; /**< capacity of the send path */
     uint32_t switch_bytes;  /**< buffer of a switch port; 0: unbounded */
-    uint32_t ring_frames;   /**< what a receive ring holds */
-    bool rates_known;       /**< as drivers tell them */
-    bool arrivals_known;    /**< when frames have come to an interface */
-    bool padding;           /**< short frames arrive with 60 bytes */
+    uint32_t ring_frames;   /**< capacity of a receive ring */
+    bool rates_known;       /**< drivers report the links' rates */
+    bool arrivals_known;    /**< frames carry the time of their arrival */
+    bool padding;           /**< short frames arrive padded to 60 bytes */
 
     /* hosts */
     unsigned receive_budget; /**< frames taken from the ring per progress */
-    uint64_t poll_ns;        /**< longest time between a frame's arrival and its being seen */
+    uint64_t poll_ns;        /**< longest time from a frame's arrival to its receipt */
     uint64_t receive_cost_ns, transmit_cost_ns;
     bool clock_per_call;    /**< time is read before each call, not once per progress */
-    uint64_t clock_step_ns; /**< by which clocks move on */
+    uint64_t clock_step_ns; /**< resolution of clocks */
 
     /* faults; none begins after faults_end_ns */
     uint64_t faults_end_ns;
@@ -173,28 +173,29 @@ struct sim_plan {
     unsigned pauses_most; /**< per node */
     uint64_t pause_most_ns;
     uint64_t
-        thread_ns; /**< between two looks of the progress thread at a node that computes; 0: none */
-    uint32_t deferred_most_bytes; /**< of messages, for the program's return */
+        thread_ns; /**< interval of the progress thread's checks of a computing node; 0: none */
+    uint32_t deferred_most_bytes; /**< of messages, until the program returns to MPI */
     unsigned partitions;
     uint64_t partition_most_ns;
     unsigned deaths; /**< kills or restarts */
     uint32_t freeze_ppm, jump_ppm;
     uint64_t jump_most_ns;
-    uint64_t suspended_ns; /**< all hosts stand still for as long, once; 0: they do not */
+    uint64_t suspended_ns; /**< all hosts are suspended once for this long; 0: never */
     unsigned severances;
-    unsigned pulls;         /**< of cables */
-    uint64_t pull_most_ns;  /**< longest, but for... */
-    unsigned pull_longest;  /**< the one of a host that may stay pulled, if it has others */
+    unsigned pulls;        /**< of cables */
+    uint64_t pull_most_ns; /**< longest, except ... */
+    unsigned
+        pull_longest; /**< ... this interface, whose cable may stay pulled on hosts with others */
     unsigned readdressings; /**< of interfaces */
     enum sim_lossy_kind lossy;
     uint32_t lossy_ppm; /**< 0: no route is lossy */
     uint64_t lossy_from_ns, lossy_until_ns;
     unsigned slowness_most; /**< of links; 1: all are alike */
-    bool lying;             /**< frames may contain what was never sent */
+    bool lying;             /**< frames may contain data that was never sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
     uint64_t depart_ns; /**< nodes finalize within this time of each other; 0: they just end */
-    uint64_t depart_faults_ns; /**< and faults go on for this time */
+    uint64_t depart_faults_ns; /**< during which faults continue for this long */
 
     /* workload */
     enum sim_pattern pattern;
@@ -203,7 +204,7 @@ struct sim_plan {
     unsigned sends_most; /**< incomplete sends a node may have */
     uint32_t transfer_max_bytes;
     unsigned request_percent, transfer_percent;
-    bool streaks; /**< now and then many messages of one length in a row */
+    bool streaks; /**< occasionally many messages of one length in a row */
 };
 
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options);
