@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two engines wired together in memory, for the tests of connections: a made-up clock, and a
- * wire on which each frame can be looked at, dropped, held back, repeated or forged.
+ * Two engines connected in memory, for the tests of connections: a fake clock, and a wire on which
+ * each frame can be inspected, dropped, delayed, repeated or forged.
  *
- * Time stands still unless a test moves it. A frame sent lies on the wire until unit_step or
- * unit_settle hands it over, or the test takes it off.
+ * Only the test advances time. A frame stays on the wire until unit_step or unit_settle delivers
+ * it, or the test removes it.
  */
 #ifndef UNIT_NET_H
 #define UNIT_NET_H
@@ -27,7 +27,7 @@
 
 struct unit_net;
 
-/** A message that was delivered. */
+/** A delivered message. */
 struct unit_message {
     uint8_t tag;
     size_t len_bytes;
@@ -35,173 +35,173 @@ struct unit_message {
 };
 
 struct unit_node {
-    struct net_link link;      /**< first: it is the engine's output */
-    struct rawe_engine engine; /**< context of its callbacks is the node */
+    struct net_link link;      /**< must be first: it is the engine's output */
+    struct rawe_engine engine; /**< its callbacks' context is the node */
     struct rawe_handle_table handles;
     struct unit_net *net;
     unsigned index;
     bool started;
-    bool paused;        /**< its progress is not called; its frames stay on the wire */
-    bool refuses;       /**< accepts no connection */
-    bool has_given_up;  /**< the other node */
-    unsigned link_room; /**< frames the link takes before it is full */
+    bool paused;        /**< its progress is not called; frames to it stay on the wire */
+    bool refuses;       /**< it accepts no connection */
+    bool has_given_up;  /**< it has given up the other node */
+    unsigned link_room; /**< frames until the link is full */
     struct rawe_conn *conn[RAWE_LANES];
-    struct rawe_route route[RAWE_LANES]; /**< of each of them */
+    struct rawe_route route[RAWE_LANES]; /**< of each connection */
     struct unit_message *messages;
     unsigned message_count;
     unsigned silent_calls, failed_calls, given_up_calls, lost_calls;
-    uint64_t silent_ns;                 /**< given to the last of them */
-    unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
-    /** Called by `deliver` after the message was noted; may be NULL. */
+    uint64_t silent_ns;                 /**< argument of the last `silent` call */
+    unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames sent, by type */
+    /** Called by `deliver` after it has recorded the message; may be NULL. */
     void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
     /** Called by `failed`; may be NULL. */
     void (*on_failed)(struct unit_node *node, struct rawe_conn *conn);
 };
 
-/** The nodes' clock and wire, or those of other engines: see unit_rails.h. */
+/** Clock and wire of the nodes, or of other engines (see unit_rails.h). */
 struct unit_net {
     uint64_t now_ns;
     unsigned engine_count;
-    /** The engine that receives at an end of the wire; NULL: it is not there. */
+    /** Returns the engine at an end of the wire; NULL if there is none. */
     struct rawe_engine *(*engine_at)(struct unit_net *net, unsigned end);
-    /** Looks at each frame before it is handed over by unit_step; may be NULL. */
+    /** Called for each frame before unit_step delivers it; may be NULL. */
     void (*on_frame)(struct net_frame *frame);
-    struct rawe_engine_config config; /**< for both; what differs is filled in by unit_start */
+    struct rawe_engine_config config; /**< of both nodes; unit_start adds their differences */
     struct unit_node node[UNIT_NODES];
     union {
-        struct net_queue queue; /**< what lies on the wire */
-        struct net_frame *wire; /**< the first frame of that */
+        struct net_queue queue; /**< frames on the wire */
+        struct net_frame *wire; /**< the first of them */
     };
-    /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
+    /** Called for each frame that is sent; returns false to drop it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
-    unsigned filter_count;   /**< the filter's own */
-    unsigned batch_number;   /**< of the batch sent last */
+    unsigned filter_count;   /**< for use by the filter */
+    unsigned batch_number;   /**< of the last batch sent */
     unsigned batches_placed; /**< batches received straight into place */
-    bool batches_vanish;     /**< the path loses each of them */
+    bool batches_vanish;     /**< the path loses all batches */
 };
 
-/** Defaults in net->config, for the test to change before unit_start. */
+/** Set net->config to defaults, which a test may change before unit_start. */
 void unit_init(struct unit_net *net);
 /** Start the engines of both nodes. */
 void unit_start(struct unit_net *net);
 /**
- * Close what is open, check that every frame and buffer went back to its pool, free all.
+ * Close open connections, check that all frames and buffers are in their pools, free everything.
  */
 void unit_stop(struct unit_net *net);
-/** Start a node's engine again, with no connections, as a restarted process of the same key. */
+/** Restart a node's engine without connections, like a restarted process with the same key. */
 void unit_restart(struct unit_net *net, unsigned node);
 
-/** Give both nodes a link that moves batches, of at most `frames_max` frames. */
+/** Give both nodes a link that sends batches of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 
-/** Have a node advertise so much credit, until it is shared out again. */
+/** Let a node advertise `frames` of credit, until credit is shared out again. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
-/** Known to `node`, IDLE, on that lane. */
+/** Open an IDLE connection of `node` on a lane. */
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);
-/** Close a node's connection on that lane. */
+/** Close a node's connection on a lane. */
 void unit_close(struct unit_net *net, unsigned node, enum rawe_lane lane);
-/** Bring up a connection between the nodes on that lane, OPEN at both ends; node 0's end. */
+/** Connect the nodes on a lane, until both ends are OPEN. Returns node 0's end. */
 struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
 /**
- * Number the frames from node 0 to node 1 from `sequence` on, and those the other way as well.
- * For connections on which nothing has been sent yet.
+ * Let sequence numbers of both directions begin with `sequence`. Nothing may have been sent on the
+ * connection yet.
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
 
 /* Frames on the wire. */
 
-/** Hand over the frames that lie on the wire, then flush. Returns how many were handed over. */
+/** Deliver the frames on the wire, then flush. Returns the number of delivered frames. */
 unsigned unit_step(struct unit_net *net);
-/** Step until nothing moves any more. */
+/** Step until nothing changes. */
 void unit_settle(struct unit_net *net);
-/** Let time pass in steps of `step_ns`; after each, timers and whatever follows from them. */
+/** Advance time in steps of `step_ns`; after each, run timers and settle. */
 void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns);
 
-/** Hand a frame over now, without a flush; it stays the caller's. */
+/** Deliver a frame now, without a flush. The caller keeps ownership. */
 void unit_receive(struct unit_net *net, const struct net_frame *frame);
-/** The same; the frame is freed. */
+/** Deliver a frame now, without a flush, and free it. */
 void unit_hand_over(struct unit_net *net, struct net_frame *frame);
-/** Hand the first frame on the wire over now, without a flush. There has to be one. */
+/** Deliver the first frame on the wire now, without a flush. There must be one. */
 void unit_receive_next(struct unit_net *net);
-/** The same with all frames, and those that they cause. */
+/** Deliver all frames on the wire now, and those sent in response, without a flush. */
 void unit_receive_all(struct unit_net *net);
 
 /**
- * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
- * right, credit as of now. The header's acknowledgement is given relative to what the receiver has
- * had acknowledged; its `payload_bytes` is set from the length.
+ * Forge a frame as `from`'s end of the lane would send it, with valid MAC addresses, port, key and
+ * connection id, and its current credit. `header.acknowledgement` is relative to the receiver's
+ * first unacknowledged frame; `header.payload_bytes` is filled in.
  */
 struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
                              struct rawe_header header, const void *payload, size_t payload_bytes);
-/** Memory that peers may access, and what they address it by. */
+/** The handle by which peers address registered memory. */
 struct unit_memory {
     uint32_t index;
     uint64_t key;
 };
-/** Register memory of a node, for `access`: bits of RAWE_ACCESS_. */
+/** Register memory of a node for `access`, RAWE_ACCESS_ bits. */
 struct unit_memory unit_register_memory(struct unit_net *net, unsigned node, void *memory,
                                         size_t len_bytes, unsigned access);
 
-/** Forge a frame and hand it over now, without a flush. */
+/** Forge a frame and deliver it now, without a flush. */
 void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
                          struct rawe_header header, const void *payload, size_t payload_bytes);
-/** Write the header of a frame again after a change in frame->header. */
+/** Encode the header of a frame again after a change of frame->header. */
 void unit_frame_encode(struct net_frame *frame);
 
 /**
- * A node closes its connection, having received everything: the other end gets its CLOSE. All that
- * was on the wire is gone.
+ * Close a node's connection after it has received everything, and deliver its CLOSE. Other frames
+ * on the wire are dropped.
  */
 void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane);
 
 /* Messages. */
 
-/** A send from the test's memory that notes its completion. */
+/** A send from the test's memory that records its completion. */
 struct unit_send {
-    struct rawe_send send; /**< first: cast back from it */
+    struct rawe_send send; /**< must be first: cast back from it */
     unsigned done;
     enum rawe_status status;
     void (*on_done)(struct unit_send *send);
-    void *context; /**< of on_done */
+    void *context; /**< for on_done */
 };
 
 /** rawe_send.done of a struct unit_send. */
 void unit_send_done(struct rawe_send *send, enum rawe_status status);
-/** Bytes that depend on their place and on `seed`. */
+/** Fill memory with bytes that depend on their position and on `seed`. */
 void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed);
-/** Send a message from memory that the test keeps until it is done. */
+/** Send a message from memory that must stay valid until the send is done. */
 void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t tag, void *data,
                        size_t len_bytes);
 void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
                    uint32_t index, uint64_t key, uint64_t offset);
-/** Send `count` of them, all of the same data, and with their number as tag. */
+/** Send `count` messages of the same data, with their index as tag. */
 void unit_send_messages(struct rawe_conn *conn, struct unit_send *sends, unsigned count, void *data,
                         size_t len_bytes);
-/** Each has been completed with this status. */
+/** Assert that each send has completed, with this status. */
 void unit_assert_sent(const struct unit_send *sends, unsigned count, enum rawe_status status);
-/** The path is found to carry only payload of that length. */
+/** Let path discovery find that the path carries at most this payload. */
 void unit_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
-/** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
+/** Copy a message of `len_bytes`, filled with seed `tag`, into the engine. */
 enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
-/** The same; the engine has to take it. */
+/** As unit_copy_message, and assert that the engine takes it. */
 void unit_send_copy(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
-/** Send `count` of them, with their number as tag. */
+/** Send `count` copied messages, with their index as tag. */
 void unit_send_copies(struct rawe_conn *conn, unsigned count, size_t len_bytes);
-/** Note a message that a node gets. */
+/** Record a message that a node received. */
 void unit_note_message(struct unit_node *node, uint8_t tag, const uint8_t *data, size_t len_bytes);
-/** Message `index` that `node` got is as unit_fill(seed) made it. */
+/** Assert that message `index` received by `node` has the content of unit_fill(seed). */
 void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
                          size_t len_bytes, unsigned seed);
-/** `node` got `count` messages, and the last one is like that. */
+/** Assert that `node` received `count` messages, the last one with this content. */
 void unit_assert_last(const struct unit_node *node, unsigned count, uint8_t tag, size_t len_bytes,
                       unsigned seed);
-/** `node` got `count` messages, with their number as tag, in this order. */
+/** Assert that `node` received `count` messages, in order, with their index as tag. */
 void unit_assert_messages(const struct unit_node *node, unsigned count, size_t len_bytes,
                           unsigned seed);
-/** Forget all that were noted. */
+/** Forget all recorded messages. */
 void unit_forget_messages(struct unit_node *node);
-/** From now on the congestion window of a connection has `frames`, until it changes its path. */
+/** Fix the congestion window of a connection at `frames`, until it migrates. */
 void unit_fix_window(struct rawe_conn *conn, uint32_t frames);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A test registers itself, and unit_main.c runs all that the program holds:
+ * Tests register themselves, and unit_main.c runs all tests of the program:
  *
  *     FIXTURE(set_up, tear_down);
  *
@@ -10,7 +10,8 @@
  *         assert_int_equal(...);
  *     }
  *
- * FIXTURE is for the whole file and may be left out. TEST_WITH takes another than the file's.
+ * FIXTURE applies to the whole file and is optional. TEST_WITH uses a fixture other than the
+ * file's.
  */
 #ifndef UNIT_TEST_H
 #define UNIT_TEST_H
@@ -21,7 +22,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-/** What runs before and after each test; either may be NULL. */
+/** Functions that run before and after each test; either may be NULL. */
 struct unit_fixture {
     void (*set_up)(void);
     void (*tear_down)(void);
@@ -31,16 +32,16 @@ struct unit_test {
     const char *name;
     void (*run)(void);
     const struct unit_fixture *fixture;
-    struct unit_test *next; /**< by unit_register */
+    struct unit_test *next; /**< set by unit_register */
 };
 
-/** The case of a table that is tried from now on: a failure says which it was. */
+/** Set the current case of a table, which failures name. */
 void unit_case(const char *name);
 
-/** Before main, in the order of the file. */
+/** Register a test: called before main, in the order of the file. */
 void unit_register(struct unit_test *test);
 
-/* The fixture of a file: of none, unless FIXTURE defines it. */
+/* The file's fixture: empty unless FIXTURE defines it. */
 __attribute__((unused)) static const struct unit_fixture unit_fixture;
 static const struct unit_fixture unit_no_fixture __attribute__((unused)) = {NULL, NULL};
 
