@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Many runs: worker processes go through seeds, and a seed that fails is shrunk to as little as
- * still fails.
+ * Many runs: worker processes try seeds, and a failing seed is shrunk to a minimal failing run.
  */
 #ifndef SIM_CAMPAIGN_H
 #define SIM_CAMPAIGN_H
@@ -21,10 +20,10 @@ struct sim_campaign {
     bool shrink;
 };
 
-/** Returns the process's exit code: 0 when no seed has failed. */
+/** Run a campaign. Returns the exit code: 0 if no seed failed. */
 int sim_campaign_run(const struct sim_campaign *campaign);
 
-/** The command that repeats a run. */
+/** Write the command that repeats a run. */
 void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes);
 
 #endif

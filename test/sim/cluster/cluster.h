@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-cluster: many hosts on a switch, each with the real protocol engine, in virtual time; what they
- * send is counted and timed. The same plan is the same run, event by event.
+ * rawe-cluster: many hosts on a switch, each with the real protocol engine, in virtual time. Their
+ * messages are counted and timed. A plan determines a run event by event.
  *
- *   cluster_plan     what a run is, and what it takes at best
+ *   cluster_plan     parameters of a run, and its ideal time
  *   cluster_net      links, switch, queues
- *   cluster_rank     a process: its engine, how it receives and when it wakes
- *   cluster_traffic  messages: who sends them when, as ob1 would
+ *   cluster_rank     a process: its engine, reception and wake-ups
+ *   cluster_traffic  messages, sent as ob1 would send them
  *   cluster_collective  MPI_Bcast, MPI_Allreduce
- *   cluster_workload how long they are in W3 and W4
- *   cluster_fair     what the links allow flows
+ *   cluster_workload lengths of messages in W3 and W4
+ *   cluster_fair     fair rates of flows
  *   cluster_run      a run from beginning to end, and its result
  *   cluster_report   a line for each run
  */
@@ -30,12 +30,12 @@ struct cluster {
     struct sim_events events;
     struct cluster_net net;
     struct cluster_rank *ranks;
-    struct rawe_inflow_shared *inflows; /**< what the ranks of a host share */
+    struct rawe_inflow_shared *inflows; /**< shared by the ranks of a host */
     struct cluster_traffic traffic;
     struct cluster_collective collective;
-    /** All messages are read from one place and written to another, by all ranks. */
+    /** The data of all messages of all ranks is read from `payload` and written to `sink`. */
     uint8_t *payload, *sink;
-    bool ending; /**< connections are being closed: nothing is transmitted any more */
+    bool ending; /**< connections are being closed: transmission has stopped */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A line for each run.
+ * Prints a line per run.
  */
 #ifndef CLUSTER_REPORT_H
 #define CLUSTER_REPORT_H
@@ -12,11 +12,11 @@
 
 enum cluster_form { CLUSTER_FORM_TABLE, CLUSTER_FORM_CSV };
 
-/** The names of the columns that runs like this one have, on standard output. */
+/** Print the column names for runs like this one to standard output. */
 void cluster_report_head(enum cluster_form form, const struct cluster_plan *plan);
 void cluster_report_run(enum cluster_form form, const struct cluster_plan *plan,
                         const struct cluster_result *result);
-/** What the columns mean, for --help. */
+/** Print the meaning of the columns, for --help. */
 void cluster_report_explain(const struct cluster_plan *plan);
 
 #endif

@@ -18,27 +18,27 @@ struct cluster_quantiles {
 };
 
 struct cluster_result {
-    bool complete;          /**< all messages have arrived; without end: always */
-    uint64_t completion_ns; /**< from the start of the first message to the end of the last; of a
-                             * collective, on average */
+    bool complete;          /**< all messages have arrived; endless: always */
+    uint64_t completion_ns; /**< from the start of the first message to the end of the last; average
+                             * of a collective */
     /**
-     * The least time that it can take: the wire bytes of the messages on the busiest link by its rate,
-     * and a round trip. Without end: of one message of each pair.
+     * The minimum completion time: the wire bytes of all messages on the busiest link, divided by
+     * its rate, plus a round trip. Endless: for one message of each pair.
      */
     uint64_t ideal_ns;
     struct cluster_quantiles message_ns;
     struct cluster_quantiles slowdown[CLUSTER_CLASSES]; /**< W3, W4: in thousandths */
     uint64_t queue_most_bytes, queue_p999_bytes;        /**< of all ports */
     uint64_t dropped_frames;                            /**< by ports */
-    struct rawe_counters counters; /**< of all engines, without the time before */
-    double utilization; /**< without end: data, by that of max-min fair rates, or that begun */
-    double fair_part;   /**< ... without what exceeds those rates */
-    double jain_index;  /**< ... mean of Jain's index over 10 ms of flows by their fair rates */
+    struct rawe_counters counters;                      /**< of all engines, without the warm-up */
+    double utilization; /**< endless: data delivered / data at max-min fair rates, or data begun */
+    double fair_part;   /**< ... without data that exceeds those rates */
+    double jain_index;  /**< ... mean over 10 ms of Jain's index of rates / fair rates */
     struct cluster_quantiles ping_ns; /**< half round trips */
-    uint64_t ping_unloaded_ns;        /**< their median when nothing else is sent */
+    uint64_t ping_unloaded_ns;        /**< their median in an idle network */
 };
 
-/** The same plan has always the same result. Ends the program without memory. */
+/** Run a plan, which determines the result. Ends the program if out of memory. */
 struct cluster_result cluster_run(const struct cluster_plan *plan);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Samples, of which percentiles are taken.
+ * Samples and their percentiles.
  */
 #ifndef CLUSTER_SAMPLES_H
 #define CLUSTER_SAMPLES_H
@@ -9,14 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** All zero: empty. */
+/** Empty if all zero. */
 struct cluster_samples {
     uint64_t *values;
     size_t count, room;
 };
 
 void cluster_samples_add(struct cluster_samples *samples, uint64_t value);
-/** The value that `per_mille` of a thousand do not exceed, and 0 of none; sorts the samples. */
+/**
+ * Return the value that `per_mille` of the samples do not exceed; 0 if empty. Sorts the samples.
+ */
 uint64_t cluster_samples_quantile(struct cluster_samples *samples, unsigned per_mille);
 void cluster_samples_free(struct cluster_samples *samples);
 

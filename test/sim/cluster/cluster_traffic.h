@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages as ob1 sends them over rawe: up to the eager limit at once; longer ones are announced (RTS),
- * moved by one GET of the receiver, and ended by its word (FIN). A receive is always posted.
+ * Messages as ob1 sends them over rawe: at once up to the eager limit; longer ones are announced
+ * (RTS), transferred by one GET of the receiver, and concluded by its FIN. Receives are always
+ * posted.
  */
 #ifndef CLUSTER_TRAFFIC_H
 #define CLUSTER_TRAFFIC_H
@@ -23,7 +24,7 @@ struct cluster_pair {
     uint32_t from, to;
 };
 
-/** One that has not arrived: its sender's peer has a list, oldest first. */
+/** A message that has not arrived; the sender's cluster_peer has a list, oldest first. */
 struct cluster_message {
     struct cluster_message *next;
     uint64_t began_ns;
@@ -31,48 +32,47 @@ struct cluster_message {
     bool announced;
 };
 
-/** How long messages of W3 and W4 are: a frame at most, sent at once, or announced. */
+/** Length classes of W3 and W4: at most a frame, sent at once, or announced. */
 enum cluster_class { CLUSTER_SHORT, CLUSTER_EAGER, CLUSTER_LONG, CLUSTER_CLASSES };
 
 struct cluster_traffic {
-    struct cluster_pair *pairs; /**< who sends to whom */
+    struct cluster_pair *pairs; /**< senders and receivers */
     uint32_t pair_count;
-    uint32_t started;          /**< pairs; by cluster_traffic_warm one after the other */
+    uint32_t started;          /**< pairs; cluster_traffic_warm starts them one after the other */
     uint64_t begun, delivered; /**< messages */
     uint64_t begun_bytes;
-    uint32_t size_bytes;             /**< of those that are due */
-    bool endless;                    /**< each is followed by another */
-    uint32_t pinger;                 /**< this rank has yet to begin; UINT32_MAX: none */
-    uint32_t pings;                  /**< sent */
-    uint64_t ping_ns;                /**< when the last ping was sent */
-    struct cluster_samples times_ns; /**< of messages */
-    uint64_t
-        unloaded_ns[CLUSTER_WORKLOAD_SIZES_MAX]; /**< W3, W4: when nothing else is sent; or 0 */
-    struct cluster_samples slowdowns[CLUSTER_CLASSES]; /**< of 1000: that time is 1000 */
+    uint32_t size_bytes;                               /**< of due messages */
+    bool endless;                                      /**< each message is followed by another */
+    uint32_t pinger;                                   /**< rank yet to begin; UINT32_MAX: none */
+    uint32_t pings;                                    /**< sent */
+    uint64_t ping_ns;                                  /**< when the last ping was sent */
+    struct cluster_samples times_ns;                   /**< of messages */
+    uint64_t unloaded_ns[CLUSTER_WORKLOAD_SIZES_MAX];  /**< W3, W4: in an idle network; or 0 */
+    struct cluster_samples slowdowns[CLUSTER_CLASSES]; /**< in thousandths of that time */
     struct cluster_samples ping_half_ns;               /**< half round trips of pings */
 };
 
 void cluster_traffic_init(struct cluster *cluster);
 void cluster_traffic_free(struct cluster *cluster);
 
-/** Start a message of the first pair; when it has arrived, one of the next; and so on. A collective. */
+/** Warm up: send one message per pair, each after the last one has arrived, or one collective. */
 void cluster_traffic_warm(struct cluster *cluster);
-/** Start one. */
+/** Start a message. */
 void cluster_traffic_send(struct cluster *cluster, struct cluster_pair pair, uint32_t size_bytes);
 /** Start the pings. */
 void cluster_traffic_ping(struct cluster *cluster);
-/** Send a message of the collective that is under way. */
+/** Send a message of the current collective. */
 void cluster_traffic_put(struct cluster_peer *to, uint32_t len_bytes);
-/** Start all of the plan. */
+/** Start all messages of the plan. */
 void cluster_traffic_begin(struct cluster *cluster);
-/** All messages begun have arrived. */
+/** Return true if all started messages have arrived. */
 bool cluster_traffic_done(const struct cluster *cluster);
-/** Forget what was counted and timed. */
+/** Reset counts and times. */
 void cluster_traffic_reset(struct cluster *cluster);
 
-/** A rank is awake: start what is due. */
+/** Start the due messages of a rank that is awake. */
 void cluster_traffic_start(struct cluster_rank *rank);
-/** A message has come from a peer. */
+/** Receive a message from a peer. */
 void cluster_traffic_deliver(struct cluster_peer *from, uint8_t tag, uint32_t len_bytes);
 /** Free the list of messages to a peer. */
 void cluster_traffic_forget(struct cluster_peer *to);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The program of a simulator that runs one seed after the other: options, totals, exit status.
+ * Main program of a simulator, which runs one seed after the other: options, totals, exit status.
  */
 #ifndef DRIVER_H
 #define DRIVER_H
@@ -9,10 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a simulator defines. */
+/* Defined by the simulator. */
 extern const char simulator_help[];
-extern const char *const simulator_counted[2]; /**< what its runs count; NULL: nothing */
-/** Run a seed, add to the counts, describe the run if it failed or `show` is set. True: it failed. */
+extern const char *const simulator_counted[2]; /**< names of its runs' counts; NULL: none */
+/**
+ * Run a seed, add to the counts; describe the run if it fails or `show`. Returns true if it fails.
+ */
 bool simulator_run(uint64_t seed, bool trace, bool show, uint64_t counts[2]);
 
 #endif

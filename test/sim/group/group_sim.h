@@ -15,7 +15,7 @@
 
 #define NEVER UINT64_MAX
 
-/** A run begins then: 0 means "none" in places. */
+/** Start of a run; not 0, which sometimes means "none". */
 #define BEGIN_NS NS_PER_S
 
 /** A message to send. */
@@ -23,17 +23,17 @@ struct order {
     uint64_t at_ns;
     uint32_t root;
     uint32_t len_bytes;
-    bool may_wait; /**< to share a frame */
-    bool batches;  /**< in batches */
+    bool may_wait; /**< it may wait to share a frame */
+    bool batches;  /**< it is sent in batches */
 };
 
-/** What happens to a member. */
+/** Events in the life of a member. */
 struct fate {
-    uint64_t starts_ns;                     /**< it is not there before */
-    uint64_t pause_from_ns, pause_until_ns; /**< it does nothing; what arrives waits */
-    uint64_t refuses_until_ns;              /**< it takes nothing that is delivered */
-    uint64_t deaf_from_ns, deaf_until_ns;   /**< it hears no multicast */
-    uint64_t dies_ns;                       /**< it is gone from then on; 0: it lives */
+    uint64_t starts_ns;                     /**< it is absent before */
+    uint64_t pause_from_ns, pause_until_ns; /**< it is suspended; arriving frames wait */
+    uint64_t refuses_until_ns;              /**< it refuses deliveries */
+    uint64_t deaf_from_ns, deaf_until_ns;   /**< it receives no multicast */
+    uint64_t dies_ns;                       /**< time of its death; 0: it survives */
 };
 
 /** One run; all of it follows from the seed. */
@@ -46,34 +46,34 @@ struct plan {
     uint32_t batch_bytes;   /**< of data, at most */
     uint32_t window_frames;
     uint32_t share_from;
-    uint64_t delay_ns; /**< of each frame to each receiver; `jitter_ns` at most comes on top */
+    uint64_t delay_ns; /**< of each frame to each receiver, plus up to `jitter_ns` */
     uint64_t jitter_ns;
-    uint32_t loss_ppm;   /**< of a copy of a frame */
+    uint32_t loss_ppm;   /**< of one copy of a frame */
     uint32_t shared_ppm; /**< of all copies of a frame: the root's own link */
-    uint32_t burst_ppm;  /**< from such a frame on, the receiver loses up to 50 */
+    uint32_t burst_ppm;  /**< frames with which a receiver begins to lose up to 50 */
     uint32_t duplicate_ppm;
     uint32_t corrupt_ppm; /**< a bit of a frame is wrong */
-    uint32_t full_ppm;    /**< the link takes nothing for a while */
-    uint32_t refuse_ppm;  /**< a part is not taken at once */
-    uint32_t forge_ppm;   /**< a forged frame comes beside another */
-    uint32_t late_ppm;    /**< a control message is late, as its connection has lost something... */
-    uint64_t late_ns;     /**< ... by this much at most */
-    uint32_t asks;        /**< times that a member asks, having waited for long */
-    bool unfenced;        /**< a member leaves when it may: there is no fence */
-    bool dies;            /**< a member dies: not all comes */
-    bool deaf;            /**< a member hears nothing for long */
+    uint32_t full_ppm;    /**< the link is full for a while */
+    uint32_t refuse_ppm;  /**< a part is refused at first */
+    uint32_t forge_ppm;   /**< a forged frame accompanies another */
+    uint32_t late_ppm;    /**< a control message is late because of loss on its connection, ... */
+    uint64_t late_ns;     /**< ... by up to this time */
+    uint32_t asks;        /**< requests by a member that has waited for long */
+    bool unfenced;        /**< members leave when they may, without a fence */
+    bool dies;            /**< a member dies, so some data is lost */
+    bool deaf;            /**< a member receives no multicast for a long time */
     bool quiet;           /**< nothing is lost or late */
     uint32_t orders;
     struct order *order; /**< by time */
     struct fate *fate;
 };
 
-/** What happened. */
+/** Outcome of a run. */
 struct outcome {
     char violation[200]; /**< empty: none */
     uint64_t end_ns;
     uint64_t frames, repairs, control, nacks; /**< sent by all members */
-    uint64_t missed; /**< copies of DATA that were lost, late, or not taken */
+    uint64_t missed; /**< copies of DATA that were lost, late, or refused */
 };
 
 /* group_plan.c */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Path discovery in virtual time: one process searches, the others answer, a seed decides how.
+ * Path discovery in virtual time: one process searches and the others answer, as a seed decides.
  */
 #ifndef PATH_SIM_H
 #define PATH_SIM_H
@@ -15,28 +15,28 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
 
-/** What is true of a path, unknown to the search. */
+/** True properties of a path, unknown to the search. */
 struct truth {
     unsigned process;
-    bool leads;           /**< frames get to the process at all */
+    bool leads;           /**< frames reach the process */
     uint32_t there_bytes; /**< MTU in each direction */
     uint32_t back_bytes;
-    uint64_t round_trip_ns; /**< the least; `jitter_ns` at most comes on top */
+    uint64_t round_trip_ns; /**< minimum; up to `jitter_ns` is added */
     /* counted */
     unsigned asked;   /**< smallest PINGs */
     unsigned sized;   /**< larger PINGs */
-    unsigned between; /**< of these, those neither smallest nor full */
+    unsigned between; /**< those larger than the smallest but not full-sized */
 };
 
 struct process {
     uint64_t starts_ns; /**< it answers from then on */
-    uint64_t stall_ns;  /**< its host stands still from `stall_from_ns` on, for this long */
+    uint64_t stall_ns;  /**< its host is suspended at `stall_from_ns` for this long */
     uint64_t stall_from_ns;
     unsigned first; /**< its paths */
     unsigned paths;
 };
 
-/** One run. All of it but the counts follows from the seed. */
+/** One run. All of it except the counts follows from the seed. */
 struct plan {
     uint64_t seed;
     unsigned processes;
@@ -48,19 +48,19 @@ struct plan {
     uint32_t duplicate_ppm;
     uint64_t jitter_ns;
     bool late;   /**< some processes start late */
-    bool stalls; /**< some hosts stand still for a while */
+    bool stalls; /**< some hosts are suspended for a while */
     struct process *process;
     struct truth *truth;
     struct rawe_path *path;
 };
 
-/** What happened in a run. */
+/** Outcome of a run. */
 struct outcome {
     uint64_t end_ns;
     uint64_t pings;
     uint64_t ring_drops;   /**< answers that found the responder's ring full */
     unsigned window_pings; /**< the most in 2 ms */
-    bool spins;            /**< the search asked to be woken at once, with nothing to do */
+    bool spins;            /**< the search asked to be woken at once without work */
 };
 
 /* path_plan.c */
@@ -71,7 +71,7 @@ void plan_free(struct plan *plan);
 void plan_run(struct plan *plan, struct outcome *outcome, bool trace);
 
 /* path_check.c */
-/** Writes what is wrong into `text`; false: nothing. */
+/** Check a run. Writes a violation to `text` and returns true, or false if there is none. */
 bool plan_check(const struct plan *plan, const struct outcome *outcome, char text[200]);
 
 #endif
