@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A thread of MPI inside of an engine, whose callback wants a lock of Open MPI's, for tests of what
- * is called with that lock held. It must not wait for the thread.
+ * An MPI thread inside an engine, whose callback waits for a lock of Open MPI, for tests of
+ * functions that are called with that lock held: they must not wait for the thread.
  */
 #ifndef UNIT_CALLBACK_H
 #define UNIT_CALLBACK_H
 
 #include <stdbool.h>
 
-/** For set_up and tear_down: MPI has threads, and the engines' lock is there. */
+/** For set_up and tear_down: enable MPI threads and the engines' lock. */
 void unit_callback_begin(void);
 void unit_callback_end(void);
-/** Call with Open MPI's lock held, while the callback waits for it. */
+/** Call a function with Open MPI's lock held, while the callback waits for that lock. */
 void unit_callback_beside(void (*call)(void));
-/** That thread is leaving, and does the work handed over to it. */
+/** Return true if that thread is leaving the engine and doing the work handed over to it. */
 bool unit_callback_leaving(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An engine whose frames go nowhere, for tests of the glue above it.
+ * An engine whose frames are discarded, for tests of the glue above it.
  */
 #ifndef UNIT_ENGINE_H
 #define UNIT_ENGINE_H
@@ -9,8 +9,8 @@
 #include "rawe_engine.h"
 
 /**
- * Start an engine without callbacks, whose link takes all frames and loses them. `context` is that
- * of callbacks that the test adds. The handle table stays the caller's; rawe_engine_free at the end.
+ * Start an engine without callbacks, whose link discards all frames. `context` is for callbacks
+ * that the test adds. The caller owns the handle table, and calls rawe_engine_free at the end.
  */
 void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles, void *context,
                        uint64_t now_ns);

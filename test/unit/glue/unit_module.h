@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module of the glue over a link that says of itself how much waits, for the tests of its
- * progress and of the progress thread. What else they need of the component is made up.
+ * A module of the glue over a fake link, on which the test lets frames wait, for the tests of its
+ * progress and of the progress thread. The rest of the component that they need is fake.
  */
 #ifndef UNIT_MODULE_H
 #define UNIT_MODULE_H
@@ -19,40 +19,40 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/** Frames of each packet of bulk. */
+/** Frames per packet of the bulk queue. */
 #define PACKET_FRAMES 44u
-/** What bulk's queue has room for. */
+/** Capacity of the bulk queue. */
 #define QUEUE_PACKETS 500u
 
-/** The module under test; open. */
+/** The module under test, which is open. */
 extern mca_btl_rawe_module_t module;
 
-/** The test's settings, and what is noted for it. All of it is 0 when a test begins, or -1. */
+/** A test's settings, and what is recorded for it. All fields begin with 0, or -1. */
 struct fake {
     unsigned link_waits, bulk_waits;       /**< frames, packets: see fake_wait_in_link */
-    unsigned link_refill;                  /**< as many wait again after each reception */
+    unsigned link_refill;                  /**< this many wait again after each reception */
     unsigned link_received, bulk_received; /**< frames, packets */
     bool ring_has_probe;
     void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
-    void (*on_bulk)(void);    /**< the same before the second packet of bulk, once */
-    unsigned expired_calls;   /**< of the timer of fake_arm */
+    void (*on_bulk)(void);    /**< called once, before the second bulk packet; NULL: none */
+    unsigned expired_calls;   /**< expirations of fake_arm's timer */
     unsigned routes_checks;
-    unsigned repairs;         /**< of the group */
+    unsigned repairs;         /**< calls for the group's repairs */
     bool listens;             /**< frames wake the thread */
-    bool listens_for_room;    /**< so does room for a batch */
-    bool shared;              /**< others use the processor */
-    int wake_us;              /**< when the thread was to be woken last; -1: it was not */
+    bool listens_for_room;    /**< ... as does room for a batch */
+    bool shared;              /**< other threads use the processor */
+    int wake_us;              /**< wait last requested for the thread; -1: none */
     uint64_t damaged;         /**< packets of bulk */
-    unsigned internal_errors; /**< messages that are to be shown */
+    unsigned internal_errors; /**< error messages to be shown */
 };
 extern struct fake fake;
 
-/** A fixture: an open module whose ports are empty. */
+/** Fixture: open a module with empty ports. */
 void fake_set_up(void);
 void fake_tear_down(void);
 void fake_wait_in_link(unsigned frames);
 void fake_wait_in_bulk(unsigned packets);
-/** Arm the one timer there is, among those of an engine. */
+/** Arm the only timer, one of the engine's. */
 void fake_arm(struct rawe_engine *engine, uint64_t after_ns);
 
 #endif
