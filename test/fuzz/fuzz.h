@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the fuzz targets share: reading the fuzzer's bytes, failing, guarded memory, and the
- * format by which the mutator knows where fields lie.
+ * Shared parts of the fuzz targets: reading the fuzzer's bytes, failing, guarded memory, and the
+ * format that tells the mutator where fields are.
  *
- * A target is one function, LLVMFuzzerTestOneInput. Linked with libFuzzer it is fuzzed (see `run`);
- * linked with fuzz_main.c it is an ordinary program that replays files, on any compiler.
+ * A target is one function, LLVMFuzzerTestOneInput. Linked with libFuzzer, it is fuzzed (see
+ * `run`); linked with fuzz_main.c, it is an ordinary program that replays files and needs no clang.
  */
 #ifndef RAWE_FUZZ_H
 #define RAWE_FUZZ_H
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t len_bytes, size_t max_bytes);
 
-/** An invariant: ends the program with a message, which libFuzzer keeps with its input. */
+/** Check an invariant: if violated, end the program with a message; libFuzzer keeps the input. */
 #define FUZZ_CHECK(condition, text)                          \
     do {                                                     \
         if (!(condition)) {                                  \
@@ -39,7 +39,7 @@ static inline size_t fuzz_left(const struct fuzz_input *input)
     return (size_t)(input->end - input->at);
 }
 
-/** The next `bytes` (at most 8) of them, least significant first. */
+/** Take the next `bytes` (at most 8), least significant first. */
 static inline uint64_t fuzz_take(struct fuzz_input *input, unsigned bytes)
 {
     uint64_t value = 0;
@@ -49,7 +49,7 @@ static inline uint64_t fuzz_take(struct fuzz_input *input, unsigned bytes)
     return value;
 }
 
-/** A small random generator for mutators and for bytes that only have to be some bytes. */
+/** A small random generator for mutators and for arbitrary bytes. */
 static inline uint32_t fuzz_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005ull + 1442695040888963407ull;
@@ -57,7 +57,7 @@ static inline uint32_t fuzz_random(uint64_t *state)
 }
 
 /*
- * Inputs that are scripts: settings, then records, one step each:
+ * Inputs of some targets are scripts: settings, then records of one step each:
  *
  *   0 operation | 1 options | 2 a, 16 bits | 4 b | 8 c | 12 d
  *
@@ -87,16 +87,16 @@ static inline struct fuzz_step fuzz_take_step(struct fuzz_input *input)
 /** Defined by targets that are linked with fuzz_records.c. */
 extern const unsigned fuzz_operations, fuzz_steps_max;
 
-/** Memory that does not run out. */
+/** Allocate memory; never returns NULL. */
 void *fuzz_new(size_t len_bytes);
 void fuzz_delete(void *memory);
 
-/** A copy of exactly `len_bytes`, for the address sanitizer to see reads beyond. */
+/** Copy bytes to memory of exactly that length, so that the address sanitizer sees reads beyond. */
 uint8_t *fuzz_copy(const void *bytes, size_t len_bytes);
 
-/** Memory with bytes that nothing may write on both sides; its contents are 0. */
+/** Allocate zeroed memory between guard bytes that nothing may write. */
 uint8_t *fuzz_guarded_new(size_t len_bytes);
-/** Checks the guards. */
+/** Check the guard bytes, and free the memory. */
 void fuzz_guarded_delete(uint8_t *memory, size_t len_bytes);
 
 #endif

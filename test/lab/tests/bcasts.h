@@ -10,7 +10,7 @@
 extern int rank, ranks;
 
 void fail(const char *what, int at);
-/** Make the communicator's collectives go by multicast. */
+/** Call collectives until the communicator uses multicast. */
 void warm_up(void);
 /** bcasts types, bcasts handles */
 void types(void);

@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Computing without MPI calls, as an application does between its exchanges.
+ * Computation without MPI calls, as between the exchanges of an application.
  */
 #ifndef COMPUTE_H
 #define COMPUTE_H
 
 #include <time.h>
 
-/** Occupies the processor for `seconds`. */
+/** Keep the processor busy for `seconds`. */
 static inline void compute_for(double seconds)
 {
     struct timespec start, now;

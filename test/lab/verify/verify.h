@@ -1,12 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of rawe-verify share: the state of a run, the message contents that can be told
- * apart byte by byte, buffers, checks, and the table of test groups.
+ * Shared parts of rawe-verify: the state of a run, message contents that differ byte by byte,
+ * buffers, checks, and the table of test groups.
  *
  * Every received byte is compared with a generator that both sides compute from (seed, step,
- * source, destination, tag, sequence, offset). So a byte in the wrong place, from another message,
- * left over from an earlier one or flipped on the way cannot pass. Receive buffers are filled with VERIFY_POISON first and carry guard zones.
+ * source, destination, tag, sequence, offset). So no byte passes that is misplaced, belongs to
+ * another message, is left over from an earlier one, or was flipped on the way. Receive buffers are
+ * first filled with VERIFY_POISON, and have guard zones.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -21,19 +22,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What receive buffers and guard zones hold before anything arrives. */
+/** Initial content of receive buffers and guard zones. */
 #define VERIFY_POISON 0xB5
 
-/** Guard bytes before and behind the data of a buffer. */
+/** Guard bytes before and after the data of a buffer. */
 #define VERIFY_GUARD_BYTES 128u
 
-/** Tag of a test that has no reason to choose another one. */
+/** Tag of tests that need no particular one. */
 #define VERIFY_TAG 11
 
 /** What --plant falsifies. */
 enum verify_plant_kind { VERIFY_PLANT_BYTE, VERIFY_PLANT_GUARD, VERIFY_PLANT_VALUE };
 
-/** State of the run: options, then who we are. Written by main before the groups start. */
+/** State of the run: options, then identity. Written by main before the groups start. */
 struct verify_run {
     uint64_t seed;
     size_t max_bytes;       /**< largest message of the size tests */
@@ -44,18 +45,18 @@ struct verify_run {
     bool progress;
     bool list;
     bool thread_level_said; /**< on the command line */
-    int thread_level;       /**< asked for: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1 not said */
+    int thread_level;       /**< requested: MPI_THREAD_SINGLE or MPI_THREAD_MULTIPLE; -1: none */
     const char *only;       /**< comma list, NULL is all */
     const char *skip;       /**< comma list, NULL is none */
-    const char *child;      /**< set in a process that a test has spawned: its part */
+    const char *child;      /**< set in a process that a test has spawned: its role */
     uint64_t plant;         /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
 
     double soak_seconds; /**< --soak; 0: the groups */
     double soak_interval;
     unsigned soak_threads;
-    const char *soak_until;   /**< and until there is such a file; or NULL */
-    const char *soak_started; /**< made by rank 0 when all ranks have met; or NULL */
+    const char *soak_until;   /**< ... and until this file exists; or NULL */
+    const char *soak_started; /**< file that rank 0 creates once all ranks have started; or NULL */
 
     int rank;
     int size;
@@ -66,7 +67,7 @@ struct verify_run {
 
 extern struct verify_run verify;
 
-/** One test group. run is called on every rank; unfit returns why it cannot run, or NULL. */
+/** A test group. Every rank calls `run`; `unfit` returns why the group cannot run, or NULL. */
 struct verify_group {
     const char *name;
     const char *summary;
@@ -80,32 +81,32 @@ extern const size_t verify_group_count;
 
 /* --- options (verify_options.c) ------------------------------------------------------------- */
 
-/** Reads the command line into `verify`; prints usage or an error and exits when it must. */
+/** Read the command line into `verify`. Prints usage or an error and exits if need be. */
 void verify_options_read(int argc, char **argv);
 
-/** True when --only and --skip leave the group of this name in. */
+/** Return true if --only and --skip select the group of this name. */
 bool verify_options_selected(const char *name);
 
 /* --- repetition and sizes (verify_sizes.c) -------------------------------------------------- */
 
-/** base repetitions multiplied by --scale, at least 1. */
+/** Return `base` repetitions multiplied by --scale, at least 1. */
 int verify_repeat(int base);
 
-/** All sizes around typical limits up to min(limit, --max-bytes), ascending. */
+/** Return all sizes around typical limits up to min(limit, --max-bytes), ascending. */
 const size_t *verify_sizes(size_t limit, size_t *count);
 
-/** A dozen of them, for tests where the size is not the point. */
+/** Return a dozen of these sizes, for tests to which the size matters little. */
 const size_t *verify_few_sizes(size_t limit, size_t *count);
 
-/** Counter-based random number: the same arguments give the same number on every rank. */
+/** Return a counter-based random number: the same on every rank for the same arguments. */
 uint64_t verify_random(uint64_t stream, uint64_t index);
 
-/** A random size up to limit (and --max-bytes), small ones most often, limits now and then. */
+/** Return a random size up to `limit` and --max-bytes: mostly small, sometimes the limit. */
 size_t verify_random_size(uint64_t stream, uint64_t index, size_t limit);
 
 /* --- contents (verify_content.c) ------------------------------------------------------------ */
 
-/** Names a message: all ranks that know it can compute its bytes. */
+/** Identifies a message: any rank can compute its bytes from this. */
 struct verify_id {
     int source;
     int dest;
@@ -118,108 +119,109 @@ static inline struct verify_id verify_id(int source, int dest, int tag, uint64_t
     return (struct verify_id){source, dest, tag, sequence};
 }
 
-/** Writes len bytes of the message, starting at its byte `offset`. */
+/** Write `len` bytes of the message, beginning with its byte `offset`. */
 void verify_fill(void *data, size_t len, struct verify_id id, size_t offset);
 
-/** Returns len when data holds the message's bytes, else the first offset that differs. */
+/** Return the first offset at which `data` differs from the message, or `len`. */
 size_t verify_compare(const void *data, size_t len, struct verify_id id);
 
-/** The message's byte at an offset. */
+/** Return the message's byte at an offset. */
 unsigned char verify_byte(struct verify_id id, size_t offset);
 
-/** Says in words what the bytes at data+bad are instead of those of the message. */
+/** Describe the bytes at data+bad, which are not the message's. */
 void verify_diagnose(const void *data, size_t len, size_t bad, struct verify_id id, char *text,
                      size_t text_bytes);
 
 /* --- steps, failure, counters (verify_report.c) --------------------------------------------- */
 
-/** Starts a named step of a group; all ranks pass the same steps. Part of the contents' key. */
+/** Start a named step of a group; all ranks take the same steps. Part of the contents' key. */
 void verify_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** As verify_step, with a number of the caller's: for processes that joined in later. */
+/** As verify_step, with a number given by the caller, for processes that joined later. */
 void verify_step_at(uint64_t number, const char *name);
 
 uint64_t verify_step_number(void);
 
-/** Prints one line with rank, group and step, and ends the job with exit code 1. */
+/** Print a line with rank, group and step, and end the job with exit code 1. */
 _Noreturn void verify_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** One check of a number that is not message content: a status field, a count, a flag. */
+/** Check a number that is not message content: a status field, a count, a flag. */
 void verify_equal(long long got, long long expected, const char *what);
 
-/** Checks source, tag and byte count of a status; source or tag -1: do not look at it. */
+/** Check source, tag and byte count of a status; a source or tag of -1 is ignored. */
 void verify_status(const MPI_Status *status, int source, int tag, size_t len);
 
-/** Counts one verified message of len bytes. */
+/** Count a verified message of `len` bytes. */
 void verify_count_message(size_t len);
 
-/** Sums up and resets the counters of this process. */
+/** Counters of this process. */
 struct verify_counters {
     uint64_t checks;
     uint64_t messages;
     uint64_t bytes;
 };
+/** Return and reset the sum of this process's counters. */
 struct verify_counters verify_counters_take(void);
 
-/** True when the check being made now is the one --plant wants falsified. */
+/** Return true if --plant falsifies the current check. */
 bool verify_planted(enum verify_plant_kind kind);
 
-/** How many checks this process made that --plant could have falsified. */
+/** Return how many checks of this process --plant could have falsified. */
 uint64_t verify_plant_chances(void);
 
-/** Error handlers that turn an MPI error into a failure line. */
+/** Install error handlers that report an MPI error as a failure. */
 void verify_errors_install(void);
 void verify_errors_window(MPI_Win window);
 
-/** From now on SIGALRM, which comes when a group hangs, ends the process. */
+/** Let SIGALRM, which signals a hanging group, end the process from now on. */
 void verify_watchdog_install(void);
 
-/** A group begins: its time runs from now. */
+/** Enter a group, and start its watchdog. */
 void verify_group_enter(const char *name);
 
-/** --soak (verify_soak.c). */
+/** Run --soak (verify_soak.c). */
 void verify_soak(void);
 
 /* --- buffers (verify_buffer.c) -------------------------------------------------- */
 
-/** A buffer of len bytes between two guard zones; data is deliberately not always aligned. */
+/** A buffer of `len` bytes between two guard zones. Its data is deliberately not always aligned. */
 struct verify_buffer {
     unsigned char *data;
     size_t len;
     unsigned char *allocation;
 };
 
-/** A receive buffer full of poison. */
+/** Create a receive buffer filled with poison. */
 struct verify_buffer verify_buffer_new(size_t len);
 
-/** The same with data aligned to 16 bytes, for typed values. */
+/** Create a receive buffer with data aligned to 16 bytes, for typed values. */
 struct verify_buffer verify_buffer_aligned(size_t len);
 
-/** A send buffer that holds the message. */
+/** Create a send buffer that holds the message. */
 struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id);
 
-/** Checks bytes that are in no buffer of ours. Counts one message. */
+/** Check bytes outside any verify_buffer. Counts one message. */
 void verify_check(const void *data, size_t len, struct verify_id id);
 
-/** Checks that the first len bytes are the message, what follows untouched, the guards whole. */
+/** Check that the first `len` bytes are the message, and the rest and the guards untouched. */
 void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify_id id);
 
-/** Checks the whole buffer against given bytes, and the guards. Counts one message. */
+/** Check the whole buffer against given bytes, and the guards. Counts one message. */
 void verify_buffer_expect(struct verify_buffer *buffer, const void *expected);
 
-/** Checks a part of the buffer that holds a message of its own (all-to-all blocks). */
+/** Check a part of the buffer that holds a message of its own (all-to-all blocks). */
 void verify_buffer_check_part(struct verify_buffer *buffer, size_t at, size_t len,
                               struct verify_id id);
 
-/** Checks that a part of the buffer is still poison. */
+/** Check that a part of the buffer is still poison. */
 void verify_buffer_check_untouched(struct verify_buffer *buffer, size_t at, size_t len);
 
-/** Checks the guards only. */
+/** Check only the guards. */
 void verify_buffer_check_guards(const struct verify_buffer *buffer);
 
 void verify_buffer_free(struct verify_buffer *buffer);
 
-/** Checks that MPI did not change the send buffer, then frees it. */
+/** Check that MPI did not change the send buffer, then free it. */
 void verify_buffer_sent(struct verify_buffer *buffer, struct verify_id id);
 
 /* --- the groups, by file ---------------------------------------------------------------------- */
@@ -242,7 +244,7 @@ void group_flood(void);
 void group_random(void);
 void group_late(void);
 
-/** What a spawned child does (group_dynamic.c). */
+/** Run the tests of a spawned child (group_dynamic.c). */
 void group_spawn_child(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-wire: what its files share.
+ * Shared parts of rawe-wire.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -16,18 +16,18 @@
 #define WIRE_MAC_BYTES 6u
 #define WIRE_FRAME_BYTES_MAX (WIRE_ETH_HEADER_BYTES + (64u << 10))
 
-/* A frame as on a cable: the hosts' kernels have cut batches and completed checksums. */
+/* A frame as on a cable: the hosts' kernels have already cut batches and completed checksums. */
 struct wire_frame {
     uint8_t *bytes; /* from the destination MAC address on */
     size_t len_bytes;
 };
 
 /*
- * One direction of one cable: decides for each frame whether, when, how often and how garbled it
- * comes out. It moves nothing itself; time is an argument (wire_direction.c).
+ * One direction of a cable: decides whether, when, how often and with what damage each frame is
+ * delivered. It does no I/O, and time is an argument (wire_direction.c).
  */
 
-/** What can be wrong with one direction of a cable; shares are probabilities from 0 to 1. */
+/** Faults of one direction of a cable; shares are probabilities from 0 to 1. */
 #define WIRE_SETTINGS(X)                                                       \
     X(loss)              /* share of the frames lost independently */          \
     X(burst)             /* share of the frames that start a burst of loss, */ \
@@ -43,9 +43,9 @@ struct wire_frame {
     X(reorder_ns)        /* for this time at most */                           \
     X(delay_ns)          /* of every frame */                                  \
     X(rate_bits)         /* a second; 0: no limit */                           \
-    X(buffer_bytes)      /* what may wait for the rate; the rest is dropped */ \
+    X(buffer_bytes)      /* queue before the rate limit; excess is dropped */  \
     X(mtu_bytes)         /* longer frames vanish; 0: none */                   \
-    X(blackout_ns)       /* nothing passes for this time from now on */        \
+    X(blackout_ns)       /* nothing passes for this time, beginning now */     \
     X(blackout_every_ns) /* and again at this interval; 0: once */
 
 struct wire_settings {
@@ -58,7 +58,7 @@ extern const struct wire_settings wire_settings_none;
 
 /** Counters of one direction; all but `bytes` count frames. */
 #define WIRE_COUNTERS(X)                                           \
-    X(frames)        /* that came to this direction */             \
+    X(frames)        /* that entered this direction */             \
     X(bytes)         /* in them, with Ethernet header */           \
     X(lost)          /* by `loss` */                               \
     X(burst_lost)    /* by `burst` */                              \
@@ -68,8 +68,8 @@ extern const struct wire_settings wire_settings_none;
     X(duplicated)    /* sent on twice */                           \
     X(reordered)     /* held back */                               \
     X(corrupted)     /* changed, cut short or made longer */       \
-    X(delivered)     /* that came out, duplicates included */      \
-    X(refused)       /* that the kernel or the wire itself had no room for: not meant to happen */
+    X(delivered)     /* including duplicates */                    \
+    X(refused)       /* by the kernel or by the wire itself, for lack of room: should not happen */
 
 struct wire_counters {
 #define WIRE_COUNTER_FIELD(name) uint64_t name;
@@ -81,32 +81,32 @@ struct wire_direction {
     struct wire_settings settings;
     struct wire_counters counters;
     uint64_t random;        /* state of the generator */
-    size_t longest_bytes;   /* of the frames that came: no host takes a longer one */
+    size_t longest_bytes;   /* of all frames: no host accepts a longer one */
     uint64_t blackout_from; /* ns: when the (first) blackout began */
     uint64_t burst_until;   /* ns: end of the present burst */
-    uint32_t burst_left;    /* frames that the present burst still takes */
-    uint64_t busy_until;    /* ns: when all that waits for the rate will be out */
+    uint32_t burst_left;    /* frames that the present burst will still lose */
+    uint64_t busy_until;    /* ns: when all queued frames will have been sent */
 };
 
 /** Called for each copy that leaves, at `release_ns`: now or later. The caller owns the bytes. */
 typedef void wire_deliver_fn(void *context, const struct wire_frame *frame, uint64_t release_ns);
 
-/** No counts, no faults, a generator decided by `seed` and `stream`. */
+/** Reset counters and faults, and seed the generator with `seed` and `stream`. */
 void wire_direction_reset(struct wire_direction *direction, uint64_t seed, uint64_t stream);
 
-/** Another generator, everything else as it was. */
+/** Seed the generator again, and keep everything else. */
 void wire_direction_seed(struct wire_direction *direction, uint64_t seed, uint64_t stream);
 
-/** Other settings from now on. A blackout begins now if `blackout_begins`. */
+/** Change the settings. A blackout begins now if `blackout_begins`. */
 void wire_direction_change(struct wire_direction *direction, const struct wire_settings *settings,
                            bool blackout_begins, uint64_t now_ns);
 
-/** Sends a frame through. Its bytes stay as they are. */
+/** Pass a frame. Its own bytes do not change. */
 void wire_direction_pass(struct wire_direction *direction, struct wire_frame *frame,
                          uint64_t now_ns, wire_deliver_fn *deliver, void *context);
 
 /*
- * Frames held until their time has come (wire_queue.c).
+ * Frames held until they are due (wire_queue.c).
  */
 
 #define WIRE_NEVER UINT64_MAX
@@ -114,30 +114,30 @@ void wire_direction_pass(struct wire_direction *direction, struct wire_frame *fr
 struct wire_held {
     TAILQ_ENTRY(wire_held) entry;
     uint64_t release_ns;
-    unsigned port;           /* what its owner wants to know when it comes out */
-    bool is_inbound;         /* towards the port's host; else from it into the switch */
+    unsigned port;           /* for the owner, on release */
+    bool is_inbound;         /* towards the port's host; otherwise into the switch */
     struct wire_frame frame; /* its bytes follow the struct */
 };
 
-/** In the order of their times; of equal times first come, first served. */
+/** Sorted by time; frames of the same time stay in order. */
 struct wire_queue {
     TAILQ_HEAD(wire_held_list, wire_held) frames;
     size_t count, bytes;
 };
 
-/** Keeps a copy; false when there is no memory, or too much is held already. */
+/** Hold a copy of a frame. Returns false if out of memory, or if too much is held already. */
 bool wire_queue_put(struct wire_queue *queue, const struct wire_frame *frame, uint64_t release_ns,
                     unsigned port, bool is_inbound);
 
-/** When the next frame is due; WIRE_NEVER when there is none. */
+/** Return when the next frame is due; WIRE_NEVER if there is none. */
 uint64_t wire_queue_next_ns(const struct wire_queue *queue);
 
-/** Takes the next frame out, if it is due; else NULL. The caller frees it. */
+/** Take the next frame if it is due, or NULL. The caller frees it. */
 struct wire_held *wire_queue_take(struct wire_queue *queue, uint64_t now_ns);
 
 /*
- * The switch: ports, the hosts behind them, and the way of a frame from port to port through the
- * faults of both (wire_switch.c, wire_port.c)
+ * The switch: ports and the hosts behind them. A frame passes through the faults of both its ports
+ * (wire_switch.c, wire_port.c):
  *
  *      host A ──> port A, outbound direction ──> switch ──> port B, inbound direction ──> host B.
  */
@@ -145,7 +145,7 @@ struct wire_held *wire_queue_take(struct wire_queue *queue, uint64_t now_ns);
 struct wire_port {
     char name[IF_NAMESIZE];      /* of the network interface */
     uint8_t mac[WIRE_MAC_BYTES]; /* of the host's NIC at the other end */
-    unsigned group;              /* ports of different groups do not hear each other */
+    unsigned group;              /* ports of different groups are not connected */
     int fd;                      /* packet socket */
     struct wire_direction in;    /* towards the host */
     struct wire_direction out;   /* from the host */
@@ -158,32 +158,32 @@ struct wire_switch {
     uint64_t seed;
 };
 
-/** Opens the socket of the port's interface; exits with a message when it cannot. */
+/** Open the socket of the port's interface, or exit with a message. */
 void wire_port_open(struct wire_port *port);
 
-/** Takes one frame; false when none waits. The bytes are good until the next call. */
+/** Receive a frame, valid until the next call. Returns false if none waits. */
 bool wire_port_receive(struct wire_port *port, struct wire_frame *frame);
 
-/** Hands a frame to the host at the other end; false when the kernel refuses it. */
+/** Send a frame to the host at the other end. Returns false if the kernel refuses it. */
 bool wire_port_send(struct wire_port *port, const struct wire_frame *frame);
 
-/** How many frames the kernel had no room for, since the last call. */
+/** Return how many frames the kernel dropped for lack of room since the last call. */
 uint64_t wire_port_overrun(struct wire_port *port);
 
-/** Monotonic time. */
+/** Return the monotonic time. */
 uint64_t wire_now_ns(void);
 
-/** Gives all directions generators that this seed decides. */
+/** Seed the generators of all directions. */
 void wire_switch_seed(struct wire_switch *wire, uint64_t seed);
 
-/** Takes some frames that wait at a port and sends them on their way. */
+/** Receive some frames that wait at a port, and pass them on. */
 void wire_switch_receive(struct wire_switch *wire, unsigned port);
 
-/** Sends on what is due; returns when the next one is, or WIRE_NEVER. */
+/** Send the frames that are due. Returns when the next one is, or WIRE_NEVER. */
 uint64_t wire_switch_release(struct wire_switch *wire);
 
 /*
- * The control socket (wire_control.c): one request and one answer for each connection, in lines of text.
+ * The control socket (wire_control.c): one request and one answer per connection, in lines of text.
  *
  *     show                            counters of the wire and of each direction, "ok" at the end
  *     set PORT DIRECTION NAME=NUMBER... PORT: a name, or *; DIRECTION: in, out or both; "ok", or
@@ -191,10 +191,10 @@ uint64_t wire_switch_release(struct wire_switch *wire);
  *                                     of them. For the whole wire, whatever the port: seed=NUMBER.
  */
 
-/** Opens the listening socket at this path; exits with a message when it cannot. */
+/** Open the listening socket at this path, or exit with a message. */
 int wire_control_listen(const char *path);
 
-/** Serves a client that waits at the listening socket. */
+/** Serve a client that waits at the listening socket. */
 void wire_control_serve(int listener, struct wire_switch *wire);
 
 #endif
