@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One-sided accesses: each node has a window, memory that all others PUT to, GET from, and execute
- * atomic operations on. What an access must bring back is known beforehand: counters give each value
- * once, words of one source are what that source has made of them, and the rest never changes.
+ * One-sided accesses: each node has a window of memory for PUTs, GETs and atomic operations of all
+ * others. The expected results are known: a counter returns each value once, the words of a source
+ * have the values that this source gave them, and the rest never changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,38 +13,38 @@
 #include "conn/rawe_conn_record.h"
 #include "rawe_engine.h"
 
-/** Runs of which one has accesses, and accesses of such a run at most. */
+/** One in this many runs has accesses; their maximum number. */
 #define RUNS_WITHOUT 4u
 #define ACCESSES_MOST 1024u
 
-/** Words to which everybody adds one; the second half of them have four bytes. */
+/** Words to which all nodes add one; the second half have four bytes. */
 #define COUNTERS 8u
-/** Words of each source, on each of which it has one access at a time. */
+/** Words per source, which accesses each one at most once at a time. */
 #define WORDS 4u
 
-#define CONSTANT_BYTES 200000u /* so that replies are divided among routes */
+#define CONSTANT_BYTES 200000u /* long enough for replies to be split among routes */
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
-/** What memory holds that was taken back. */
+/** Content of memory that was taken back. */
 #define REUSED 0xA7
 
-/** What is known of a word. */
+/** Expected state of a word. */
 struct word {
     // cppcheck-suppress unusedStructMember // it does not see through the array of arrays
     uint64_t value;
     // cppcheck-suppress unusedStructMember // it does not see through the array of arrays
     bool busy;
     // cppcheck-suppress unusedStructMember // it does not see through the array of arrays
-    bool unknown; /**< an access to it has failed: it may have been executed */
+    bool unknown; /**< a failed access may have been executed */
 };
 
-/** Of a process, for the others. */
+/** The window of a process. */
 struct sim_window {
     uint64_t counters[COUNTERS];
     uint64_t words[SIM_NODES_MAX][WORDS];
     uint8_t constant[CONSTANT_BYTES];
-    struct word model[SIM_NODES_MAX][WORDS]; /**< what is known of `words` */
-    bool given[COUNTERS][ACCESSES_MOST];     /**< values that have been fetched */
+    struct word model[SIM_NODES_MAX][WORDS]; /**< expected state of `words` */
+    bool given[COUNTERS][ACCESSES_MOST];     /**< values fetched so far */
     uint64_t added[COUNTERS];
     uint32_t handle_index;
     uint64_t handle_key;
@@ -55,7 +55,7 @@ static struct word *model_of(struct sim_window *window, uint32_t source, uint32_
     return &window->model[source][word];
 }
 
-/** Where the memory ends that is registered. */
+/** Length of the registered memory. */
 #define REGISTERED_BYTES (offsetof(struct sim_window, model))
 
 struct sim_access {
@@ -69,7 +69,7 @@ struct sim_access {
     uint64_t result;
     uint8_t *got; /**< GET of constant memory */
     bool excused; /**< it may fail */
-    bool revoked; /**< memory was taken back meanwhile: a PUT may be complete and not executed */
+    bool revoked; /**< memory was taken back: a PUT may complete without being executed */
     bool ended;
 };
 
@@ -104,7 +104,7 @@ static void fail(const struct sim_access *access, const char *what, uint64_t got
              access->to.index, what, (unsigned long long)got, (unsigned long long)wanted_);
 }
 
-/** A counter has been fetched. */
+/** Check the value fetched from a counter. */
 static void check_counter(struct sim_access *access)
 {
     struct sim_window *window = access->window;
@@ -188,7 +188,7 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
         (struct sim_access *)(void *)((char *)operation - offsetof(struct sim_access, operation));
 
     if (operation->kind == RAWE_FRAGMENT_PUT) {
-        access->result = access->before; /* it brings nothing back */
+        access->result = access->before; /* it returns no value */
         status = access->revoked ? RAWE_STATUS_FAILED : status;
     }
     ended(access, status);
@@ -202,7 +202,7 @@ static void excuse(struct sim_access *access)
     access->excused = true;
 }
 
-/** Has an end of the channels from one node to another been given up, or closed not long ago? */
+/** Return true if a channel between two nodes was given up, or closed recently, at either end. */
 static bool doubtful(const struct sim_node *node, uint32_t peer)
 {
     bool found = false;
@@ -314,7 +314,7 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
     access->operation.local = access->got;
 }
 
-/** Take the window's memory back, whose handle is no longer valid, and overwrite it. */
+/** Take back the window's memory, whose handle is no longer valid, and overwrite it. */
 static void take_back(struct sim_node *node)
 {
     struct sim_window *window = node->window;
@@ -330,7 +330,7 @@ static void take_back(struct sim_node *node)
     node->window = NULL;
 }
 
-/** The window moves to other memory, while accesses are under way. */
+/** Move the window to other memory while accesses are pending. */
 static void revoke(struct sim_node *node)
 {
     struct sim *sim = node->sim;
@@ -406,7 +406,7 @@ void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other)
     }
 }
 
-/** A word may be written by what was under way when its source died, or not. */
+/** Mark words as unknown that accesses of a dead source may still write. */
 static void forget_source(struct sim_node *node)
 {
     struct sim *sim = node->sim;

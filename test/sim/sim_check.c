@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Invariants of connections, engines and the whole run. Those of single messages are the ledger's
- * (test/net/net_ledger.c), those of memory in sim_transfer.c.
+ * Invariants of connections, engines and the whole run. Invariants of single messages are in
+ * test/net/net_ledger.c, those of memory in sim_transfer.c.
  */
 #include "sim.h"
 
@@ -10,10 +10,10 @@
 
 #define SECOND 1000000000ull
 
-/** Timers are that late, at most. */
+/** Maximum delay of timers. */
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
 
-/** Nothing may take longer once the network and all programs behave. */
+/** Maximum time without any event once all faults have ended. */
 #define STALL_NS (10 * SECOND)
 
 static void check_sequenced(struct sim_node *node, const struct rawe_header *header,
@@ -34,7 +34,7 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
-        /* Who was told of acknowledgements for frames that only wait goes on behind them. */
+        /* A sender that was told that unsent frames are acknowledged continues after them. */
         again = (header->flags & RAWE_FLAG_RESENT) != 0;
         channel->next_sequence = again ? channel->next_sequence : header->sequence;
     } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
@@ -67,7 +67,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
     }
 }
 
-/** Every number of the window: states add up to the counts, nothing to send is overlooked. */
+/** Check each number of the window: states match the counts, and no waiting frame is overlooked. */
 static void check_window(const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = sim_conn(channel);
@@ -90,7 +90,7 @@ static void check_window(const struct sim_channel *channel)
         to_transmit += waits;
         sacked += arrived;
         in_flight += !waits && !arrived;
-        /* Of a batch the first frame is what counts. */
+        /* A batch is represented by its first frame. */
         if (waits && rawe_sequence_before(sequence, window->transmit_from) &&
             rawe_sequence_before(frame->sequence, window->transmit_from)) {
             net_fail("window is consistent",
@@ -162,10 +162,10 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns);
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
-    /* No peer is given up while the program is away: the next probe after that does it. */
+    /* A peer is not given up while the program is absent, but with the next probe after that. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
-    /* The timer may wait for an answer that has come meanwhile. */
+    /* The timer may still wait for an answer that has arrived meanwhile. */
     uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
     uint64_t asked_ns = rawe_route_asked_ns(conn->preferred);
     asked_ns = conn->liveness.asked_ns > asked_ns ? conn->liveness.asked_ns : asked_ns;
@@ -199,7 +199,7 @@ static void check_channel(struct sim *sim, struct sim_channel *channel)
 struct sum {
     struct rawe_counters counters;
     uint64_t dropped;
-    uint64_t dropped_strange; /**< of these, for what an unknown peer's frames may be dropped for */
+    uint64_t dropped_strange; /**< of these, for reasons that apply to an unknown peer */
 };
 
 static void add_counters(struct sum *sum, const struct rawe_counters *counters)
@@ -219,9 +219,10 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 }
 
 /**
- * A slab of each size is had whatever the limit, and the last one may go beyond it; each connection
- * may get one buffer beyond the limit, for the message that all others wait for; and what is kept may
- * exceed its limit by one message, and those that one connection had in reassembly.
+ * Check memory limits, with their exceptions: one slab of each size is always allowed, and the last
+ * one may pass the limit; each connection may get one buffer beyond the limit, for the message that
+ * blocks all others; deferred data may exceed its limit by one message, and by the messages that
+ * one connection had in reassembly.
  */
 static void check_memory(const struct sim_nic *nic)
 {
@@ -378,10 +379,10 @@ void sim_check_stalled(struct sim *sim)
     }
 }
 
-/** Questions per connection that may be asked before its round-trip time is known. */
+/** Maximum probes per connection before its round-trip time is known. */
 #define FIRST_PROBES 16u
 
-/** Nothing was lost, doubled or late, and nothing was closed: then the counters are known. */
+/** Check counters of a run in which nothing was lost, duplicated, late or closed. */
 static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned connections)
 {
     const struct rawe_counters *counters = &sum->counters;
@@ -389,13 +390,13 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
                         (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
 
-    /* Answers that wait behind data on a slow link may come too late. */
+    /* Answers queued behind data on a slow link may arrive too late. */
     if (counters->migrations != 0 && sim->disturbed_ns == 0 && sim->plan.slowness_most == 1) {
         net_fail("no migration without a fault", "%llu migrations",
                  (unsigned long long)counters->migrations);
     }
     if (counters->migrations != 0) {
-        return; /* nor those of a host that stood still come by all routes at once */
+        return; /* answers of a suspended host do not arrive on all routes at once either */
     }
     if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
         net_fail("nothing is dropped without a fault", "%llu frames dropped, %llu duplicates",
@@ -419,36 +420,36 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     }
 }
 
-/** Acknowledgements, questions and their answers, for each data frame and for each that is lost. */
+/** Maximum of acknowledgements, probes and answers per data frame, and per lost frame, ... */
 #define CONTROL_PER_FRAME_MOST 1u
 
 /**
- * ... and where rings hold less for each connection: who begins to send has the shares of all others
- * change, and these are told.
+ * ... and with a ring of fewer frames per connection: a peer that begins to send changes the shares of
+ * all others, which are told.
  */
 #define CONTROL_PER_FRAME_SCARCE 2u
 #define SCARCE_FRAMES 32u
 
 /**
- * ... and for each connection: a question each time the interval doubles. Where frames pass one way
- * only, each question of one side restarts the intervals of the other.
+ * ... and per connection: a probe each time the interval doubles. If frames pass in one direction
+ * only, each probe of one side restarts the intervals of the other.
  */
 #define CONTROL_PER_CONNECTION_MOST 128u
 
-/**
- * ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers.
- */
+/** ... and per probe interval of a silent peer: PROBE, PING and their answers, ... */
 #define CONTROL_PER_INTERVAL_MOST 2u
 
-/** ... and of one that owes nothing: PROBE, its answer, and on both sides news of credit. */
+/**
+ * ... and per interval of an idle peer: PROBE, its answer, and credit updates of both sides, ...
+ */
 #define CONTROL_PER_IDLE_MOST 4u
 
-/** ... and for each migration of an end: what it is confirmed by, and the answers. */
+/** ... and per migration of an end: confirmations and answers. */
 #define CONTROL_PER_MIGRATION_MOST 32u
 
 /**
- * However badly it goes, control frames stay in proportion to data, and to time spent in silence.
- * `migrated`: migrations of connections of those that live.
+ * Check that control frames stay in proportion to data and to time spent in silence, whatever the
+ * faults. `migrated`: migrations of living nodes' connections.
  */
 static void check_control(struct sim *sim, uint64_t migrated)
 {
@@ -485,7 +486,10 @@ static void check_control(struct sim *sim, uint64_t migrated)
     }
 }
 
-/** All is settled: who has no operation under way waits for nothing, as others on the host see it. */
+/**
+ * Check that, at the quiet end, an interface without pending operations publishes no outstanding
+ * data.
+ */
 static void check_inflow(const struct sim_nic *nic)
 {
     const struct rawe_inflow_share *share = nic->engine.inflow.share;
@@ -497,13 +501,13 @@ static void check_inflow(const struct sim_nic *nic)
     }
 }
 
-/** Nothing was lost or late: no line seems slower than reported, or faster than it is. */
+/** Check, if nothing was lost or late, that a line seems no slower than reported, nor too fast. */
 static void check_line(const struct sim_nic *nic)
 {
     const struct sim_plan *plan = &nic->node->sim->plan;
     const struct rawe_line *line = &nic->engine.line;
     uint64_t mbps = rawe_line_mbps(line);
-    /* What is merged counts as having arrived with its first frame. */
+    /* A merged packet counts as having arrived with its first frame. */
     uint64_t most_mbps = 2 * 8000000 / plan->ps_per_byte / nic->link->slowness;
 
     if (mbps < line->reported_mbps || (plan->arrivals_known && plan->clock_step_ns == 1 &&
@@ -539,7 +543,7 @@ void sim_check_counters(struct sim *sim)
     }
     check_control(sim, sum.counters.migrations);
     sim_access_check(sim);
-    /* Lost frames are the only evidence there is when nothing comes late or twice. */
+    /* Without late or duplicate frames, lost frames are the only evidence. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
                     incidents->pulled == 0 && incidents->readdressed == 0 &&

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A route that loses a part of its frames for seconds, while others of the same hosts are good: it is
- * left as long as that is so, and then used again (sim_route.c sees to that). Where all routes lose
- * as much, chance makes one look worse now and then, and it is left; the last one never is.
+ * A route that loses some of its frames for seconds, while other routes of the same hosts are good.
+ * It must be left meanwhile, and used again afterwards (checked by sim_route.c). If all routes are
+ * equally lossy, one may look worse by chance and be left, but never the last one.
  */
 #include "sim.h"
 
@@ -11,14 +11,14 @@
 
 #define SECOND 1000000000ull
 
-/** A route that has lost a quarter of its frames for that time is left by all connections. */
+/** All connections must leave a route that has lost a quarter of its frames for this long. */
 #define LEFT_NS (10 * SECOND)
 #define MUCH_PPM 250000u
 
-/** Frames that it loses so soon after each other are traffic without a break. */
+/** Losses within this interval mean traffic without a break. */
 #define BREAK_NS SECOND
 
-/** Where all lose frames by chance, a route may seem to lose more than others: not more often. */
+/** If all routes lose frames, one may be left by mistake at most once in this time. */
 #define MISTAKE_NS (2 * SECOND)
 
 void sim_lossy_plan(struct sim *sim)
@@ -55,7 +55,10 @@ void sim_lossy_begin(struct sim *sim)
               lossy->node, lossy->nic, lossy->other, lossy->far);
 }
 
-/** Programs that leave have to hear each other within a second: then it is good again. */
+/**
+ * Return true while the route is lossy. It is good again once nodes leave, which needs fast
+ * answers.
+ */
 static bool is_on(const struct sim *sim)
 {
     return sim->now_ns < sim->net.lossy.until_ns && !sim->departing && !sim->finishing;
@@ -66,7 +69,7 @@ static bool is_one(uint32_t node, unsigned nic, uint32_t which, unsigned which_n
     return node == which && nic == which_nic;
 }
 
-/** Are frames lost that go from one interface to another? */
+/** Return true if frames from one interface to another are lost. */
 static bool loses(const struct sim *sim, uint32_t from, unsigned from_nic, uint32_t to,
                   unsigned to_nic)
 {
@@ -89,7 +92,7 @@ static bool loses(const struct sim *sim, uint32_t from, unsigned from_nic, uint3
     }
 }
 
-/** A frame of data, or several, is lost by a route. */
+/** Record that a route has lost a packet of data. */
 static void note(struct sim_peer *route, uint64_t now_ns)
 {
     if (now_ns > route->lost_last_ns + BREAK_NS) {
@@ -117,7 +120,7 @@ bool sim_lossy_takes(struct sim *sim, const struct sim_packet *packet)
     return true;
 }
 
-/** Is a route the lossy one, or the other direction of that? */
+/** Return true if a route is lossy in either direction. */
 static bool is_meant(const struct sim_peer *route)
 {
     const struct sim *sim = route->nic->node->sim;
@@ -127,7 +130,7 @@ static bool is_meant(const struct sim_peer *route)
            loses(sim, route->node, route->far, node, route->nic->index);
 }
 
-/** Is there another route to the process that is good, as our process sees it, too? */
+/** Return true if another route to the process is good, and our process knows so. */
 static bool has_good(struct sim_peer *route)
 {
     bool found = false;
@@ -150,7 +153,7 @@ static bool is_used(const struct sim_node *node, const struct sim_peer *route)
     return used;
 }
 
-/** Frames were lost by it, and are still. */
+/** Check that a route that keeps losing frames was left. */
 static void check_left(const struct sim_node *node, struct sim_peer *route, bool calm)
 {
     if (!calm || !has_good(route)) {
@@ -164,7 +167,7 @@ static void check_left(const struct sim_node *node, struct sim_peer *route, bool
     }
 }
 
-/** A route is left: not a good one, and where all lose as much, one only now and then. */
+/** Check the leaving of a route: it must be the lossy one, or a rare mistake if all are lossy. */
 static void check_departure(const struct sim_node *node, struct sim_peer *route)
 {
     const struct sim *sim = node->sim;
@@ -184,7 +187,7 @@ static void check_departure(const struct sim_node *node, struct sim_peer *route)
     }
 }
 
-/** Has nothing else gone wrong for as long, which may make a route look worse? */
+/** Return true if no other fault has recently made a route look worse. */
 static bool is_calm(struct sim *sim)
 {
     struct sim_lossy *lossy = &sim->net.lossy;
@@ -208,7 +211,7 @@ void sim_lossy_check_node(struct sim_node *node)
     if (sim_lossy_until_ns(sim) == 0) {
         return;
     }
-    /* Where links are slow, answers wait behind data. */
+    /* On slow links, answers queue behind data. */
     bool calm = is_calm(sim) && sim->plan.slowness_most == 1;
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
         bool left = route->peer.route.down && !route->was_down;

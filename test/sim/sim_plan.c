@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * From the seed to the plan. Every draw is made in every run, whichever faults are switched on, so
- * that a run keeps its shape when faults are taken away from it one by one.
+ * Derives the plan from the seed. Every run makes every draw, whichever faults are enabled, so that
+ * a run keeps its shape when faults are removed one by one. Settings added later have random
+ * streams of their own, so that runs without them do not change.
  */
 #include "sim_plan.h"
 
@@ -18,34 +19,36 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #undef X
 };
 
-/** Of messages and transfers: several batches. More would only make runs long. */
+/** Longest message or transfer: several batches. More would only prolong runs. */
 #define LONGEST_BYTES (1u << 18)
-/** Of transfers that several interfaces share. */
+/** Longest transfer over several interfaces. */
 #define LONGEST_TRANSFER_BYTES (1u << 19)
 
 #define US 1000ull
 #define MS 1000000ull
 #define SECOND 1000000000ull
 
-/** Questions to an idle peer, at most, while nodes compute. */
+/** Maximum number of checks of an idle peer while nodes compute. */
 #define IDLE_INTERVALS_MOST 1000u
 
 /** Faults that damage frames. */
 #define DAMAGING (SIM_BIT(CORRUPT) | SIM_BIT(RESIZE) | SIM_BIT(ECHO))
 
-/** Faults that make frames vanish: one answer in time is then not to be relied on. */
+/** Faults that lose frames, so that an answer in time is not certain. */
 #define UNCERTAIN                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | DAMAGING | SIM_BIT(RING) | SIM_BIT(SWITCH) |          \
      SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | SIM_BIT(PULL) | \
      SIM_BIT(LOSSY) | SIM_BIT(ADDRESS) | SIM_BIT(ERROR) | SIM_BIT(STRAY))
 
-/** Runs of several interfaces of which one has a lossy route: each takes as long as a hundred others. */
+/**
+ * One in this many runs with several interfaces has a lossy route: it takes as long as a hundred.
+ */
 #define LOSSY_RARELY 24u
 
-/** Of messages and transfers in these, which have thousands. */
+/** Longest message or transfer in runs with a lossy route, which have thousands. */
 #define LOSSY_BYTES_MOST (1u << 15)
 
-/** Faults before this one are chosen together; what came later has numbers of its own. */
+/** Faults before this one are chosen together; each later one has its own random stream. */
 #define FAULTS_TOGETHER SIM_FAULT_PULL
 
 void sim_faults_format(uint64_t faults, char *out, size_t out_bytes)
@@ -75,13 +78,13 @@ static uint64_t choose_faults(struct sim_random *random, const struct sim_option
             chosen |= 1ull << fault;
         }
     }
-    /* Runs in which frames may lie prove little else: there are few of them. */
+    /* Runs with forged but credible frames prove little else, so they are few. */
     chosen &= ~SIM_FAULTS_LYING;
     chosen |= lie == 0 ? SIM_BIT(HOSTILE) : 0;
     if (options->faults_exact) {
         return options->faults;
     }
-    /* One run in eight has no fault at all, one in eight a single kind of them. */
+    /* One run in eight has no faults, and one in eight a single kind. */
     return style == 0 ? 0 : (style == 1 ? 1ull << only : chosen) & options->faults;
 }
 
@@ -116,7 +119,7 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->window_frames = 16u << sim_random_below(random, 7);
     plan->receive_frames = (uint32_t)sim_random_scaled(random, 32, 4096);
     plan->copy_max_bytes = (uint32_t)sim_random_scaled(random, 32, 4096);
-    /* Small frames with long messages would only make runs long. */
+    /* Long messages in small frames would only prolong runs. */
     uint32_t longest = plan->payload_max_bytes * 32;
     longest = longest < LONGEST_BYTES ? longest : LONGEST_BYTES;
     plan->message_max_bytes = (uint32_t)sim_random_scaled(random, 1024, longest);
@@ -188,13 +191,13 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     plan->close_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
     plan->revoke_ppm = (uint32_t)sim_random_scaled(random, 10000, 300000);
     plan->deaths = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
-    /* Longer than it takes to believe a peer that denies a connection for a second. */
+    /* Longer than the second for which a peer must deny a connection to be believed. */
     uint64_t short_timeout_ns = sim_random_scaled(random, 2 * SECOND, 16 * SECOND);
     if (!(plan->faults & UNCERTAIN)) {
         plan->peer_timeout_ns = short_timeout_ns;
     }
-    /* A third of all frames lost and only the responder answers: pings get through in the
-       end, but not surely in half a minute. */
+    /* With a third of all frames lost and only the responder answering, PINGs get through in the
+       end, but perhaps not within half a minute. */
     if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&
         plan->pause_most_ns > 5 * SECOND) {
         plan->pause_most_ns = 5 * SECOND;
@@ -233,7 +236,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
     plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
     if (sim_random_below(random, 8) == 0) {
-        /* Programs that have little to say, but do so for a long time. */
+        /* Programs that send little, over a long time. */
         plan->gap_ns = (5 + plan->gap_ns % 400) * MS;
         plan->burst_most = 1;
         plan->operations += 20 * plan->nodes;
@@ -244,9 +247,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->streaks = sim_random_below(random, 4) == 0;
 }
 
-/**
- * Faults by which hosts are silent for long: short intervals between probes would only take time.
- */
+/** Faults that silence hosts for long, with which short probe intervals would only prolong runs. */
 #define SILENCING \
     (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 
@@ -269,7 +270,7 @@ static void calm_troubles(struct sim_plan *plan)
     plan->replay_gap_ns = faults & SIM_BIT(REPLAY) ? plan->replay_gap_ns : 0;
     plan->hostile_gap_ns = faults & SIM_BIT(HOSTILE) ? plan->hostile_gap_ns : 0;
     if (plan->lying) {
-        /* Such a run ends when its faults do: a node that was lied to may wait forever. */
+        /* Such a run ends with its faults, because a deceived node may wait forever. */
         plan->faults_end_ns = plan->faults_end_ns % (20 * MS) + MS;
         plan->pause_most_ns = plan->pause_most_ns % (20 * MS) + 2000;
         plan->freeze_ppm = 0;
@@ -277,7 +278,7 @@ static void calm_troubles(struct sim_plan *plan)
     }
 }
 
-/** Take out what belongs to faults that are switched off. */
+/** Reset the settings of disabled faults. */
 static void calm(struct sim_plan *plan)
 {
     uint64_t faults = plan->faults;
@@ -306,20 +307,20 @@ static void calm(struct sim_plan *plan)
     }
 }
 
-/** Numbers of its own: runs without this differ from earlier releases' in nothing. */
+/** Plan checks of idle peers. */
 static void plan_idle(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 21);
     uint64_t idle_ns =
         sim_random_scaled(&random, plan->peer_timeout_ns / 64, plan->peer_timeout_ns / 2);
 
-    /* While a node computes for minutes, 31 others would ask each other millions of times. */
+    /* While one node computes for minutes, 31 others would check each other millions of times. */
     bool often = (plan->faults & SIM_BIT(PAUSE)) != 0 &&
                  idle_ns * IDLE_INTERVALS_MOST < plan->pauses_most * plan->pause_most_ns;
     plan->idle_ns = sim_random_below(&random, 4) == 0 && !often ? idle_ns : 0;
 }
 
-/** The same. */
+/** Plan whether idle connections rest. */
 static void plan_rest(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 22);
@@ -327,7 +328,7 @@ static void plan_rest(struct sim_plan *plan, uint64_t seed)
     plan->rests = sim_random_below(&random, 2) == 0;
 }
 
-/** The same. */
+/** Plan congestion control. */
 static void plan_congestion(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 42);
@@ -335,7 +336,7 @@ static void plan_congestion(struct sim_plan *plan, uint64_t seed)
     plan->yields = sim_random_below(&random, 2) == 0;
 }
 
-/** The same: the bound is low, as no run has thousands of messages between two nodes. */
+/** Plan how many messages one may overtake: few, because no run has thousands between two nodes. */
 static void plan_order(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 44);
@@ -344,7 +345,7 @@ static void plan_order(struct sim_plan *plan, uint64_t seed)
     plan->overtaken_most = sim_random_below(&random, 2) == 0 ? 0 : (uint32_t)most;
 }
 
-/** The same: a job is suspended as a whole, for much longer than peers wait for each other. */
+/** Plan the suspension of the whole job for much longer than the peer timeout. */
 static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 24);
@@ -356,14 +357,14 @@ static void plan_suspension(struct sim_plan *plan, uint64_t seed)
             : 0;
 }
 
-/** Each of these looks at all others, as long as the fence is not passed. */
+/** Maximum number of nodes in departures: each node checks all others until the fence is passed. */
 #define DEPARTURE_NODES_MOST 64u
 
-/** After these a node may be given up, or a frame may contain what was never sent. */
+/** Faults after which a node may be given up, or a frame may contain data that was never sent. */
 #define UNFIT_FOR_DEPARTURE \
     (SIM_FAULTS_LYING | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 
-/** The same: nodes end as ranks do in MPI_Finalize. */
+/** Plan that nodes end as ranks do in MPI_Finalize. */
 static void plan_departure(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 30);
@@ -375,14 +376,14 @@ static void plan_departure(struct sim_plan *plan, uint64_t seed)
         plan->depart_ns = 0;
     }
     if (plan->nics > 1 && sim_random_below(&random, 2) == 0) {
-        plan->depart_faults_ns += 2 * plan->depart_ns; /* until the last one finalizes, or so */
+        plan->depart_faults_ns += 2 * plan->depart_ns; /* until about the last one finalizes */
     }
 }
 
-/** Larger networks have one interface each, as the number of connections goes by its square. */
+/** Nodes of larger networks have one interface: the number of connections grows with its square. */
 #define SEVERAL_NICS_NODES_MAX 8u
 
-/** The same: several interfaces, and cables that are pulled. */
+/** Plan several interfaces, and pulled cables. */
 static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 26);
@@ -402,7 +403,9 @@ static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
     plan->pull_most_ns = sim_random_scaled(&random, MS, 2 * SECOND);
     plan->pull_longest = (unsigned)sim_random_below(&random, plan->nics);
     if (plan->mixed_nics) {
-        /* Where a node has fewer it knows not all of its peer's before those call from them. */
+        /*
+         * A node with fewer interfaces learns of some of its peer's only when the peer uses them.
+         */
         plan->pull_longest = SIM_NICS_MAX;
     }
     if ((plan->faults & SIM_BIT(PULL)) == 0) {
@@ -410,7 +413,7 @@ static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
     }
 }
 
-/** The same: of several routes, one loses frames. Where all do, PINGs have to get through. */
+/** Plan that one of several routes loses frames. If all do, PINGs must still get through. */
 static void plan_lossy(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 46);
@@ -432,7 +435,7 @@ static void plan_lossy(struct sim_plan *plan, const struct sim_options *options)
     }
 }
 
-/** The same: interfaces get other addresses. */
+/** Plan changes of interfaces' addresses. */
 static void plan_addresses(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 49);
@@ -448,7 +451,7 @@ static void plan_addresses(struct sim_plan *plan, const struct sim_options *opti
     }
 }
 
-/** The same: ports that fail, frames that go astray, clocks that are set. */
+/** Plan failing ports, misdirected frames, and clock steps. */
 static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 51);
@@ -471,11 +474,11 @@ static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
     plan->step_ppm = plan->faults & SIM_BIT(STEP) ? plan->step_ppm : 0;
 }
 
-/** Runs of which one has a node that others send to without a pause, and their nodes at most. */
+/** One in this many runs has a node to which others send without a pause; maximum of its nodes. */
 #define STEADY_RARELY 500u
 #define STEADY_NODES_MOST 8u
 
-/** What comes in these: half a second of their link, in messages up to a length. */
+/** Traffic of these runs: half a second of the link's capacity, and its messages. */
 #define STEADY_BYTES 60000000u
 #define STEADY_MESSAGE_BYTES (1u << 17)
 #define STEADY_MEAN_BYTES 11000u
@@ -483,7 +486,7 @@ static void plan_ports(struct sim_plan *plan, const struct sim_options *options)
 #define STEADY_PAYLOAD_LEAST 1472u
 #define STEADY_RING_LEAST 1024u
 
-/** The same, without other faults. */
+/** Plan steady traffic to one node, without other faults. */
 static void plan_steady(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 52);
@@ -502,7 +505,7 @@ static void plan_steady(struct sim_plan *plan, const struct sim_options *options
     }
 }
 
-/** What programs do then. */
+/** Plan the programs of runs with steady traffic. */
 static void plan_steady_workload(struct sim_plan *plan, const struct sim_options *options)
 {
     if ((plan->faults & SIM_BIT(STEADY)) == 0) {
@@ -518,7 +521,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     plan->message_max_bytes = plan->transfer_max_bytes = STEADY_MESSAGE_BYTES;
     plan->mixed_mtu = false;
     if (plan->receive_frames < STEADY_RING_LEAST) {
-        plan->receive_frames = STEADY_RING_LEAST; /* or each frame waits for the last */
+        plan->receive_frames = STEADY_RING_LEAST; /* with fewer, each frame waits for the last */
     }
     if (plan->payload_max_bytes < STEADY_PAYLOAD_LEAST) {
         plan->payload_max_bytes = STEADY_PAYLOAD_LEAST;
@@ -528,7 +531,7 @@ static void plan_steady_workload(struct sim_plan *plan, const struct sim_options
     }
 }
 
-/** What programs do while a route is lossy, and after it: enough to see it left and used again. */
+/** Plan enough traffic to see a lossy route left, and used again when it has recovered. */
 static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 47);
@@ -557,7 +560,7 @@ static void plan_lossy_workload(struct sim_plan *plan, const struct sim_options 
     }
 }
 
-/** Balance between routes needs transfers of several batches. */
+/** Plan transfers of several batches, which balancing between routes needs. */
 static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 28);
@@ -571,7 +574,7 @@ static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
     }
 }
 
-/** The same: how much GETs of several peers ask for at a time. */
+/** Plan how much data GETs of several peers request at a time. */
 static void plan_inflow(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 41);
@@ -580,7 +583,7 @@ static void plan_inflow(struct sim_plan *plan, uint64_t seed)
     plan->inflow_bytes = sim_random_below(&random, 2) == 0 ? inflow_bytes : 0;
 }
 
-/** The same: several processes a host, and what engines are told of links. */
+/** Plan several processes per host, and what engines know of their links. */
 static void plan_hosts(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 44);
@@ -591,7 +594,7 @@ static void plan_hosts(struct sim_plan *plan, uint64_t seed)
     plan->arrivals_known = sim_random_below(&random, 2) == 0;
 }
 
-/** The same: how often memory runs out. */
+/** Plan how often memory runs out. */
 static void plan_memory(struct sim_plan *plan, uint64_t seed)
 {
     struct sim_random random = sim_random_stream(seed, 43);

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes from the interfaces of a node to those of others, as the component has them: those that
- * the program sends by, those by which it was called, and how it fails over between them. The
- * responder, which answers for a program that computes, is here, too.
+ * Routes from the interfaces of a node to those of others, as in the component: routes on which the
+ * program sends, routes on which peers have connected, and failover between them. Also contains the
+ * responder, which answers for a computing program.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 #include "net_packet.h"
 #include "conn/rawe_conn.h"
 
-/** Once nothing goes wrong any more, a route that is silent is left, or up again, in this time. */
+/** Once all faults have ended, a silent route is left, or up again, within this time. */
 #define FAILOVER_NS 5000000000ull
 #define RECOVERY_NS 10000000000ull
 #define RELAPSED_NS 60000000000ull
 
-/** So soon after it was opened a route is used by those whose own are down. */
+/** Connections whose own routes are down use a new route within this time. */
 #define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
 
-/** Speed of a route: of the slower of its two links, or what any link claims to have. */
+/** Return the speed of a route: that of its slower link, or the nominal rate. */
 static uint32_t speed_mbps(const struct sim_nic *nic, const struct sim_nic *to)
 {
     const struct sim_plan *plan = &nic->node->sim->plan;
@@ -59,7 +59,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
         .speed_mbps = speed_mbps(nic, to),
     };
     memcpy(config.mac, to->published, RAWE_MAC_BYTES);
-    /* Half of them know the peer's MTU, half have to learn it from the peer. */
+    /* Half of them know the peer's MTU; the other half learn it from the peer. */
     bool knows = (node->index + index) % 2 == 0 || node->nic_count > 1 || other->nic_count > 1;
     if (knows && to->payload_max_bytes < config.payload_max_bytes) {
         config.payload_max_bytes = to->payload_max_bytes;
@@ -83,7 +83,7 @@ static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned
     return route;
 }
 
-/** The program may send by it from now on: of the peer's interfaces each of ours has one. */
+/** Let the program send on a route: each of our interfaces is paired with one of the peer's. */
 static void introduce(struct sim_node *node, uint32_t index, unsigned nic)
 {
     unsigned far = nic % node->sim->nodes[index].nic_count;
@@ -127,7 +127,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
         const struct sim_nic *caller = &other->nics[far];
         if (caller->key == from->key && caller->port == from->port &&
             (elsewhere || sim_address_same(caller->mac, source_mac))) {
-            /* Who calls is known to the program, as all processes of its job are. */
+            /* A program knows all processes of its job, and so this peer. */
             bool learns = !sim_depart_finalizing(node);
             if (learns) {
                 (void)sim_route_get(node, from->vpid, meant);
@@ -137,7 +137,7 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
                                             : open_route(&node->nics[meant], from->vpid, far);
         }
     }
-    return NULL; /* a process that is no more */
+    return NULL; /* the process has ended */
 }
 
 void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
@@ -206,7 +206,7 @@ void sim_route_forget(struct sim_node *node)
 
 /* ---- the responder ---- */
 
-/** Write a PING or PONG from the interface and send it at `at_ns`. */
+/** Write a PING or PONG of the interface, and send it at `at_ns`. */
 static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *to,
                       const uint8_t mac[RAWE_MAC_BYTES], uint16_t port, uint32_t key,
                       const struct rawe_ping *ping, uint64_t at_ns)
@@ -239,7 +239,7 @@ void sim_route_ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_
               key, &ping, nic->node->local_ns);
 }
 
-/** Ask the peer's responder, as the component does, and pass on what it said before. */
+/** Send a PING to the peer's responder, as the component does, and report its previous answers. */
 void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     const struct sim_channel *channel = conn->owner;
@@ -294,7 +294,7 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
             uint64_t clock_ns = sim_node_clock_at(node, sim->now_ns);
             route->pong_ns = what <= SIM_PING_ROUTE ? clock_ns : route->pong_ns;
             sim_address_answered(route, what, source_mac);
-            /* If the process does not compute, its silence counts. */
+            /* The silence of a process that does not compute counts. */
             if (what < RAWE_LANES && (header->flags & RAWE_FLAG_SERVICED) == 0) {
                 route->absent_ns[what] = route->pong_ns;
             }
@@ -342,7 +342,7 @@ void sim_route_start(struct sim_node *node)
 
     rawe_failover_init(&node->failover, &callbacks, node);
     node->addresses_changed = false;
-    node->carriers_changed = true; /* some may be lost already */
+    node->carriers_changed = true; /* some may already be lost */
 }
 
 void sim_route_carrier(struct sim_nic *nic, bool carrier)
@@ -354,7 +354,7 @@ void sim_route_carrier(struct sim_nic *nic, bool carrier)
     }
 }
 
-/** See to what the kernel has said since. */
+/** Handle carrier changes that the kernel has reported. */
 static void heed_carriers(struct sim_node *node)
 {
     for (unsigned i = 0; i < node->nic_count; i++) {
@@ -410,7 +410,7 @@ bool sim_route_carries(const struct sim_peer *route)
     return sim->now_ns >= route->nic->pulled_until_ns && sim->now_ns >= far->pulled_until_ns;
 }
 
-/** Is there one that is up, and carries? */
+/** Return true if another route to the process is up and carries frames. */
 static bool others_carry(struct sim_peer *route)
 {
     struct rawe_peer *peer = &route->peer;
@@ -437,13 +437,15 @@ static void check_silent(const struct sim_channel *channel, struct sim_peer *rou
     }
 }
 
-/** The preferred route is not used, although its cables have been there for long. */
+/**
+ * Check a connection that does not use its preferred route: that must not have carried for long.
+ */
 static void check_preferred(const struct sim_channel *channel, const struct sim_peer *route)
 {
     const struct sim_node *node = channel->node;
     const struct sim_peer *preferred = channel->via;
 
-    /* One that was left again soon after it had been used again has to answer for longer. */
+    /* A route that failed again soon after failback must answer for longer. */
     bool again = preferred->times_down > 1;
     uint64_t from_ns = again ? sim_lossy_until_ns(node->sim) : 0;
     from_ns = from_ns < preferred->down_ns ? preferred->down_ns : from_ns; /* a port was full */
@@ -456,7 +458,7 @@ static void check_preferred(const struct sim_channel *channel, const struct sim_
     }
 }
 
-/** Has it been left, if there is another? One that has come just now is seen at the next check. */
+/** Check that a silent route was left if there is another, unless that one is too new. */
 static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
 {
     struct rawe_route *best = rawe_route_best(sim_conn(channel)->preferred);
@@ -470,7 +472,7 @@ static void check_down(const struct sim_channel *channel, const struct sim_peer 
     }
 }
 
-/** Since when is each route down, and how often has it been? */
+/** Record since when each route is down, and how often it was. */
 static void note_down(const struct sim_node *node)
 {
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What connections do over time: how each of them has changed since its node's last progress, and
- * what it owes its peer since when.
+ * Connections over time: how each one has changed since its node's last progress, and since when it
+ * owes its peer an acknowledgement.
  */
 #include "sim.h"
 
-/** Timers are that late, at most; frames are taken, and their deadline is set, shortly before. */
+/** Maximum delay of timers, plus the time between receiving a frame and setting its deadline. */
 #define LATE_NS (3ull << RAWE_TIMER_TICK_SHIFT)
 
-/** The channel's watch; a new life of the connection begins with a new one. */
+/** Return the channel's watch, which is reset if the connection was reopened. */
 static struct sim_watch *watch_of(struct sim_channel *channel)
 {
     struct sim_watch *watch = &channel->watch;
@@ -22,7 +22,7 @@ static struct sim_watch *watch_of(struct sim_channel *channel)
     return watch;
 }
 
-/** All that has been taken is acknowledged to the peer. */
+/** Return true if all received frames are acknowledged. */
 static bool all_acked(const struct sim_watch *watch, const struct rawe_recvwin *recvwin)
 {
     return watch->acked == recvwin->next && watch->acked_beyond == recvwin->beyond;
@@ -47,9 +47,9 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 }
 
 /**
- * Reduced at most once for what a round trip has lost: how often is that since the last look? A turn
- * in which many frames are taken and sent may last longer than the shortest round trip. Before the
- * reductions, a window that was not made use of may have been forgotten.
+ * Check that the congestion window is reduced at most once per round trip. A progress call that
+ * handles many frames may last several of the shortest round trips. An unused window may first have
+ * returned to its initial value.
  */
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
@@ -67,7 +67,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint64_t persistent = sim_conn(channel)->engine->counters.congestion_persistent;
     least = least < cc->least || persistent != watch->cc_persistent ? cc->least : least;
     watch->cc_persistent = persistent;
-    /* Who lies about what has arrived can make several round trips of one. */
+    /* With forged acknowledgements, one round trip can look like several. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
         net_fail("congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",
                  channel->node->index, channel->peer, watch->cc_window, window,
@@ -77,7 +77,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     watch->cc_used_ns = cc->used_ns;
 }
 
-/** What has been taken is acknowledged, with all that is missing, within the delay. */
+/** Check that received frames, and gaps, are acknowledged within the delay. */
 static void check_owed(struct sim *sim, const struct sim_channel *channel, struct sim_watch *watch)
 {
     const struct sim_node *node = channel->node;
@@ -104,7 +104,7 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
     }
 }
 
-/** Other processes of the host see what the engine has granted, but for what waits in its ring. */
+/** Check that other processes of the host see the engine's grants, except data in its ring. */
 static void check_published(struct sim *sim, const struct sim_nic *nic)
 {
     const struct rawe_grants *grants = &nic->engine.grants;
@@ -120,9 +120,9 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 }
 
 /**
- * All peers together may have no more in flight than the ring holds; one that has closed, and whose
- * connection rests, knows of none, and one that was given up has none. Promises are not looked at while
- * a sender still counts whose connection has been closed: the others' number is not right then.
+ * Check that the credit of all peers together fits the ring. A peer that has closed and whose
+ * connection rests, and one that was given up, have none. Promised credit is not checked while a
+ * sender with a closed connection is still counted, because the number of senders is wrong then.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
@@ -168,7 +168,7 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
     check_published(sim, nic);
 }
 
-/** How often a connection of the node has begun on a path of which it knew no window. */
+/** Return how often a connection of the node moved to a path without a known window. */
 static uint64_t migrations_of(const struct sim_node *node)
 {
     uint64_t migrations = 0;
@@ -189,7 +189,7 @@ void sim_watch_node(struct sim_node *node)
         struct sim_watch *watch = watch_of(channel);
         const struct rawe_cc *cc = &sim_conn(channel)->cc;
         if (watch->migrations != migrations || watch->cc_first != cc->first) {
-            watch->migrations = migrations; /* of another path nothing is known, */
+            watch->migrations = migrations; /* nothing is known of another path, */
             watch->cc_first = cc->first;    /* nor of frames of another length */
             watch->cc_window = cc->window;
         }
