@@ -67,7 +67,7 @@ void sim_batch_enable(struct sim_nic *nic)
     }
 }
 
-/** Frame `index` of a batch as a packet of its own. */
+/** Return frame `index` of a batch as a packet of its own. */
 static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, uint32_t index)
 {
     struct net_batch batch = batch_of(packet);
@@ -106,7 +106,7 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     }
 }
 
-/** Does GRO merge the next packet to this one? It drops none, but merges no damaged one. */
+/** Return true if GRO merges the next packet into this one. It merges no damaged packet. */
 static bool joins(const struct sim_packet *packet, uint32_t first_bytes,
                   const struct sim_packet *next)
 {

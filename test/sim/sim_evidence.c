@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Why a frame may be sent again: only because something that was sent later has arrived, and it has
- * not. The sender knows by acknowledgements; the simulator knows better, for it sees what arrives.
+ * Checks retransmissions: a frame may be resent only if something sent later has arrived and it has
+ * not. The sender learns this from acknowledgements, while the simulator sees each arrival.
  *
- * One thing the sender cannot know: which copy of a frame has arrived that was sent twice. It may
- * take the newest for it, but not before that one can have been answered (RFC 8985 section 6.2 step
- * 2), and so does the simulator.
+ * If a frame was sent twice, the sender cannot know which copy has arrived. It may assume the
+ * newest one, but not before that one can have been answered (RFC 8985 section 6.2 step 2). The
+ * simulator does the same.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 #include "conn/rawe_conn_control.h"
 
-/** Is it the session key of an interface that frames of the connection may go to? */
+/** Return true if the connection's frames may be sent to the interface with this session key. */
 static bool leads_to(const struct rawe_conn *conn, uint32_t key)
 {
     const struct rawe_route *route = conn->preferred;
@@ -36,7 +36,7 @@ struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct raw
     return channel;
 }
 
-/** The channel sends to another connection of the peer's than before: nothing is known of it. */
+/** Reset the evidence of a channel that now sends to another connection of the peer. */
 static void follow_stream(struct sim_channel *channel, uint32_t connection_id, uint32_t sequence)
 {
     if (channel->sendings == NULL) {
@@ -65,7 +65,7 @@ static struct sim_sending *sending_of(struct sim_channel *channel, uint32_t sequ
     return &channel->sendings[sequence & (channel->node->sim->plan.window_frames - 1)];
 }
 
-/** Something sent in this place has arrived, as far as the sender can tell. */
+/** Record the arrival of transmission `order`, as far as the sender can know it. */
 static void arrived(struct sim_channel *channel, uint64_t order)
 {
     if (channel->arrived_order < order) {
@@ -73,7 +73,7 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     }
 }
 
-/** An earlier copy of the frame has arrived: the sender may take this sending for it, later. */
+/** Record a transmission of a frame of which an earlier copy has arrived: later it is evidence. */
 static void arrived_early(struct sim_channel *channel, const struct sim_sending *sending)
 {
     if (channel->early_count == channel->early_room) {
@@ -86,7 +86,7 @@ static void arrived_early(struct sim_channel *channel, const struct sim_sending 
     channel->early[channel->early_count++] = *sending;
 }
 
-/** Which of those can have been answered by now: the links alone take that long. */
+/** Turn early transmissions into evidence once the links' delay allows an answer. */
 static void believe_early(struct sim_channel *channel)
 {
     const struct sim_plan *plan = &channel->node->sim->plan;
@@ -167,7 +167,7 @@ void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
     channel->probe_number = header->sequence;
 }
 
-/** The sequenced frames of a packet have arrived. */
+/** Record the arrival of a packet's sequenced frames. */
 static void frames_arrived(struct sim_channel *channel, const struct sim_packet *packet)
 {
     struct rawe_header header;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The network: a link from each interface to one switch and back, with rate, delay and bounded
- * buffers, and everything that can befall a frame on its way.
+ * buffers, and all faults that affect frames.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +129,7 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
     sim_packet_give(sim, packet);
 }
 
-/** What `len_bytes` take on the interface's links. */
+/** Return the time that `len_bytes` occupy the interface's link. */
 static uint64_t wire_time_ns(const struct sim_nic *nic, uint64_t len_bytes)
 {
     return len_bytes * nic->node->sim->plan.ps_per_byte * nic->link->slowness / 1000 + 1;
@@ -153,7 +153,7 @@ bool sim_net_full(struct sim *sim, struct sim_nic *nic)
            nic->link->wire_free_ns - now_ns > wire_time_ns(nic, nic->backlog_bytes);
 }
 
-/** Does a port report an error that is not "full"? What it was given counts as sent. */
+/** Return true if a port reports an error other than "full". Its frames count as sent. */
 static bool fails(struct sim *sim, struct sim_nic *nic, bool bulk)
 {
     uint64_t now_ns = nic->node->local_ns;
@@ -211,7 +211,7 @@ void sim_net_start_partition(struct sim *sim)
               net->one_way ? ", one way" : "");
 }
 
-/** Why this frame does not get through the switch, or NULL. */
+/** Return why the switch does not forward this frame, or NULL. */
 static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
 {
     struct sim_net *net = &sim->net;
@@ -300,8 +300,8 @@ static struct sim_packet *resize(struct sim *sim, struct sim_packet *packet)
 }
 
 /**
- * Damage a frame. TCP's checksum finds a changed byte, and misses two changes that make up for each
- * other; CRC32C misses none of up to 8 bits at these lengths but one in 4 billion.
+ * Damage a frame. TCP's checksum detects a changed byte but misses two changes that cancel out;
+ * CRC32C misses at most one in 4 billion changes of up to 8 bits at these lengths.
  */
 static struct sim_packet *damage(struct sim *sim, struct sim_packet *packet)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How messages and PUTs are sent, by the peer object as the component does it, and what the program
- * is told of them. Whether that is allowed is for the ledger (test/net) to say.
+ * Sends messages and PUTs through the peer object, as the component does, and reports completions
+ * to the program. The ledger (test/net) checks whether these are allowed.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static struct sim_node *source_of(const struct sim_message *message)
     return &message->sim->nodes[message->net.from.index];
 }
 
-/** net_ledger.ended: the program is told that it is complete. */
+/** net_ledger.ended: report the completion of a send to the program. */
 static void ended(struct net_message *net, enum rawe_status status, bool early)
 {
     struct sim_message *message = (struct sim_message *)(void *)net;
@@ -87,7 +87,7 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     }
     net_ledger_submit(&sim->ledger, net, first_bytes, early);
     channel->node->app.open_sends++;
-    /* Late frames of what was excused may still set something off when all else is settled. */
+    /* Late frames of excused messages may still cause events when all else is settled. */
     if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing ||
         sim_depart_finalizing(to)) {
         net_ledger_excuse(net);
@@ -109,7 +109,7 @@ static void note_channel(struct sim *sim, struct sim_message *message, struct si
     }
 }
 
-/** As btl_sendi does it. True when that settles it. */
+/** Send a message as btl_sendi does. Returns true if it needs no further attempt. */
 static bool submit_copy(struct sim_node *node, struct sim_message *message,
                         struct sim_channel *channel)
 {
@@ -124,7 +124,7 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message,
     return false;
 }
 
-/** As btl_send does it. */
+/** Send a message as btl_send does. */
 static void submit_in_place(struct sim *sim, struct sim_message *message,
                             struct sim_channel *channel)
 {
@@ -148,7 +148,7 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     }
 }
 
-/** A PUT goes by all routes to the process: their channels are there, and it is lost with any. */
+/** Open the channels of all routes to the process: a PUT uses them all, and is lost with any. */
 static void note_all_routes(struct sim *sim, struct sim_message *message,
                             struct sim_channel *channel)
 {
@@ -189,7 +189,7 @@ static void submit(struct sim *sim, struct sim_message *message)
         sim_channel_get(node, net->to.index, nic, net->put ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
 
     sim->activity_ns = sim->now_ns;
-    if (channel == NULL) { /* the peer is known to be lost */
+    if (channel == NULL) { /* the peer is lost */
         node->app.open_sends -= net->submitted;
         net_ledger_withdraw(net);
         return;
@@ -229,7 +229,7 @@ void sim_submit(struct sim *sim, struct sim_message *message)
     (void)sim_memory_scarce(scarce);
 }
 
-/** As the program on the channel's node has it. */
+/** Return the ledger's route for messages that arrive on a channel. */
 static struct net_route route_of(struct sim_channel *channel)
 {
     return (struct net_route){
@@ -254,7 +254,7 @@ struct sim_message *sim_submit_delivered(struct sim_channel *channel, uint8_t ta
     return (struct sim_message *)(void *)net;
 }
 
-/** Parts of PUTs may be under way on the channel, whichever of the routes they were given to. */
+/** Excuse incomplete PUTs to the peer, whose parts may be in flight on the channel. */
 static void excuse_parts(const struct sim_channel *channel)
 {
     struct net_ledger *ledger = &channel->node->sim->ledger;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that peers write into: each node has an arena of bytes of one value, in which transfers
- * get regions with guards between them. What is written anywhere else, too early or too late shows.
+ * Memory that peers write into: each node has an arena filled with one value, in which transfers
+ * get regions with guards between them. This reveals writes elsewhere, too early, or too late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void make_arena(struct sim_node *node)
     memset(node->arena, BACKGROUND, node->arena_bytes);
 }
 
-/** Offset of the first byte of the arena in [from, to) that is not as it was, or `to`. */
+/** Return the offset of the first changed byte of the arena in [from, to), or `to`. */
 static uint32_t first_changed(const struct sim_node *node, uint32_t from, uint32_t to)
 {
     const uint8_t *arena = node->arena;
@@ -90,7 +90,7 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
     return true;
 }
 
-/** Deregister, and make the memory what it was before: a write from now on is found out. */
+/** Deregister memory and restore its initial value, which reveals later writes. */
 static void drop(struct sim_node *node, struct sim_transfer *transfer)
 {
     struct sim_transfer **link = &node->regions;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, hosts that are
- * cut off, cables that are pulled.
+ * Faults of hosts: computing programs, suspended hosts, clocks that jump, hosts that are cut off,
+ * and pulled cables.
  */
 #include "sim.h"
 
@@ -15,7 +15,7 @@ static void disturbed_until(struct sim *sim, uint64_t at_ns)
     }
 }
 
-/** The program computes, or the kernel lets another one run; its responder answers. */
+/** Let the program compute, or be preempted; its responder still answers. */
 static void pause_node(struct sim *sim, struct sim_node *node)
 {
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
@@ -39,7 +39,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
 }
 
-/** Long enough for peers to give a host up. */
+/** Return an absence long enough for peers to give a host up. */
 static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -47,14 +47,14 @@ static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
     return sim_random_between(random, least_ns, 2 * least_ns);
 }
 
-/** Peers may give the host up, and it them: from now on that is no violation. */
+/** Allow a host and its peers to give each other up from now on. */
 static void isolate(struct sim *sim, struct sim_node *node)
 {
     node->isolated = true;
     sim->incidents.isolated++;
 }
 
-/** The host stands still: its responder answers as little as its program does. */
+/** Suspend the host, including its responder. */
 static void freeze_node(struct sim *sim, struct sim_node *node)
 {
     bool too_long = sim_random_below(&node->trouble, 3) == 0;
@@ -92,7 +92,7 @@ static void maybe_jump(struct sim *sim, struct sim_node *node)
     }
 }
 
-/** The host's CLOCK_REALTIME is set. Timers go by another clock. */
+/** Maybe step the host's CLOCK_REALTIME, which timers do not use. */
 static void maybe_step(struct sim *sim, struct sim_node *node)
 {
     if (node->steps_left != 0 && sim_strikes(sim, &node->steps, sim->plan.step_ppm)) {
