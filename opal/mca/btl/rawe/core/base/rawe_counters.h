@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Counters of an engine: one for each thing that can happen to a frame, and for each reason to drop
- * one. The list is the only place to add one. And a histogram for times.
+ * Counters of an engine: one for each event in a frame's life, and for each reason to drop one. Add
+ * counters only to this list. Also a histogram of times.
  */
 #ifndef RAWE_COUNTERS_H
 #define RAWE_COUNTERS_H
 
 #include <stdint.h>
 
-/* frames_resent is at most the sum of losses_: a late acknowledgement may save the resending. */
+/* frames_resent is at most the sum of losses_*: a late acknowledgement may save the resend. */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
@@ -76,7 +76,7 @@ struct rawe_counters {
 };
 
 /**
- * Round trips, each power of two of nanoseconds a bucket: the first has all below 1024 ns, bucket i
+ * Round-trip times, with a bucket per power of two: the first holds all below 1024 ns, bucket i
  * those from 2^(9+i) to below 2^(10+i) ns, the last all from 2^30 ns (about a second) on.
  */
 #define RAWE_HISTOGRAM_BUCKETS 22u
@@ -86,7 +86,7 @@ struct rawe_histogram {
     uint64_t count[RAWE_HISTOGRAM_BUCKETS];
 };
 
-/** Bucket of a time. */
+/** Return the bucket of a time. */
 static inline unsigned rawe_histogram_bucket(uint64_t ns)
 {
     if (ns < 1u << RAWE_HISTOGRAM_FIRST_BITS) {
@@ -101,7 +101,7 @@ static inline void rawe_histogram_add(struct rawe_histogram *histogram, uint64_t
     histogram->count[rawe_histogram_bucket(ns)]++;
 }
 
-/** The times of a bucket are shorter than this; UINT64_MAX for the last one. */
+/** Return the upper limit of a bucket, exclusive; UINT64_MAX for the last one. */
 static inline uint64_t rawe_histogram_limit_ns(unsigned bucket)
 {
     return bucket + 1 < RAWE_HISTOGRAM_BUCKETS ? 1ull << (RAWE_HISTOGRAM_FIRST_BITS + bucket)

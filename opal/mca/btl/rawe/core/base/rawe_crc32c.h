@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * CRC32C (Castagnoli; RFC 3720 appendix B.4), by the processor's instruction where there is one.
+ * CRC32C (Castagnoli; RFC 3720 appendix B.4), computed by the processor's instruction if it has
+ * one.
  */
 #ifndef RAWE_CRC32C_H
 #define RAWE_CRC32C_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Begin with 0; feed the result of one piece into the next. */
+/** Continue a CRC, which starts as 0, with another piece of data. Returns the new CRC. */
 uint32_t rawe_crc32c(uint32_t crc, const void *bytes, size_t len_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Lists of structs that have a link as a field: each operation takes constant time and no memory.
+ * Lists of structs that contain a link: every operation takes constant time and no memory.
  */
 #ifndef RAWE_LIST_H
 #define RAWE_LIST_H
@@ -9,21 +9,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** A place in a list, or the list itself, in a ring of all of them. All zero: in no list; empty. */
+/** An element's place in the ring, or the list's head. All zero: in no list, or an empty list. */
 struct rawe_link {
     struct rawe_link *next, *before;
 };
 
-/** The struct that has this field. */
+/** Return the struct that contains this field. */
 #define RAWE_OWNER(pointer, type, field) ((type *)(void *)((char *)(pointer)-offsetof(type, field)))
 
-/** An empty list, to be appended to. */
+/** Initialize an empty list, so that it can be appended to. */
 static inline void rawe_list_init(struct rawe_link *list)
 {
     list->next = list->before = list;
 }
 
-/** The oldest; NULL: the list is empty. */
+/** Return the oldest element; NULL: empty list. */
 static inline struct rawe_link *rawe_list_first(const struct rawe_link *list)
 {
     return list->next != list ? list->next : NULL;
@@ -34,13 +34,13 @@ static inline bool rawe_list_empty(const struct rawe_link *list)
     return rawe_list_first(list) == NULL;
 }
 
-/** Is it in a list? */
+/** Return true if the element is in a list. */
 static inline bool rawe_list_has(const struct rawe_link *link)
 {
     return link->next != NULL;
 }
 
-/** Append what is in no list. */
+/** Append an element that is in no list. */
 static inline void rawe_list_append(struct rawe_link *list, struct rawe_link *link)
 {
     link->next = list;
@@ -48,13 +48,13 @@ static inline void rawe_list_append(struct rawe_link *list, struct rawe_link *li
     link->before->next = list->before = link;
 }
 
-/** Put what is in no list in front of all others. */
+/** Prepend an element that is in no list. */
 static inline void rawe_list_prepend(struct rawe_link *list, struct rawe_link *link)
 {
     rawe_list_append(list->next, link);
 }
 
-/** Remove it from its list, if it is in one. */
+/** Remove an element from its list, if it is in one. */
 static inline void rawe_list_remove(struct rawe_link *link)
 {
     if (link->next != NULL) {
@@ -64,7 +64,7 @@ static inline void rawe_list_remove(struct rawe_link *link)
     }
 }
 
-/** Remove the oldest; NULL: the list is empty. */
+/** Remove and return the oldest element; NULL: empty list. */
 static inline struct rawe_link *rawe_list_take(struct rawe_link *list)
 {
     struct rawe_link *first = rawe_list_first(list);
@@ -74,7 +74,7 @@ static inline struct rawe_link *rawe_list_take(struct rawe_link *list)
     return first;
 }
 
-/** Append all of `from`, which is empty then. */
+/** Append all elements of `from`, and empty that. */
 static inline void rawe_list_append_all(struct rawe_link *list, struct rawe_link *from)
 {
     if (!rawe_list_empty(from)) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What is sent, as lists of pieces: whole frames and batches of frames, which core hands to a port
- * (the two layers share nothing else but the layouts), and what core's callers hand to it.
+ * Data to send, as lists of pieces: whole frames and batches, which core hands to a port (the two
+ * layers share nothing else but the layouts), and the sends of core's callers.
  */
 #ifndef RAWE_OUTPUT_H
 #define RAWE_OUTPUT_H
@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Some bytes in memory; same layout as struct iovec, which core does not know. */
+/** Some bytes in memory, laid out like struct iovec, which core does not know. */
 struct rawe_bytes {
     void *base;
     size_t len_bytes;
 };
 
-/** Write the parts of `pieces` that hold `len_bytes` from `at_bytes` on. Returns how many. */
+/** Write to `out` the pieces of `len_bytes` bytes from `at_bytes` on. Returns how many. */
 static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigned count,
                                         uint64_t at_bytes, size_t len_bytes, struct rawe_bytes *out)
 {
@@ -38,7 +38,7 @@ static inline unsigned rawe_bytes_range(const struct rawe_bytes *pieces, unsigne
 
 #define RAWE_FRAME_PIECES_MAX 4u
 
-/** A frame, complete from its Ethernet header on. The memory stays the core's. */
+/** A frame, complete from its Ethernet header on. Core keeps the memory. */
 struct rawe_frame {
     struct rawe_bytes pieces[RAWE_FRAME_PIECES_MAX];
     unsigned piece_count;
@@ -47,13 +47,12 @@ struct rawe_frame {
 
 struct rawe_output {
     /**
-     * Send `count` frames, all to the same peer and of the same lane. The link copies or hands them
-     * to the kernel before it returns.
+     * Send `count` frames, all to the same peer and of the same lane. The link copies them, or
+     * hands them to the kernel, before it returns.
      *
-     * Returns how many were taken: fewer than `count` when the send queue is full for the moment
-     * (the core keeps the rest and tries again at the next progress), never negative. A frame
-     * that the link cannot send for another reason counts as taken and lost: reliability is
-     * the core's business.
+     * Returns how many were taken, never a negative number: fewer than `count` while the send queue
+     * is full (core keeps the rest and retries at the next progress). A frame that the link cannot
+     * send for another reason counts as taken and is lost: core provides reliability.
      */
     unsigned (*transmit)(void *context, const struct rawe_frame *frames, unsigned count);
     void *context;
@@ -61,69 +60,70 @@ struct rawe_output {
 
 struct rawe_batch_output {
     /**
-     * Send a packet: Ethernet header, batch header (rawe_wire.h), in one piece, then data. Where
-     * `segment_bytes` is not 0 the data is longer, and is to be cut each time after as many.
+     * Send a packet: Ethernet header and batch header (rawe_wire.h) in one piece, then data. If
+     * `segment_bytes` is not 0, the data is longer than that and is cut into segments of that
+     * length.
      *
-     * Returns false when the send queue is full for the moment. As above, a packet that cannot be
-     * sent for another reason counts as taken and lost.
+     * Returns false while the send queue is full. A packet that cannot be sent for another reason
+     * counts as taken and is lost.
      */
     bool (*transmit)(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
     void *context;
-    /** Data of a batch, now: a longer one keeps the queue busy for too long. NULL: any. */
+    /** Current limit of a batch's data: a longer one blocks the queue for too long. NULL: none. */
     const uint32_t *longest_bytes;
 };
 
 struct rawe_conn;
 struct rawe_sendqueue;
 
-/** Result of an operation, for its caller. */
+/** Result of an operation, reported to its caller. */
 enum rawe_status {
     RAWE_STATUS_DONE = 0,
-    RAWE_STATUS_FAILED = -1,  /**< connection failed or closed before the peer had it all */
-    RAWE_STATUS_BUSY = -2,    /**< no room at the moment; nothing was taken */
-    RAWE_STATUS_DROPPED = -3, /**< not reported, as the process finalizes: only free memory */
+    RAWE_STATUS_FAILED = -1,  /**< connection failed or closed before the peer had all of it */
+    RAWE_STATUS_BUSY = -2,    /**< no room now; nothing was taken */
+    RAWE_STATUS_DROPPED = -3, /**< not reported, because the process finalizes: just free memory */
 };
 
-/** Something to send that stays in the caller's memory. The caller owns it until `done`. */
+/** Data to send from the caller's memory. The caller owns it until `done`. */
 struct rawe_send {
     struct rawe_send *next;
-    /** The peer has it all, or (status) never will. May be called before the send call returns. */
+    /** The peer has all of it, or (status) never will. May be called within the send call. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
-     * All of it is at the link, or in a frame, unacknowledged; NULL: no report. Not called after
-     * `done`, nor while the engine defers.
+     * All of it is at the link, or in a frame, though unacknowledged; NULL: no report. Not called
+     * after `done`, nor while the engine defers.
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     /**
-     * PUT or REPLY in one piece: a send for a part of it that goes by another connection, whose
-     * `done` is called besides; or NULL. NULL: it may not be split.
+     * For a PUT or REPLY in one piece: return a send for a part that takes another connection, and
+     * whose `done` is called in addition; or NULL. A NULL pointer: it must not be split.
      */
     struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
-    uint8_t kind;  /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
+    uint8_t kind;  /**< RAWE_FRAGMENT_MESSAGE or a record; internal: BUNDLE */
     uint8_t tag;   /**< MESSAGE; REPLY: enum rawe_refusal */
-    bool relaxed;  /**< no caller waits for `done`: its acknowledgement may ride on other frames */
-    bool internal; /**< memory of the engine's: `done` frees it, also while the process finalizes */
-    bool ordered;  /**< MESSAGE: delivered in the order of sending among its like */
+    bool relaxed;  /**< no caller waits for `done`: other frames may carry its acknowledgement */
+    bool internal; /**< in the engine's memory: `done` frees it, even while finalizing */
+    bool ordered;  /**< MESSAGE: delivered in order with other ordered messages */
     bool copies;   /**< record: copied into a frame, see rawe_conn_send_record */
-    uint32_t handle_index; /**< record: of the handle; REPLY: of the operation */
-    uint64_t handle_key;   /**< record: the same */
+    uint32_t handle_index; /**< record: index of the handle; REPLY: of the operation */
+    uint64_t handle_key;   /**< record: key of the handle; REPLY: of the operation */
     uint64_t offset;       /**< record: in the handle; REPLY: in the result */
     /* the connection's */
-    struct rawe_sendqueue *queue; /**< that it is in, or was in last */
-    uint64_t number; /**< of the message in send/rawe_order.h; BUNDLE: of the first; record: 0 */
+    struct rawe_sendqueue *queue; /**< its current queue, or its last one */
+    uint64_t number; /**< of the message (send/rawe_order.h); BUNDLE: of its first one; record: 0 */
     uint64_t total_bytes;
-    uint64_t framed_bytes;   /**< how much has been put into frames */
+    uint64_t framed_bytes;   /**< bytes put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */
-    uint32_t message_number; /**< valid when fragmented */
-    bool fragmented;         /**< goes in PART fragments: too long for a frame, or ordered */
+    uint32_t message_number; /**< valid if fragmented */
+    bool fragmented;         /**< sent in PART fragments: too long for a frame, or ordered */
     bool to_report;          /**< in the queue's list of reports */
 };
 
 /** A list of sends, in order. All zero: empty. */
 struct rawe_sends {
-    struct rawe_send *first, **end; /**< `end` is NULL before the first one */
+    struct rawe_send *first, **end; /**< `end` is NULL until the first append */
 };
 
 static inline void rawe_sends_append(struct rawe_sends *sends, struct rawe_send *send)

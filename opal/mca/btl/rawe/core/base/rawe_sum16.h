@@ -11,20 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Length of the header that TCP's checksum begins with: addresses, protocol, length. */
+/** Length of the pseudo-header that TCP's checksum includes: addresses, protocol, length. */
 #define RAWE_PSEUDO_BYTES 12u
 
 /** Write it for `tcp_bytes` behind an IPv4 header with these source and destination addresses. */
 void rawe_pseudo_encode(uint8_t out[RAWE_PSEUDO_BYTES], const uint8_t addresses[8],
                         uint16_t tcp_bytes);
 
-/** Add a piece to a sum that begins with 0; only the last piece may have an odd length. */
+/** Add a piece to a sum, which starts as 0. Only the last piece may have an odd length. */
 uint64_t rawe_sum16_add(uint64_t sum, const void *bytes, size_t len_bytes);
 
-/** The sum of all pieces. Over data with its checksum it is 0xFFFF, or a bit has changed. */
+/** Fold the sum of all pieces. Over data with its checksum it is 0xFFFF, or a bit has changed. */
 uint16_t rawe_sum16_fold(uint64_t sum);
 
-/** Return true if a TCP packet is as it was sent; `head` begins with the TCP header. */
+/** Return true if a TCP packet is intact; `head` begins with the TCP header. */
 bool rawe_sum16_right(const uint8_t addresses[8], const uint8_t *head, size_t head_bytes,
                       const uint8_t *data, size_t data_bytes);
 

@@ -3,9 +3,9 @@
  *
  * Timer wheel: many timers, each armed and cancelled in constant time, none ever early.
  *
- * Hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n
- * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s; later deadlines are parked
- * in the last slot and looked at again when it comes round.
+ * Hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n covers
+ * 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s. Later deadlines are parked in the
+ * last slot and sorted again when it comes round.
  */
 #ifndef RAWE_TIMER_H
 #define RAWE_TIMER_H
@@ -22,11 +22,11 @@
 
 struct rawe_timer;
 
-/** Called when the timer has expired; it is no longer armed then and may be armed again. */
+/** Called when the timer has expired. It is no longer armed, and may be armed again. */
 typedef void rawe_timer_fn(struct rawe_timer *timer, uint64_t now_ns);
 
 struct rawe_timer {
-    struct rawe_link link; /**< in a slot's list; in none when it is not armed */
+    struct rawe_link link; /**< in a slot's list; in none if not armed */
     uint64_t deadline_ns;
     rawe_timer_fn *expired;
 };
@@ -46,10 +46,10 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
     return rawe_list_has(&timer->link);
 }
 
-/** Arm for `deadline_ns`, or move to it. Expires at or after it, never before. */
+/** Arm a timer for `deadline_ns`, or move it there. It expires at or after that, never before. */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer, uint64_t deadline_ns);
 
-/** Arm unless it expires by then: cheap. The owner checks its real deadline at expiry. */
+/** Arm unless it expires earlier: cheap. The owner checks its real deadline at expiry. */
 static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                                      uint64_t deadline_ns)
 {
@@ -58,13 +58,13 @@ static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe
     }
 }
 
-/** Disarm; nothing happens when it is not armed. */
+/** Disarm a timer. Does nothing if it is not armed. */
 void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer);
 
-/** Call `expired` of every timer whose deadline has come. Time that jumps back is ignored. */
+/** Call `expired` of every timer whose deadline has passed. Time that jumps back is ignored. */
 void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns);
 
-/** True when a tick has passed since the last advance and something is armed. */
+/** Return true if a tick has passed since the last advance, and a timer is armed. */
 static inline bool rawe_timer_wheel_due(const struct rawe_timer_wheel *wheel, uint64_t now_ns)
 {
     return wheel->armed != 0 && (now_ns >> RAWE_TIMER_TICK_SHIFT) >= wheel->tick;

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The wire format: every byte that rawe puts into an Ethernet frame, and the only code that
- * reads or writes those bytes. doc/protocol.md is the prose to it.
+ * The wire format: every byte that rawe puts into an Ethernet frame, and the only code that reads
+ * or writes these bytes. doc/protocol.md describes it in prose.
  *
- * All multi-byte fields are in network byte order. Decoders take untrusted bytes: they check
- * every length before they read, and never read past the length they were given.
+ * All multi-byte fields are in network byte order. Decoders take untrusted bytes: they check each
+ * length before they read, and never read past the length they were given.
  */
 #ifndef RAWE_WIRE_H
 #define RAWE_WIRE_H
@@ -49,7 +49,7 @@ static inline void rawe_put64(uint8_t *out, uint64_t value)
     memcpy(out, &value, sizeof(value));
 }
 
-/** A MAC address as a number, which one thread can read while another writes it. */
+/** Return a MAC address as a number, which one thread can read while another writes it. */
 static inline uint64_t rawe_mac_number(const uint8_t mac[RAWE_MAC_BYTES])
 {
     uint64_t number = 0;
@@ -62,12 +62,12 @@ static inline void rawe_mac_of_number(uint64_t number, uint8_t mac[RAWE_MAC_BYTE
     memcpy(mac, &number, RAWE_MAC_BYTES);
 }
 
-/** An Ethernet header; the type is in host order. */
+/** Write an Ethernet header. `ethertype` is in host order. */
 void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
                             const uint8_t from[RAWE_MAC_BYTES], uint16_t ethertype);
 
 /*
- * Frame header, behind the Ethernet header (offsets count from there):
+ * Frame header, after the Ethernet header (offsets count from there):
  *
  *      0        1        2        3
  *  0 | version4 | flags  |   port of the receiver  |   byte 0: version << 4 | type
@@ -79,25 +79,25 @@ void rawe_eth_header_encode(uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
  * 20 |  payload bytes     |    credit (frames)     |
  * 24 | payload ... | CRC32C of header and payload 32
  *
- * An Ethernet NIC pads short frames to 60 bytes, hence the payload length of its own.
+ * An Ethernet NIC pads short frames to 60 bytes, so the header has a payload length of its own.
  */
 #define RAWE_HEADER_BYTES 24u
 
-/** Length of the checksum behind the payload, which does not count it. PING, PONG: rawe_ping. */
+/** Length of the checksum after the payload, not counted in it. PING, PONG: see rawe_ping. */
 #define RAWE_CHECKSUM_BYTES 4u
 
-/** Bytes of a frame beside its payload, without the Ethernet header. */
+/** Bytes of a frame besides its payload, without the Ethernet header. */
 #define RAWE_FRAME_OVERHEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHECKSUM_BYTES)
 
 /** Offset of the first payload byte from the start of the Ethernet header. */
 #define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
 
-/** Offsets in the frame header that the kernel filter looks at. */
+/** Offsets in the frame header that the kernel filter reads. */
 #define RAWE_OFFSET_VERSION_TYPE 0u
 #define RAWE_OFFSET_PORT 2u
 #define RAWE_OFFSET_KEY 4u
 
-/** Connections between two processes through one link: small messages never wait for large ones. */
+/** The connections between two processes over one link: short messages never wait for long ones. */
 enum rawe_lane {
     RAWE_LANE_EXPRESS, /**< messages that fit a frame */
     RAWE_LANE_BULK,    /**< longer messages and PUT data */
@@ -105,39 +105,39 @@ enum rawe_lane {
 };
 
 enum rawe_frame_type {
-    RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more fragments */
-    RAWE_FRAME_BULK = 2,    /**< as DATA, on the bulk lane; in a batch header: see below */
+    RAWE_FRAME_DATA = 1,    /**< sequenced; payload is one or more fragments */
+    RAWE_FRAME_BULK = 2,    /**< like DATA, on the bulk lane; in a batch header: see below */
     RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
-    RAWE_FRAME_PROBE = 4,   /**< asks for an ACK at once; sequence = probe number; payload is
-                                 rawe_connect, so that it can be answered by a CLOSE */
+    RAWE_FRAME_PROBE = 4,   /**< requests an ACK at once; sequence = probe number; payload is
+                                 rawe_connect, so that a CLOSE can answer it */
     RAWE_FRAME_CONNECT = 5, /**< connection request or reply; payload is rawe_connect */
-    RAWE_FRAME_CLOSE = 6,   /**< orderly end; payload empty */
+    RAWE_FRAME_CLOSE = 6,   /**< orderly end; no payload */
     RAWE_FRAME_PING = 7,    /**< to the responder; payload is rawe_ping, then padding */
     RAWE_FRAME_PONG = 8,    /**< the responder's answer: same payload, same length */
-    RAWE_FRAME_SLICE = 9,   /**< part of a sequenced frame that the path does not carry any more;
+    RAWE_FRAME_SLICE = 9,   /**< part of a sequenced frame that the path no longer carries;
                                  payload is rawe_slice, then bytes of the frame's payload */
     RAWE_FRAME_TYPE_END
 };
 
-/** Sender wants an acknowledgement at once (end of a burst, window nearly full). */
+/** The sender wants an acknowledgement at once (end of a burst, window nearly full). */
 #define RAWE_FLAG_ACK_NOW 0x01u
-/** On CLOSE: its sender has given the receiver up, and takes nothing from it any more. */
+/** On CLOSE: the sender has given the receiver up, and accepts nothing from it any more. */
 #define RAWE_FLAG_GIVEN_UP 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
-/** On CONNECT: a reply. On CLOSE: answers PROBE or CONNECT; its acknowledgement says nothing. */
+/** On CONNECT: a reply. On CLOSE: it answers PROBE or CONNECT, and its acknowledgement is void. */
 #define RAWE_FLAG_REPLY 0x04u
-/** The frame was sent before: no RTT sample from its acknowledgement. */
+/** The frame was sent before: its acknowledgement gives no RTT sample. */
 #define RAWE_FLAG_RESENT 0x10u
-/** On ACK: there was no memory for what has come, hence the credit of 0. */
+/** On ACK: there was no memory for received frames, hence a credit of 0. */
 #define RAWE_FLAG_REFUSED 0x10u
-/** On ACK: a frame came that had been taken before, since the last ACK. */
+/** On ACK: a frame that had been accepted before has arrived again since the last ACK. */
 #define RAWE_FLAG_DUPLICATE 0x20u
-/** On PONG: the process makes progress, so that its engine sees what comes. */
+/** On PONG: the process makes progress, so its engine sees arrivals. */
 #define RAWE_FLAG_SERVICED 0x40u
-/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes, takes no data, and misses none. */
+/** On ACK, PROBE, CONNECT, CLOSE: the process finalizes, accepts no data, and lacks none. */
 #define RAWE_FLAG_FINALIZING 0x40u
-/** On BULK: its sender has more to send. */
+/** On BULK: the sender has more to send. */
 #define RAWE_FLAG_MORE 0x40u
 #define RAWE_FLAGS_KNOWN 0x77u
 
@@ -146,14 +146,14 @@ struct rawe_header {
     uint8_t flags;          /**< RAWE_FLAG_* */
     uint16_t port;          /**< receiver's port; PING, PONG: its responder's */
     uint32_t key;           /**< receiver's session key; PING, PONG: its responder's key */
-    uint32_t connection_id; /**< receiver's id of the connection; 0 where there is none yet */
+    uint32_t connection_id; /**< receiver's id of the connection; 0: none yet */
     uint32_t sequence;
     uint32_t acknowledgement;
     uint16_t payload_bytes;
-    uint16_t credit; /**< frames the sender of this frame is willing to have in flight to it */
+    uint16_t credit; /**< frames that its sender allows in flight to itself */
 };
 
-/** The eight bytes that a header begins with. */
+/** Write the first eight bytes of a header. */
 static inline void rawe_header_begin(uint8_t *out, uint8_t type, uint8_t flags, uint16_t number,
                                      uint32_t key)
 {
@@ -182,7 +182,7 @@ enum rawe_decode_result {
     RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
 };
 
-/** Read a header behind the Ethernet header. On RAWE_DECODE_OK the payload is inside, too. */
+/** Read a header after the Ethernet header. RAWE_DECODE_OK: it contains the payload, too. */
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes);
 
@@ -190,25 +190,25 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  * Fragments: the payload of DATA and BULK frames is one or more of them, each padded to 4 bytes
  * (the last one need not be). All begin with
  *
- *  0 | kind | tag | length of the data that follows the fragment header (16 bits) |
+ *  0 | kind | tag | length of the data after the fragment header (16 bits) |
  *
- * and all but MESSAGE go on with
+ * and all but MESSAGE continue with
  *
  *  4 | kind specific (32 bits) |
  *
  *  MESSAGE  4 bytes. One whole message. (The shortest ones of ob1, with 16 bytes of its header and
  *          their own, end within the cache line of a ring's slot in which they begin.)
  *  PART    16 bytes: kind specific = message number, then offset (32), total length (32).
- *  BUNDLE  as PART. The message's content is MESSAGE fragments.
- *  VALIDATION  as PART, number 0. Finds out whether batches pass; see rawe_conn_batch.c.
+ *  BUNDLE  like PART. The message's content is MESSAGE fragments.
+ *  VALIDATION  like PART, number 0. Tests whether batches pass; see rawe_conn_batch.c.
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
- *  GET, ATOMIC  as PUT. The data is a rawe_request: what to read or do, and the initiator.
- *  REPLY   as PUT, but with the index and key of the operation that it answers, and the offset in
+ *  GET, ATOMIC  like PUT. The data is a rawe_request: what to read or do, and the initiator.
+ *  REPLY   like PUT, but with the index and key of the operation that it answers, and the offset in
  *          its result; tag = enum rawe_refusal.
- *  CONTROL  as PUT: the key says what it is about, the rest is 0. Not for the upper layer.
+ *  CONTROL  like PUT: the key says what it is about, the rest is 0. Not for the upper layer.
  *
- * MESSAGE fragments may share a frame, and so may records: all those that begin as PUT. Each of the
- * others is alone in its frame.
+ * MESSAGE fragments may share a frame, and so may records: the kinds that begin like PUT. Every
+ * other fragment is alone in its frame.
  */
 #define RAWE_FRAGMENT_ALIGN 4u
 #define RAWE_FRAGMENT_MESSAGE_BYTES 4u
@@ -220,7 +220,7 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_MESSAGE = 1,
     RAWE_FRAGMENT_PART = 2,
     RAWE_FRAGMENT_PUT = 3,
-    RAWE_FRAGMENT_VALIDATION = 4, /**< the data is a known pattern, checked and dropped */
+    RAWE_FRAGMENT_VALIDATION = 4, /**< the data is a known pattern, checked and discarded */
     RAWE_FRAGMENT_BUNDLE = 5,
     RAWE_FRAGMENT_GET = 6,
     RAWE_FRAGMENT_ATOMIC = 7,
@@ -236,11 +236,11 @@ struct rawe_fragment {
     uint32_t id;          /**< PART: message number; records: index of handle or operation */
     uint32_t total_bytes; /**< PART: length of the whole message */
     uint64_t key;         /**< records: of the handle or the operation */
-    uint64_t offset;      /**< PART, records: where the data goes, or is */
+    uint64_t offset;      /**< PART, records: where the data goes, or lies */
     const uint8_t *data;  /**< decode only: points into the frame */
 };
 
-/** Length of the fragment header of a kind, 0 for an unknown one. */
+/** Return the length of a kind's fragment header; 0: unknown kind. */
 static inline size_t rawe_fragment_header_bytes(uint8_t kind)
 {
     static const uint8_t bytes[] = {
@@ -278,53 +278,53 @@ static inline size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragme
     return header_bytes;
 }
 
-/** Read a fragment's header, which this process has written itself. `data` is not set. */
+/** Read a fragment header that this process wrote. Does not set `data`. */
 void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in);
 
-/** Does the fragment belong to a message that is put together from several? */
+/** Return true for a fragment of a message that reassembly puts together. */
 static inline bool rawe_fragment_is_part(uint8_t kind)
 {
     return kind == RAWE_FRAGMENT_PART || kind == RAWE_FRAGMENT_BUNDLE;
 }
 
-/** Does it begin as a PUT? It is acted on at once, also while the owner is away. */
+/** Return true for a kind that begins like PUT. Records are processed even while deferring. */
 static inline bool rawe_fragment_is_record(uint8_t kind)
 {
     return kind == RAWE_FRAGMENT_PUT || kind == RAWE_FRAGMENT_GET || kind == RAWE_FRAGMENT_ATOMIC ||
            kind == RAWE_FRAGMENT_REPLY || kind == RAWE_FRAGMENT_CONTROL;
 }
 
-/** Does it ask for a REPLY? */
+/** Return true for a kind that requests a REPLY. */
 static inline bool rawe_fragment_is_request(uint8_t kind)
 {
     return kind == RAWE_FRAGMENT_GET || kind == RAWE_FRAGMENT_ATOMIC;
 }
 
 /**
- * Read the fragment at `*cursor`, before `end`, and move the cursor behind it and its padding. PART
- * offsets are checked here, PUT offsets against the handle by the code that places the data.
+ * Read the fragment at `*cursor`, before `end`, and advance the cursor past it and its padding.
+ * PART offsets are checked here, PUT offsets against the handle by the code that places the data.
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                              const uint8_t *end);
 
 /** Why an access to registered memory was refused. */
 enum rawe_refusal {
-    RAWE_REFUSAL_NONE = 0,      /**< it was not */
+    RAWE_REFUSAL_NONE = 0,      /**< not refused */
     RAWE_REFUSAL_UNKNOWN = 1,   /**< no memory is registered under that index and key */
-    RAWE_REFUSAL_BOUNDS = 2,    /**< it reaches beyond the registered memory */
-    RAWE_REFUSAL_ACCESS = 3,    /**< the memory is not registered for accesses of this kind */
-    RAWE_REFUSAL_ALIGNMENT = 4, /**< an atomic operation on a word that is not aligned */
-    RAWE_REFUSAL_OPERATION = 5, /**< the operation, or its width, is not known */
+    RAWE_REFUSAL_BOUNDS = 2,    /**< beyond the registered memory */
+    RAWE_REFUSAL_ACCESS = 3,    /**< the memory is not registered for this kind of access */
+    RAWE_REFUSAL_ALIGNMENT = 4, /**< an atomic operation on an unaligned word */
+    RAWE_REFUSAL_OPERATION = 5, /**< unknown operation, or unknown width */
 };
 
-/** What an ATOMIC does to the word that it names; the REPLY has what was there before. */
+/** What an ATOMIC does to the word it names. The REPLY has the previous value. */
 enum rawe_atomic {
     RAWE_ATOMIC_ADD = 1,
     RAWE_ATOMIC_AND = 2,
     RAWE_ATOMIC_OR = 3,
     RAWE_ATOMIC_XOR = 4,
     RAWE_ATOMIC_SWAP = 5,
-    RAWE_ATOMIC_COMPARE_SWAP = 6, /**< operand is stored if the word is equal to `compare` */
+    RAWE_ATOMIC_COMPARE_SWAP = 6, /**< store the operand if the word equals `compare` */
 };
 
 /*
@@ -348,11 +348,11 @@ struct rawe_request {
 
 void rawe_request_encode(uint8_t out[RAWE_REQUEST_BYTES], const struct rawe_request *request);
 
-/** Read it from a fragment's data of `len_bytes`. */
+/** Read a request from a fragment's data of `len_bytes`. */
 enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const uint8_t *in,
                                             size_t len_bytes);
 
-/** Bytes of data in a REPLY that refuses: zeros. */
+/** Data bytes, all zero, in a REPLY that refuses. */
 #define RAWE_REFUSED_BYTES 8u
 
 static inline size_t rawe_fragment_pad(size_t len_bytes)
@@ -362,10 +362,10 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 
 /*
  * Batch header: consecutive frames of the bulk lane travel as one packet that looks like a TCP
- * segment, as that is what NICs cut and what GRO merges again (tcp_gso_segment, tcp_gro_receive).
- * Both repeat or compare the header, but for the sequence number, which counts bytes. So the header
- * holds what is true of the whole batch, each packet cut from it can stand alone, and packets of
- * two batches do not merge.
+ * segment, because that is what NICs cut and GRO merges again (tcp_gso_segment, tcp_gro_receive).
+ * Both copy or compare the header, except for the sequence number, which counts bytes. So the
+ * header holds what is true of the whole batch, each packet cut from it can stand alone, and
+ * packets of two batches do not merge.
  *
  *      0        1        2        3
  *  0 |  connection id, low   |  port of the receiver   |   TCP: ports
@@ -386,48 +386,48 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
  * 56 |                       | frames     |     0       |
  * 60 data ...
  *
- * Each frame of a batch carries `segment bytes` of data, the last one may carry less. Any other
- * type than BULK is a single frame: the data is its payload, what follows `sequence` is 0.
+ * Each frame of a batch carries `segment bytes` of data, the last one maybe less. A type other than
+ * BULK is a single frame: the data is its payload, and the fields after `sequence` are 0.
  */
 #define RAWE_BATCH_HEADER_BYTES 60u
 
-/** Most frames of a batch. */
+/** Most frames in a batch. */
 #define RAWE_BATCH_FRAMES_MAX 64u
 
 /** Most bytes of data in a batch. */
 #define RAWE_BATCH_BYTES_MAX 64512u
 
-/** Offsets in the batch header that the kernel filter and the link look at. */
+/** Offsets in the batch header that the kernel filter and the link read. */
 #define RAWE_BATCH_OFFSET_PORT 2u
 #define RAWE_BATCH_OFFSET_CHECKSUM 16u
 #define RAWE_BATCH_OFFSET_VERSION_TYPE 24u
 #define RAWE_BATCH_OFFSET_KEY 28u
-/** Of a batch to a group: the last byte of its id. */
+/** In a group's batch header: the last byte of the group's id. */
 #define RAWE_BATCH_OFFSET_ID_BYTE 39u
 
-/** A batch as it is sent, or the part of one that a packet carries. */
+/** A batch to send, or the part of one that a packet carries. */
 struct rawe_batch {
     struct rawe_header header;     /**< its sequence is that of the first frame */
-    struct rawe_fragment fragment; /**< BULK: all frames together as one fragment */
-    uint32_t at_bytes;             /**< offset in the batch; 0 to send a whole one */
-    uint16_t segment_bytes;        /**< BULK: data of each frame but the last of the batch */
+    struct rawe_fragment fragment; /**< BULK: all frames together, as one fragment */
+    uint32_t at_bytes;             /**< offset in the batch; 0: a whole one */
+    uint16_t segment_bytes;        /**< BULK: data of each frame but the batch's last */
     uint8_t frames;
-    bool last; /**< decode only: the last frame of the batch is among them */
+    bool last; /**< decode only: includes the last frame of the batch */
 };
 
 /** Write the header of a packet that begins `at_bytes` into the data of a whole batch. */
 void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_batch *batch);
 
 /**
- * Read the header of a packet with `data_bytes` behind it, which may be several frames of a batch.
- * Sequence, offset, and number of frames are then those of the packet. `fragment.data` is not set.
+ * Read the header of a packet with `data_bytes` after it, which may be several frames of a batch.
+ * Sequence, offset and number of frames become those of the packet. Does not set `fragment.data`.
  */
 enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_t *in,
                                           size_t len_bytes, size_t data_bytes);
 
 /*
  * SLICE payload: which part of a sequenced frame's payload follows. The frame header is that of the
- * whole frame but for type and length.
+ * whole frame, except for type and length.
  *
  *  0 | offset 16 | length of the whole payload 16 | type of the frame 8 | 0 24 |
  */
@@ -441,14 +441,14 @@ struct rawe_slice {
 
 void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice);
 
-/** Read it from a payload of `len_bytes`; the data behind it lies inside of the whole then. */
+/** Read it from a payload of `len_bytes`. RAWE_DECODE_OK: the data fits into the whole frame. */
 enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_t *in,
                                           size_t len_bytes);
 
 /*
  * SACK block, the payload of an ACK frame: a bitmap of the frames beyond the cumulative
  * acknowledgement. Bit 0 of byte 0 is frame acknowledgement + 1 (frame `acknowledgement` itself is
- * missing by definition). 0 to RAWE_SACK_BYTES_MAX bytes, trailing zero bytes are left out.
+ * missing by definition). 0 to RAWE_SACK_BYTES_MAX bytes; trailing zero bytes are omitted.
  */
 #define RAWE_SACK_BYTES_MAX 128u
 
@@ -463,21 +463,21 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 #define RAWE_CONNECT_BYTES 32u
 
 /**
- * Least that any peer takes in one frame: a SACK block, and every fragment's header with some data
- * behind it, less what a batch header takes. A CONNECT that says less, or more than a frame's length
- * field can, is refused: lengths are computed from it.
+ * Least frame payload that any peer must accept: a SACK block, and every fragment's header with
+ * some data, less the size of a batch header. A CONNECT that offers less, or more than a frame's
+ * length field can hold, is refused, because lengths are computed from it.
  */
 #define RAWE_PAYLOAD_LEAST_BYTES 128u
 
 struct rawe_connect {
     uint32_t jobid;
     uint32_t vpid;
-    uint32_t connection_id; /**< what the receiver of this puts into its frames */
+    uint32_t connection_id; /**< the receiver puts it into its frames */
     uint32_t key;
     uint16_t port;
-    /** CONNECT: the interface that is meant, from 1; 0, and PROBE: the one it comes to. */
+    /** CONNECT: the intended interface, from 1; 0, and in PROBE: the one where it arrives. */
     uint8_t choice;
-    uint8_t lane;               /**< which of the connections between the two processes */
+    uint8_t lane;               /**< which connection between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
     uint64_t incarnation;       /**< grows with every connection the sender opens to this peer */
 };
@@ -487,10 +487,10 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
                                             size_t len_bytes);
 
 /*
- * PING payload; the rest of the frame, up to the length under test, is zero. PONG returns
- * it unchanged and in the same length, so that one exchange tests a size in both directions.
- * A PING may go to an address that no switch has learned, and is flooded then. So responders have
- * ports and keys of their own: no session key is in a PING or PONG.
+ * PING payload. The rest of the frame, up to the length under test, is zero. PONG returns it
+ * unchanged and with the same length, so that one exchange tests a size in both directions. A PING
+ * may go to an address that no switch has learned, and is then flooded. So responders have ports
+ * and keys of their own, and no session key is in a PING or PONG.
  *
  *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (the sender's business) |
@@ -508,8 +508,8 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
                                          size_t len_bytes);
 
 /*
- * Frames of a group: messages from one member, the root, to all others by multicast. They have a
- * header of their own, told from a frame header by the type; connections refuse this type.
+ * Frames of a group: messages from one member, the root, to all others by multicast. Their header
+ * differs from a frame header by the type, which connections refuse.
  *
  *      0        1        2        3
  *  0 | version4 | flags  |  member that sends it   |   byte 0: version << 4 | type
@@ -520,18 +520,18 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * 20 |  payload bytes      |          0          |
  * 24 | payload, then the CRC32C of all before it
  *
- * A root numbers its frames consecutively. Each carries the next part of a message; the message
- * after it begins with the frame after its last. In a SHARED frame there are whole messages instead,
- * each behind its length, 16 bits; the length of the message is that of the payload.
+ * A root numbers its frames consecutively. Each carries the next part of a message; the following
+ * message starts in a new frame. A SHARED frame contains whole messages instead, each after its
+ * 16-bit length; its length of the message is that of the payload.
  */
 #define RAWE_GROUP_HEADER_BYTES 24u
 
-/** Offset in the header that the kernel filter looks at: the last byte of the id, which is random. */
+/** Offset of the byte that the kernel filter reads: the last one of the id, which is random. */
 #define RAWE_GROUP_OFFSET_ID_BYTE 11u
 
 /*
- * Batch header of a group: consecutive DATA frames of one message travel as one packet, as those of
- * a connection do (see above), to 224.0.0.254. They are never sent again as such.
+ * Batch header of a group: consecutive DATA frames of one message travel as one packet, like those
+ * of a connection (see above), to 224.0.0.254. They are never resent as a batch.
  *
  *      0        1        2        3
  *  0 | member that sends it    |  id, its low 16 bits    |   TCP: ports
@@ -549,32 +549,32 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
  * 48 | frames   |            0                           |
  * 60 data ...
  *
- * The flags are those of the last frame of the batch.
+ * The flags are those of the last frame in the batch.
  */
 
-/** In the place of rawe_frame_type. */
+/** In place of rawe_frame_type. */
 enum { RAWE_GROUP_DATA = 10 };
 
-/** All members acknowledge by the tree, once they have this frame and those before it. */
+/** All members acknowledge along the tree, once they have this frame and all before it. */
 #define RAWE_GROUP_FLAG_ASK 0x01u
-/** The last message of the group: its members do without it from the next one on. */
+/** The group's last message: its members communicate without it afterwards. */
 #define RAWE_GROUP_FLAG_LAST 0x02u
-/** The payload is whole messages, each behind its length. */
+/** The payload is whole messages, each after its length. */
 #define RAWE_GROUP_FLAG_SHARED 0x20u
 #define RAWE_GROUP_FLAGS_KNOWN 0x23u
 
 struct rawe_group_header {
     uint8_t flags;          /**< RAWE_GROUP_FLAG_* */
-    uint16_t sender;        /**< member */
+    uint16_t sender;        /**< a member */
     uint16_t payload_bytes; /**< of a batch: all its data */
     uint64_t id;            /**< of the group */
     uint32_t sequence;
     uint32_t total_bytes; /**< length of the message */
-    /** Of a batch, or part of one: data of each frame but the message's last. Else 0: it is one frame. */
+    /** Batch, or part of one: data of each frame but the message's last. 0: a single frame. */
     uint16_t segment_bytes;
 };
 
-/** Frames that it stands for, from `sequence` on. */
+/** Return how many frames it stands for, from `sequence` on. */
 static inline uint32_t rawe_group_frames(const struct rawe_group_header *header)
 {
     return header->segment_bytes == 0
@@ -586,17 +586,17 @@ void rawe_group_header_encode(uint8_t out[RAWE_GROUP_HEADER_BYTES],
                               const struct rawe_group_header *header);
 
 /**
- * Read a header from the `len_bytes` bytes behind the Ethernet header. On RAWE_DECODE_OK payload and
- * checksum lie wholly inside `len_bytes`, and the lengths fit each other.
+ * Read a header from the `len_bytes` bytes after the Ethernet header. RAWE_DECODE_OK: payload and
+ * checksum are within `len_bytes`, and the lengths are consistent.
  */
 enum rawe_decode_result rawe_group_header_decode(struct rawe_group_header *header,
                                                  const uint8_t *in, size_t len_bytes);
 
-/** Write the header of a batch, whose data are `payload_bytes`. */
+/** Write the header of a batch with `payload_bytes` of data. */
 void rawe_group_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES],
                              const struct rawe_group_header *header);
 
-/** Read that of a packet with `data_bytes` behind it, which may be some of the batch's frames. */
+/** Read the header of a packet with `data_bytes` after it, maybe only part of the batch. */
 enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header, const uint8_t *in,
                                                 size_t len_bytes, size_t data_bytes);
 
@@ -615,20 +615,20 @@ enum rawe_decode_result rawe_group_batch_decode(struct rawe_group_header *header
 
 enum rawe_group_control_type {
     RAWE_GROUP_ACK =
-        1, /**< to the parent in the root's tree: sender and all below have all before */
+        1, /**< to the parent in the root's tree: the sender and all below it have all before */
     RAWE_GROUP_NACK = 2,   /**< to the root: these frames are missing */
     RAWE_GROUP_STATUS = 3, /**< the root has sent all before: acknowledge it, and pass this on */
     RAWE_GROUP_REPAIR = 4, /**< from the root: a piece of a frame; flags are the frame's */
-    RAWE_GROUP_WAIT = 5,   /**< to the root: its next frame is awaited */
+    RAWE_GROUP_WAIT = 5,   /**< to the root: the sender waits for its next frame */
     RAWE_GROUP_CONTROL_END
 };
 
-/** On STATUS: ask again for what is missing. */
+/** On STATUS: request missing frames again. */
 #define RAWE_GROUP_FLAG_AGAIN 0x01u
 
-/** Payload of a frame in one piece of a REPAIR: fits what any path carries. */
+/** Payload bytes of a frame in one REPAIR: fits any path. */
 #define RAWE_GROUP_PIECE_BYTES 384u
-/** Pieces of a frame at most, and its payload. */
+/** Most pieces of a frame, and the payload that they make up. */
 #define RAWE_GROUP_PIECES_MAX 64u
 #define RAWE_GROUP_PAYLOAD_MAX (RAWE_GROUP_PIECE_BYTES * RAWE_GROUP_PIECES_MAX)
 
@@ -649,42 +649,42 @@ struct rawe_group_control {
     const uint8_t *data; /**< decode only: points into the message */
 };
 
-/** Write the header; the data is put behind it. */
+/** Write the header; the caller puts the data after it. */
 void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
                                const struct rawe_group_control *control);
 
-/** Read a message. On RAWE_DECODE_OK its data has the length that belongs to the type. */
+/** Read a message. RAWE_DECODE_OK: its data has the length that its type requires. */
 enum rawe_decode_result rawe_group_control_decode(struct rawe_group_control *control,
                                                   const uint8_t *in, size_t len_bytes);
 
-/** Bytes in front of each message of a SHARED frame. */
+/** Bytes before each message of a SHARED frame. */
 #define RAWE_GROUP_SHARED_BYTES 2u
 
-/** Write one at the end of a payload. Returns the new end. */
+/** Append a message to a SHARED payload. Returns the payload's new end. */
 uint32_t rawe_group_shared_add(uint8_t *payload, uint32_t end_bytes, const void *message,
                                uint32_t len_bytes);
 
-/** The next one, at `*at_bytes`, which moves behind it. NULL: the payload ends, or it does not fit. */
+/** Return the message at `*at_bytes`, and advance past it. NULL: end of payload, or malformed. */
 const uint8_t *rawe_group_shared_next(const uint8_t *payload, uint32_t payload_bytes,
                                       uint32_t *at_bytes, uint32_t *len_bytes);
 
-/** Do messages fill it exactly? */
+/** Return true if messages fill the payload exactly. */
 bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes);
 
-/** Write a CRC32C behind the payload: network byte order. */
+/** Write a CRC32C after the payload, in network byte order. */
 void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc);
 uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES]);
 
-/** a comes before b in 32-bit sequence space (RFC 1982). */
+/** Return true if a comes before b in 32-bit sequence space (RFC 1982). */
 static inline bool rawe_sequence_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
 
-/** Most frames a connection can have in flight; the SACK block (RAWE_SACK_BYTES_MAX) covers it. */
+/** Most frames in flight on a connection; the SACK block (RAWE_SACK_BYTES_MAX) covers it. */
 #define RAWE_WINDOW_FRAMES_MAX 1024u
 
-/** Fragmented messages that a sender may have under way on a connection; a power of two. */
+/** Fragmented messages that a sender may have in progress on a connection; a power of two. */
 #define RAWE_REASSEMBLY_MESSAGES 64u
 
 #endif
