@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection: reliable transport of messages and PUT data to one peer, exactly once; in order
- * only among fragmented messages. It joins the objects that have files of their own.
+ * A connection delivers messages and PUT data to one peer, reliably and exactly once. Only
+ * fragmented messages are delivered in order. It combines the objects of the other files in this
+ * folder.
  */
 #ifndef RAWE_CONN_H
 #define RAWE_CONN_H
@@ -10,46 +11,47 @@
 #include "rawe_conn_state.h"
 
 /**
- * A new connection, IDLE; nothing is sent. It prefers this route, which outlives it, and uses it
- * unless it is down. `peer` NULL: it never rests. NULL without memory.
+ * Open an IDLE connection, without sending anything. It uses `preferred`, which must outlive it,
+ * unless that route is down. A connection whose `peer` is NULL never rests. Returns NULL when out
+ * of memory.
  */
 struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
                                  struct rawe_peer *peer, void *owner);
 
 /**
- * Migration (after RFC 9000 section 9): send by another route. Ids and windows stay; unacknowledged
- * frames are resent when a probe by that route shows them lost.
+ * Migrate to another route (after RFC 9000 section 9). Ids and windows stay. Unacknowledged frames
+ * are resent once a probe over the new route shows that they are lost.
  */
 void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 
 /**
- * An end of the route that the connection uses has another MAC address: frames are addressed so from
- * now on, and the peer, which may learn of it by them, is asked until it answers.
+ * Use the new MAC address of one end of the current route, and probe the peer until it answers: it
+ * may learn the address only from our frames.
  */
 void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns);
 
-/** Send CLOSE, fail what is left, free all. See rawe_conn_drained and rawe_conn_finalized. */
+/** Send CLOSE, fail the remaining sends, free all. See rawe_conn_drained, rawe_conn_finalized. */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 
-/** May the connection rest? It owes and awaits nothing, and has no part in what is under way. */
+/** Return true if the connection may rest: nothing is owed, awaited or in progress. */
 bool rawe_conn_may_rest(const struct rawe_conn *conn);
 
-/** Plan the next look. True: it was idle since the last one, and may rest. */
+/** Plan the next idle check. True: it was idle since the last one, and may rest. */
 bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns);
 
-/** Free a connection that may rest; its id stays, and finds what is kept. False without memory. */
+/** Free a connection that may rest; its id then finds the saved state. False when out of memory. */
 bool rawe_conn_rest(struct rawe_conn *conn);
 
-/** Wake a connection, opened with this route; NULL without memory: it stays at rest. */
+/** Wake a connection that was opened with this route. NULL, still at rest, when out of memory. */
 struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *preferred);
 
-/** Close a connection at rest that there is no memory to wake: the peer is not told. */
+/** Close a resting connection that cannot be woken for lack of memory. The peer is not told. */
 void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest);
 
-/** True when the peer has acknowledged everything, or will not any more. */
+/** Return true once the peer has acknowledged everything, or never will. */
 bool rawe_conn_drained(const struct rawe_conn *conn);
 
-/** Send acknowledgement and frames put off; called by rawe_engine_flush. */
+/** Send the pending acknowledgement and the postponed frames. Called by rawe_engine_flush. */
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns);
 
 #endif

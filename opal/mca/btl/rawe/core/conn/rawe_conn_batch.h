@@ -1,71 +1,72 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: do they pass, and sending them.
+ * Batches: validating that they pass, and sending them.
  */
 #ifndef RAWE_CONN_BATCH_H
 #define RAWE_CONN_BATCH_H
 
 #include "rawe_conn_state.h"
 
-/** Data that each frame of a batch carries on this connection. */
+/** Return how many data bytes each frame of a batch carries on this connection. */
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn);
-/** Frames that fill a batch. */
+/** Return the number of frames in a full batch. */
 uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
-/** Data of the next batch at most: as many frames as window and numbers allow now, at least one. */
+/** Return the most bytes of the next batch: what window and numbers allow, at least one frame. */
 uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn);
 /**
- * Data of the next batch of a send with `left` bytes to go: `even` shares, or as much as fits.
- * While one batch is handed to the link the receiver copies the one before: best when they are
- * alike.
+ * Return the data bytes for the next batch of a send with `left` bytes to go: an equal share if
+ * `even`, otherwise as much as fits. The receiver copies one batch while the next is handed to the
+ * link, which overlaps best when they are of equal size.
  */
 uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
                                     bool even);
 /**
- * Would the window cut a batch short? An acknowledgement will make room for all of it: short
- * batches cost as much as whole ones (TCP's silly window syndrome, RFC 1122 section 4.2.3.4).
+ * Return true if the window would cut a batch short. Wait for the acknowledgement that makes room
+ * for all of it: a short batch costs as much as a full one (TCP's silly window syndrome, RFC 1122
+ * section 4.2.3.4).
  */
 bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room);
-/** Write the fragment's header into a frame that is to be a batch of its data. */
+/** Turn `frame` into a batch: write the fragment's header into it and set its lengths. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
-/** Another life of the connection begins: whether batches pass is to be found out. */
+/** Start a new life of the connection: batches are unvalidated again. */
 void rawe_conn_batch_reset(struct rawe_conn *conn);
-/** Validation, if it is under way, will not be answered. */
+/** Cancel a validation in progress, because it will not be answered. */
 void rawe_conn_batch_cancel(struct rawe_conn *conn);
-/** A plain probe was answered, and nothing new was acknowledged: do batches still pass? */
+/** A plain probe was answered, with no new acknowledgement: check that batches still pass. */
 void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns);
-/** Something that was sent like batches has arrived. */
+/** Note that a packet sent the way batches are has arrived. */
 static inline void rawe_conn_batch_heard(struct rawe_conn *conn)
 {
     conn->plain_answers = 0;
 }
-/** A frame of the window has arrived whole; it is about to be released. */
+/** Note that a frame of the window, about to be released, has arrived whole. */
 static inline void rawe_conn_batch_arrived(struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
     if (frame->segments != 1 && frame->resent == 0) {
         conn->batches_lost = 0;
     }
 }
-/** The route has changed: validate batches again, as soon as the window is empty. */
+/** The route has changed: validate batches again as soon as the window is empty. */
 void rawe_conn_batch_move(struct rawe_conn *conn);
-/** Content of validation frames, RAWE_BATCH_BYTES_MAX: what is sent, and must arrive. */
+/** Return the content of validation frames, RAWE_BATCH_BYTES_MAX bytes. */
 const uint8_t *rawe_conn_batch_pattern(void);
-/** Put validation frames into the empty window, when this connection has still to find out. */
+/** Put validation frames into the empty window if this connection has yet to validate batches. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
-/** Put a frame of next to no data into the empty window: it tells MORE, where one frame may go. */
+/** Put a one-byte frame with MORE set into the empty window, where one frame is allowed. */
 void rawe_conn_batch_announce(struct rawe_conn *conn);
-/** Must new frames wait, as validation is under way, or comes when the window is empty? */
+/** Return true if new frames must wait for a validation that is in progress or due. */
 bool rawe_conn_batch_awaits_validation(const struct rawe_conn *conn);
-/** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */
+/** Evaluate the validation after an acknowledgement (`lost` NULL), or the loss of that frame. */
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost);
-/** Transmit what is due of a batch, `room` frames at most. False: the link has refused some. */
+/** Transmit the due segments of a batch, at most `room`. Returns false if the link refused any. */
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns);
 
 /* ---- frames that the path no longer carries whole ---- */
 
-/** Must the frame go in another form, as the path carries less since, or no batches? */
+/** Return true if the path no longer carries the frame, or its batch: send it in slices. */
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
@@ -74,21 +75,21 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MIGRATED ||
                      frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
-/** Transmit `room` frames of it, plain or in slices. False: the link is full, or no memory. */
+/** Transmit at most `room` segments, whole or in slices. False: link full or out of memory. */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
 
 /* ---- bundles: short queued messages travel as one ---- */
 
-/** Buffers for bundles; all given back when the connections' sends are complete. */
+/** Initialize the pool of bundle buffers. All are given back once the sends are complete. */
 void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool);
 
-/** Longest message in a bundle: one with fewer than three is not worth it. */
+/** Longest message in a bundle: one that holds fewer than three is not worth the copy. */
 #define RAWE_CONN_BUNDLED_BYTES_MAX (RAWE_BATCH_BYTES_MAX / 3)
 
 /**
- * Replace the short messages at the head of the queue, as far as they fit `bytes_max`, by one
- * bundle. They complete when it is transmitted. Not for a single message, nor without memory.
+ * Replace the short messages at the head of the queue, up to `bytes_max`, by one bundle. They
+ * complete when it is transmitted. Does nothing for a single message, or when out of memory.
  */
 void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max);
 

@@ -1,42 +1,43 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of a connection build on: headers, control frames, deadlines, use of the send
- * window, completion of sends.
+ * Common ground of a connection's files: headers, control frames, deadlines, use of the send
+ * window, and completion of sends.
  */
 #ifndef RAWE_CONN_CONTROL_H
 #define RAWE_CONN_CONTROL_H
 
 #include "rawe_conn_state.h"
 
-/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+/** Number of a probe that does not travel like data, so that its answer is no evidence of loss. */
 #define RAWE_PROBE_PLAIN 0u
 
-/** Have rawe_conn_flush called at the end of the round or at the next progress. */
+/** Have rawe_conn_flush called at the end of the round, or at the next progress call. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
-/** True when frames of this connection go out as batches. */
+/** Return true if frames of this connection are sent in batches. */
 static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
     return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
 }
-/** Whether the link has refused data frames of this kind since the last flush began. */
+/** Return the flag that the link has refused such data frames since the last flush began. */
 static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->via;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**
- * The link is full: go on with the next flush, behind others if something was transmitted. A link
- * that never takes a frame shows as silence of the peer, timed from here on.
+ * The link is full: continue at the next flush, behind other connections if something was
+ * transmitted. The peer's silence counts from here on, so that a link that never takes a frame is
+ * noticed.
  */
 void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/** The link has refused a data frame. Other connections need not try it before the next flush. */
+/** The link has refused a data frame. Other connections need not try before the next flush. */
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
-/** Have the timer expire by the earliest deadline. For a single new one, arming by it is enough. */
+/** Arm the timer for the earliest deadline. For a single new one, arming for that is enough. */
 void rawe_conn_arm(struct rawe_conn *conn);
-/** The slow path of rawe_conn_idle_deadline_ns. */
+/** Slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
-/** When to probe a peer that owes nothing: for a reply, or as we finalize. 0: never. */
+/** Return when to probe a peer that owes nothing, for a reply or because we finalize; 0: never. */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
@@ -44,17 +45,17 @@ static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
                engine->finalizing;
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
-/** An operation has begun now: make sure that the timer expires when the target may be asked. */
+/** An operation begins now: arm the timer for the first question to its target. */
 void rawe_conn_await_reply(struct rawe_conn *conn, uint64_t now_ns);
-/** Make sure that the timer expires by that time, after it has expired or before it ever ran. */
+/** Arm the timer for that deadline, after it has expired or before it first ran. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
-/** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
+/** Owe an acknowledgement: at once, or after enough frames, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
-/** The connection ends: it owes no acknowledgement, and expects no more. */
+/** The connection ends: owe no acknowledgement, and expect no more frames. */
 void rawe_conn_owe_nothing(struct rawe_conn *conn);
-/** No connection of a new engine owes any. */
+/** Initialize an engine's list of owed acknowledgements. */
 void rawe_conn_owing_init(struct rawe_engine *engine);
-/** What the peer may have in flight to us on this connection, as it is told now. */
+/** Return the credit to advertise now: frames that the peer may have in flight to us here. */
 static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
 {
     struct rawe_engine *into = conn->into;
@@ -62,12 +63,12 @@ static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
     return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&into->grants, &conn->grant, frames)
                                         : frames;
 }
-/** Does the peer know that there is more to send? */
+/** Record whether the newest frame told the peer that there is more to send. */
 static inline void rawe_conn_report_more(struct rawe_conn *conn, bool more)
 {
     conn->reported_more = more;
 }
-/** The header of a frame's segments from `index` on, as of now; `count` frames leave together. */
+/** Build the header of a frame's segments from `index` on; `count` frames leave together. */
 static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
                                                   const struct rawe_txframe *frame, uint32_t index,
                                                   uint32_t count, size_t payload_bytes)
@@ -89,9 +90,9 @@ static inline struct rawe_header rawe_conn_header(struct rawe_conn *conn,
         .credit = rawe_conn_advertise(conn),
     };
 }
-/** Write headers and checksum of a frame that goes as it is, the last of `count` that leave together. */
+/** Write headers and checksum of a plain frame, the last of `count` that leave together. */
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t count);
-/** A frame as the link wants it. */
+/** Describe a frame to the link. */
 static inline void rawe_conn_view(struct rawe_txframe *frame, struct rawe_frame *view)
 {
     view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes + RAWE_CHECKSUM_BYTES;
@@ -110,13 +111,13 @@ static inline void rawe_conn_view(struct rawe_txframe *frame, struct rawe_frame 
 }
 /** Write header and checksum of a frame whose payload is in `buffer`. Returns its length. */
 size_t rawe_frame_seal(uint8_t *buffer, const struct rawe_header *header);
-/** Seal such a frame and transmit it through `via`'s port. False: link is full. */
+/** Seal such a frame and transmit it through `via`'s port. Returns false if the link is full. */
 bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
                                const struct rawe_header *header);
-/** Send a control frame to the peer's connection `peer_id`. False: link is full. */
+/** Send a control frame to the peer's connection `peer_id`. Returns false if the link is full. */
 bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t type, uint8_t flags,
                            uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
-/** The same to the connection that the peer has named. */
+/** Send a control frame to the connection that the peer has named. False: link is full. */
 static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                               uint32_t sequence, const uint8_t *payload,
                                               size_t payload_bytes)
@@ -124,15 +125,15 @@ static inline bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t ty
     return rawe_conn_transmit_to(conn, conn->handshake.peer_id, type, flags, sequence, payload,
                                  payload_bytes);
 }
-/** Ask about what is under way after an interval, or earlier if that was planned. */
+/** Plan a probe one interval from now, unless an earlier one is planned. */
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns);
-/** Frames have been transmitted: plan when to ask about them. */
+/** Frames have been transmitted: plan the probe for their acknowledgement. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
-/** Something waits, nothing is in flight, no credit: ask for it, unless we just did. */
+/** Sends wait without credit, and nothing is in flight: probe for it, unless one was just sent. */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
-/** The slow path of the next function. */
+/** Slow path of rawe_conn_note_credit. */
 void rawe_conn_note_no_credit(struct rawe_conn *conn, bool answers, bool refused, uint64_t now_ns);
-/** The peer tells its credit; `answers`: asked. `progress`: it acknowledges something new. */
+/** Take the peer's credit. `answers`: to a probe; `progress`: it acknowledges something new. */
 static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit, bool answers,
                                          bool refused, bool progress, uint64_t now_ns)
 {
@@ -146,39 +147,39 @@ static inline void rawe_conn_note_credit(struct rawe_conn *conn, uint32_t credit
         rawe_conn_note_no_credit(conn, answers, refused, now_ns);
     }
 }
-/** The peer may have ended the connection: send nothing until it says more. */
+/** Send nothing until the peer grants credit again: it may have ended the connection. */
 void rawe_conn_revoke_credit(struct rawe_conn *conn);
 /** Nothing waits for credit any more. */
 void rawe_conn_want_no_credit(struct rawe_conn *conn);
-/** Another life of the connection begins: nothing is known of the peer's credit. */
+/** Start a new life of the connection: the peer's credit is unknown. */
 void rawe_conn_credit_reset(struct rawe_conn *conn);
-/** The timer has expired: is the question that was planned due, and is there one? */
+/** The probe timer has expired: recompute the deadline, which frames since then have not moved. */
 void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns);
 
-/* ---- use of the send window: how much may go, what enters, what has gone ---- */
+/* ---- use of the send window: room, entry, transmission ---- */
 
-/** Frames that may be in flight: what the network bears, and what the peer takes. */
+/** Return how many frames may be in flight: the lower of the network's and the peer's limit. */
 static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
 {
     uint32_t limit = rawe_cc_limit(&conn->cc);
     return limit < conn->peer_credit ? limit : conn->peer_credit;
 }
-/** How many more frames may go into flight now. */
+/** Return how many more frames may be sent now. */
 static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 {
     uint32_t allowed = rawe_conn_in_flight_limit(conn);
     uint32_t in_flight = conn->sendwin.in_flight;
     return in_flight < allowed ? allowed - in_flight : 0;
 }
-/** Was it sent before the peer last said that it had no room? Then it may be refused. */
+/** Return true if the peer may have refused it: it was sent before the latest such report. */
 static inline bool rawe_conn_was_refused(const struct rawe_conn *conn,
                                          const struct rawe_txframe *frame)
 {
     return rawe_txframe_sent_ns(frame) <= conn->no_credit_ns;
 }
-/** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
+/** Give a frame the next sequence numbers. It is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
-/** The link has taken segments of a frame of the window. */
+/** The link has taken segments of a frame in the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
 {
@@ -193,23 +194,23 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
             rawe_reorder_resent(&conn->reorder);
         }
     }
-    /* A callback may have given a later time: what leaves later must not look older. */
+    /* The clock may have advanced in a callback: a frame sent later must not look older. */
     uint64_t newest_ns = conn->engine->now_ns;
     rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
 }
 
 /* ---- order over the connections to a process: send/rawe_order.h ---- */
 
-/** The slow path of the next function. */
+/** Slow path of rawe_conn_must_wait. */
 bool rawe_conn_limit_reached(const struct rawe_conn *conn, uint64_t number);
-/** Must a message wait for others to the process to be acknowledged? They wake the connection. */
+/** Return true if a message must wait for earlier ones to the process; they wake the connection. */
 static inline bool rawe_conn_must_wait(const struct rawe_conn *conn, uint64_t number)
 {
     return !rawe_order_allows(conn->ordered.order, number) && rawe_conn_limit_reached(conn, number);
 }
-/** The slow path of the next function. */
+/** Slow path of rawe_conn_note_progress. */
 void rawe_conn_go_on_all(const struct rawe_conn *conn);
-/** Messages have been acknowledged, or given up: others of the process may be sent now. */
+/** Messages have been acknowledged or given up: others to the process may be sent now. */
 static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 {
     if (__builtin_expect(conn->ordered.order->waits, 0)) {
@@ -219,13 +220,13 @@ static inline void rawe_conn_note_progress(const struct rawe_conn *conn)
 
 /* ---- completing sends ---- */
 
-/** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
+/** Call `done` of each send. It may send again, so the connection must be consistent here. */
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
-/** Free a frame that left the window. Appends the sends that it completes. */
+/** Free a frame that has left the window. Appends the sends that it completes. */
 void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
                        struct rawe_sends *complete);
-/** Empty the window, and maybe the queue. Returns the sends, to be completed afterwards. */
+/** Empty the window, and the queue if `queue_too`. Returns the sends, still to be completed. */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /** Release the frames wholly before `acknowledgement`. Returns the sends that they complete. */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);

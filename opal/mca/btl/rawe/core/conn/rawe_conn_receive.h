@@ -8,16 +8,16 @@
 
 #include "rawe_conn_state.h"
 
-/** Take the oldest entry out of a deferral, and deliver what is in it. There must be one. */
+/** Remove the oldest entry of a deferral, which must not be empty, and deliver it. */
 void rawe_conn_deliver_first(struct rawe_deferral *deferral);
-/** There is memory again: keep what has stayed, and tell the peer, if something of it was refused. */
+/** Memory is free again: keep what stayed behind, and tell the peer if any of it was refused. */
 void rawe_conn_admit(struct rawe_conn *conn);
-/** Any frame but CONNECT for this connection, header decoded, payload in the frame. */
+/** Process any frame but CONNECT for this connection; the header is decoded. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns);
-/** Where the data of a packet with frames of a batch belongs; NULL: nowhere, or not yet known. */
+/** Return where the data of a packet of batch frames belongs; NULL: nowhere, or not known yet. */
 uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch);
-/** Frames of a batch, header decoded, `fragment.data` set: where rawe_conn_place said, or not. */
+/** Process frames of a batch, header decoded, `fragment.data` set: in rawe_conn_place's or not. */
 void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
                              uint64_t now_ns);
 

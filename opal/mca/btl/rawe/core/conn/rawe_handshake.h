@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Handshake: the states of a connection, and what a CONNECT frame means in each.
+ * Handshake: the states of a connection, and the meaning of a CONNECT frame in each.
  *
  *   IDLE ──send, or CONNECT from peer──> CONNECTING ──reply──> OPEN ──CLOSE──> PEER_CLOSED
  *                                            │                   │                  │
  *                                            └─> FAILED <─silence┘  send: CONNECTING <┘
  *
- * Each side asks for itself: only a reply to its own CONNECT tells it the peer's connection id. A
- * reply carries the asker's connection id, whose generation proves that it is not a late one. An
- * incarnation grows with every connection that a process opens to a peer.
+ * Each side connects on its own: only a reply to its own CONNECT tells it the peer's connection id.
+ * The reply carries the requester's connection id, whose generation proves that the reply is not a
+ * late one. The incarnation grows with every connection that a process opens to a peer.
  */
 #ifndef RAWE_HANDSHAKE_H
 #define RAWE_HANDSHAKE_H
@@ -19,48 +19,49 @@
 
 enum rawe_conn_state {
     RAWE_CONN_IDLE,       /**< known, never used */
-    RAWE_CONN_CONNECTING, /**< asked the peer for its connection id */
+    RAWE_CONN_CONNECTING, /**< has asked the peer for its connection id */
     RAWE_CONN_OPEN,
-    RAWE_CONN_PEER_CLOSED, /**< the peer ended it in good order */
+    RAWE_CONN_PEER_CLOSED, /**< the peer closed it in good order */
     RAWE_CONN_FAILED,      /**< the peer was silent for too long, or the owner has closed it */
 };
 
 struct rawe_handshake {
     uint64_t local_incarnation;
     uint64_t peer_incarnation; /**< newest one seen; 0: none */
-    uint32_t local_id;         /**< what the peer puts into its frames to us */
-    uint32_t peer_id;          /**< what we put into ours; 0: not known yet */
+    uint32_t local_id;         /**< the peer puts it into its frames to us */
+    uint32_t peer_id;          /**< we put it into our frames; 0: not known yet */
     uint8_t state;             /**< enum rawe_conn_state */
 };
 
-/** What a CONNECT, from a peer with this incarnation, means for the connection. */
+/** What a CONNECT from a peer with this incarnation means for the connection. */
 enum rawe_handshake_verdict {
     RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
-    RAWE_HANDSHAKE_SAME, /**< the life we know of, or the first one: answer it */
+    RAWE_HANDSHAKE_SAME, /**< the known incarnation, or the first one: answer it */
     /** The peer has reopened it; its CLOSE may be lost. Abandon, restart, then answer. */
     RAWE_HANDSHAKE_RESTART,
     /**
-     * The peer restarted while we were asking: renew the id, which late frames of its old life
-     * bear. Nothing was sent, so our incarnation stays: a new one would make the peer restart, too.
+     * The peer restarted while we were connecting: renew the id, which late frames of its old life
+     * carry. Nothing was sent, so our incarnation stays: a new one would make the peer restart as
+     * well.
      */
     RAWE_HANDSHAKE_RENEW_ID,
 };
 
-/** Judge a CONNECT and note the incarnation unless it is to be dropped. */
+/** Judge a CONNECT. Notes the incarnation unless the frame is to be dropped. */
 enum rawe_handshake_verdict rawe_handshake_judge(struct rawe_handshake *handshake,
                                                  uint64_t incarnation);
 
-/** A reply tells the peer's id. True when the connection is OPEN by that. */
+/** Take the peer's id from a reply. Returns true if that makes the connection OPEN. */
 bool rawe_handshake_reply(struct rawe_handshake *handshake, uint32_t peer_id);
 
-/** Our end takes a step of the drawing above, other than by the peer's CONNECT. */
+/** Enter a state of the drawing above, for any reason but the peer's CONNECT. */
 static inline void rawe_handshake_enter(struct rawe_handshake *handshake,
                                         enum rawe_conn_state state)
 {
     handshake->state = (uint8_t)state;
 }
 
-/** A life begins: the peer's frames have to bear this id, and the peer's is not known. */
+/** Begin a life: the peer's frames must carry this id, and the peer's id is not known yet. */
 static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32_t local_id,
                                         uint64_t incarnation)
 {
@@ -69,7 +70,7 @@ static inline void rawe_handshake_begin(struct rawe_handshake *handshake, uint32
     handshake->peer_id = 0;
 }
 
-/** True in the states in which frames of the peer are taken. */
+/** Return true in the states in which frames of the peer are accepted. */
 static inline bool rawe_handshake_receives(const struct rawe_handshake *handshake)
 {
     return handshake->state == RAWE_CONN_OPEN || handshake->state == RAWE_CONN_CONNECTING;

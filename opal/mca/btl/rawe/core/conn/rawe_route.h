@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes: the ways to another process, each from one of our interfaces to one of its. A connection
+ * Routes: the paths to another process, each from one of our interfaces to one of its. A connection
  * prefers one, and uses another while that is down (rawe_conn_path.h). The routes to a process form
  * a ring.
  */
@@ -18,31 +18,31 @@
 struct rawe_engine;
 
 struct rawe_route {
-    struct rawe_engine *engine; /**< of our interface: what is sent goes through its link */
-    struct rawe_route *next;    /**< in the ring; itself: the process has no other. Atomic */
+    struct rawe_engine *engine; /**< of our interface: its link sends the frames */
+    struct rawe_route *next;    /**< in the ring; the route itself if it is the only one. Atomic */
     uint8_t mac[RAWE_MAC_BYTES];
-    uint16_t port; /**< the peer's at that interface, and its session key */
+    uint16_t port; /**< the peer's at that interface, like its session key */
     uint32_t key;
-    uint32_t payload_max_bytes; /**< frame payload that the way carries */
-    uint8_t interface;          /**< where it ends, in the peer's list, from 1; 0: not known */
-    uint16_t finalizing; /**< connections that prefer it on which the peer said that it finalizes */
-    bool down;           /**< it is not used as long as another one is not down */
-    uint32_t arrived, lost; /**< of the frames that it carried, wrapping: rawe_quality.h */
+    uint32_t payload_max_bytes; /**< largest frame payload that it carries */
+    uint8_t interface;          /**< the far one, in the peer's list, from 1; 0: not known */
+    uint16_t finalizing; /**< connections that prefer it and have heard that the peer finalizes */
+    bool down;           /**< not used unless all routes are down */
+    uint32_t arrived, lost; /**< frames that it carried, wrapping: rawe_quality.h */
     uint64_t asked_ns; /**< when a connection that prefers it last probed the process; 0: never */
-    struct rawe_order *order; /**< of messages to the process: that of one route of the ring */
+    struct rawe_order *order; /**< of messages to the process: that of one route in the ring */
     struct rawe_order own_order;
 };
 
-/** A ring of its own. The other fields are the caller's to set. */
+/** Make a ring of this route alone. The caller sets the other fields. */
 void rawe_route_init(struct rawe_route *route);
 
 /**
- * Add a lone route to the ring before `other`. Readers may be there, writers not, and no connection
- * that prefers the route may be in use at the same time.
+ * Add a lone route to the ring, before `other`. The ring may be read concurrently, but not written,
+ * and no connection that prefers the route may be in use meanwhile.
  */
 void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
 
-/** Take a route out of its ring: it is alone then. The ring is not read at the same time. */
+/** Take a route out of its ring, so that it is alone. The ring must not be read concurrently. */
 void rawe_route_remove(struct rawe_route *route);
 
 static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
@@ -50,7 +50,7 @@ static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
     return __atomic_load_n(&route->next, __ATOMIC_ACQUIRE);
 }
 
-/** The same on a walk that began at `first`; NULL: it has been all the way round. */
+/** Return the next route of a walk that began at `first`; NULL: the walk is complete. */
 static inline struct rawe_route *rawe_route_after(const struct rawe_route *route,
                                                   const struct rawe_route *first)
 {
@@ -58,7 +58,7 @@ static inline struct rawe_route *rawe_route_after(const struct rawe_route *route
     return next != first ? next : NULL;
 }
 
-/** The route by which a frame from this address has come to an engine's link; NULL: none. */
+/** Find the route over which a frame from this address reached an engine's link; NULL: none. */
 struct rawe_route *rawe_route_from(struct rawe_route *preferred, const struct rawe_engine *engine,
                                    const uint8_t source_mac[RAWE_MAC_BYTES]);
 
@@ -68,28 +68,28 @@ static inline void rawe_route_note_finalizing(struct rawe_route *preferred, bool
     preferred->finalizing = (uint16_t)(preferred->finalizing + (finalizing ? 1 : -1));
 }
 
-/** Has any connection to the process heard that it finalizes? */
+/** Return true if any connection to the process has heard that it finalizes. */
 bool rawe_route_finalizing(const struct rawe_route *preferred);
 
-/** A connection that prefers this route probes the process. */
+/** Note that a connection that prefers this route probes the process. */
 static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t now_ns)
 {
     preferred->asked_ns = now_ns;
 }
 
-/** That many losses are worth a look at the route. */
+/** So many losses make a route worth checking. */
 #define RAWE_ROUTE_LOSSES 2u
 
-/** A frame that it carried was lost. True: look at it. */
+/** Note the loss of a frame that the route carried. True: it is time to check the route. */
 static inline bool rawe_route_note_lost(struct rawe_route *route)
 {
     return ++route->lost % RAWE_ROUTE_LOSSES == 0;
 }
 
-/** When any connection to the process last probed it; 0: never. */
+/** Return when any connection to the process last probed it; 0: never. */
 uint64_t rawe_route_asked_ns(const struct rawe_route *preferred);
 
-/** The preferred route, or another that is up; NULL: all are down. */
+/** Return the preferred route, or another that is up; NULL: all are down. */
 struct rawe_route *rawe_route_best(struct rawe_route *preferred);
 
 #endif
