@@ -1,15 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Order over all connections to a process. Open MPI's ob1 numbers messages with 16 bits and sorts those
- * that come early, so none may overtake 32768 others. Connections are in order each, or nearly; but
- * nothing would bound how far one of them runs ahead of another, whose interface is slower, stalls,
- * or has lost a frame. So messages to a process are numbered as they are submitted, and one is sent
- * only when all that are RAWE_ORDER_MOST or more before it have been acknowledged. Numbers stay here;
- * the receiver delivers what it has acknowledged in the order of arrival (receive/rawe_reassembly.h).
+ * Order over all connections to a process. Open MPI's ob1 numbers messages with 16 bits and sorts
+ * early ones, so none may overtake 32768 others. Each connection keeps its order, or nearly, but
+ * nothing bounds how far it runs ahead of another whose interface is slower, stalls, or has lost a
+ * frame. So messages to a process are numbered when submitted, and a message is sent only when all
+ * that precede it by RAWE_ORDER_MOST or more have been acknowledged. The numbers are not
+ * transmitted; the receiver delivers acknowledged messages in the order of arrival
+ * (receive/rawe_reassembly.h).
  *
- * The limit is computed again when it has been reached, and then with acknowledgements. The hot path
- * compares and counts.
+ * The limit is computed again once it is reached, and then with each acknowledgement. The hot path
+ * only compares and counts.
  */
 #ifndef RAWE_ORDER_H
 #define RAWE_ORDER_H
@@ -19,22 +20,22 @@
 
 #include "base/rawe_list.h"
 
-/** No message overtakes as many others to the same process. */
+/** A message overtakes fewer than this many others to the same process. */
 #define RAWE_ORDER_MOST 8192u
 
-/** The limit rises by a part of that at least: computing it and waking connections costs time. */
+/** Fraction of it by which the limit rises at least: that, and waking connections, costs time. */
 #define RAWE_ORDER_STEPS 8u
 
-/** Of the messages to a process. Numbers begin with 1; 0: no message. */
+/** The messages to a process. Numbers start at 1; 0: no message. */
 struct rawe_order {
     uint64_t next;            /**< number of the next message */
     uint64_t limit;           /**< messages before this one may be sent */
     uint32_t most;            /**< RAWE_ORDER_MOST; less in tests */
-    bool waits;               /**< a message waits: acknowledgements have to raise the limit */
+    bool waits;               /**< a message waits until acknowledgements raise the limit */
     struct rawe_link members; /**< connections to the process that are awake */
 };
 
-/** Of each connection. */
+/** A connection's membership. */
 struct rawe_order_member {
     struct rawe_link link;
     struct rawe_order *order;
@@ -57,7 +58,7 @@ static inline void rawe_order_remove(struct rawe_order_member *member)
     rawe_list_remove(&member->link);
 }
 
-/** One object goes on with what two have had, of which one may be new. Numbers are not less then. */
+/** Merge two objects into `to`; one of them may be new. Neither number decreases. */
 static inline void rawe_order_merge(struct rawe_order *to, struct rawe_order *from)
 {
     struct rawe_link *all = &from->members;
@@ -70,19 +71,19 @@ static inline void rawe_order_merge(struct rawe_order *to, struct rawe_order *fr
     rawe_list_append_all(&to->members, all);
 }
 
-/** May this message be sent, as far as others are concerned? */
+/** Return true if earlier messages allow this one to be sent. */
 static inline bool rawe_order_allows(const struct rawe_order *order, uint64_t number)
 {
     return __builtin_expect(number < order->limit, 1);
 }
 
-/** Would the limit rise by enough, if this were the first message that is not acknowledged? */
+/** Return true if the limit would rise by a step, with `oldest` the first unacknowledged one. */
 static inline bool rawe_order_rises(const struct rawe_order *order, uint64_t oldest)
 {
     return oldest + order->most >= order->limit + order->most / RAWE_ORDER_STEPS + 1;
 }
 
-/** `oldest`: the first message that is not acknowledged. True: the limit has risen by enough. */
+/** Raise the limit; `oldest` is the first unacknowledged message. True: by a step or more. */
 static inline bool rawe_order_raise(struct rawe_order *order, uint64_t oldest)
 {
     if (!rawe_order_rises(order, oldest)) {

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send queue: what a connection sends that is not wholly in frames yet, and the numbers of the
- * fragmented messages under way. Long replies wait behind the rest, which is in order: megabytes of
- * them would hold up a message for milliseconds. A message lets a reply pass when 64 KiB have passed
- * replies, and replies are cut where messages wait, so neither waits for long. Only the first send
- * can be half in frames.
+ * Send queue: the sends of a connection that are not wholly in frames yet, and the numbers of its
+ * fragmented messages in progress. Long replies wait behind all else, which stays in order, because
+ * megabytes of them would delay a message by milliseconds. After 64 KiB have overtaken replies,
+ * messages let a reply pass, and replies are cut where messages wait, so neither waits for long.
+ * Only the first send can be partly in frames.
  */
 #ifndef RAWE_SENDQUEUE_H
 #define RAWE_SENDQUEUE_H
@@ -19,71 +19,72 @@
 
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
-    struct rawe_send *last;  /**< of those that are no long replies, which are behind it */
-    uint64_t passed_bytes;   /**< that passed long replies, less what of these has come to frames */
-    uint64_t bytes;          /**< of what is queued, not in frames yet */
-    uint64_t movable_bytes;  /**< ... that may go by another connection */
+    struct rawe_send *last;  /**< last one before the long replies, which follow it */
+    uint64_t passed_bytes;   /**< that overtook long replies, less reply bytes framed since */
+    uint64_t bytes;          /**< queued, not in frames yet */
+    uint64_t movable_bytes;  /**< of these, may move to another connection */
     uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
     uint32_t count;          /**< sends in the queue */
     uint32_t message_number; /**< of the next fragmented message */
-    uint32_t messages_open;  /**< oldest fragmented message that is not complete */
-    bool awaited; /**< something in frames is waited for; its acknowledgement not asked for yet */
-    struct rawe_sends reports; /**< transmitted, to be reported as such */
+    uint32_t messages_open;  /**< oldest incomplete fragmented message */
+    bool awaited;            /**< a frame is waited for that did not request its acknowledgement */
+    struct rawe_sends reports; /**< transmitted, still to be reported as such */
 };
 
-/** Empty; fragmented messages are numbered from `first_number` on. */
+/** Initialize an empty queue. Fragmented messages are numbered from `first_number` on. */
 void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** A new life of the connection: numbers restart, what is queued stays queued. */
+/** Start a new life of the connection: numbers restart, queued sends stay. */
 void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
 
-/** Queue a send, none of which is in frames; computes its total_bytes. */
+/** Queue a send that is not in any frame. Computes its total_bytes. */
 void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** The same in front of all others. */
+/** Queue a send in front of all others. Computes its total_bytes. */
 void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** Take the first send off the queue and return it. The queue must not be empty. */
+/** Remove and return the first send. The queue must not be empty. */
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
 
-/** Move about `bytes`, in parts of `grain_bytes` or more. Returns how much. */
+/** Move about `bytes`, in parts of at least `grain_bytes`. Returns how many bytes moved. */
 uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
                              uint64_t grain_bytes);
 
-/** Take all sends off; returns them as a list. */
+/** Remove all sends and return them as a list. */
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
 
-/** A send of the queue, to which no frame refers, has other pieces now, none of it in frames. */
+/** The pieces of a queued send have changed; none of them is in a frame. */
 void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** The next `bytes` of the first send are in a frame. True: it is complete, and off the queue. */
+/** The next `bytes` of the first send are in a frame. True: all of it is, and it left the queue. */
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
 
-/** May another message be fragmented? Not while the receiver has no place for one more. */
+/** Return true if another message may be fragmented, because the receiver has room for it. */
 static inline bool rawe_sendqueue_may_number(const struct rawe_sendqueue *queue)
 {
     return queue->message_number - queue->messages_open < RAWE_REASSEMBLY_MESSAGES;
 }
 
-/** Make a send, allowed by the above, a fragmented message with the next number. */
+/** Make a send a fragmented message with the next number. Call rawe_sendqueue_may_number first. */
 static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     send->fragmented = true;
     send->message_number = queue->message_number++;
 }
 
-/** A frame of `send` has left the window. True: it was the last, the send is complete. */
+/** A frame of `send` has left the window. True: it was the last one, so the send is complete. */
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** A send is wholly transmitted: rawe_sendqueue_next_report returns it, unless it is done before. */
+/** Report a fully transmitted send by rawe_sendqueue_next_report, unless it completes before. */
 void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send);
 
-/** Take the next send off the list of those; NULL: there is none. */
+/** Remove and return the next send to be reported as transmitted; NULL: none. */
 struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue);
 
 /**
- * A frame has taken what it can; `awaited`: of a send that is waited for. True: ask for an
- * acknowledgement, as this or an earlier frame is waited for, and the queue is empty.
+ * A frame is full; `awaited`: it belongs to a send that is waited for. Returns true if the frame
+ * should request an acknowledgement, because this or an earlier frame is waited for and the queue
+ * is empty.
  */
 static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaited)
 {
@@ -92,7 +93,7 @@ static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaite
     return awaited && queue->first == NULL;
 }
 
-/** Where bytes of its pieces are in `copy`, which has all of them. NULL: they are not its. */
+/** Map an address in a send's pieces into `copy`, which holds all of them. NULL: not its own. */
 uint8_t *rawe_send_rebase(const struct rawe_send *send, const void *from, uint8_t *copy);
 
 #endif

@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send window: which frames of a connection are on their way, which of them the peer has, which are
- * lost, and which is to be transmitted next. It owns the order and the states of the frames; their
- * memory belongs to the pool that the caller takes them from and gives them back to.
+ * Send window: which frames of a connection are in flight, which the peer has received, which are
+ * lost, and which to transmit next. It owns the order and the states of the frames. Their memory
+ * belongs to a pool, from which the caller takes them and to which it returns them.
  *
  *      una              transmit_from    next       una + frames
  *   ....|SACKED SENT LOST SENT ....WAITING|............|
  *  acked                                   not used yet
  *
- * The frames are linked in the order of their numbers, so an empty window takes no memory. A batch
- * takes several numbers and is one entry, whatever becomes of its frames: what is known of each of
- * them is a bit. As long as nothing is lost, a batch costs what a frame does.
+ * The frames are linked in sequence order, so an empty window takes no memory. A batch takes
+ * several numbers but is one entry throughout: the state of each of its frames is a bit. While
+ * nothing is lost, a batch costs as much as one frame.
  *
- * Loss is found as in RACK (RFC 8985 section 6): a frame is lost when one that was sent later has
- * arrived, and the reordering window has passed since. Time alone is no evidence.
+ * Losses are found as in RACK (RFC 8985 section 6): a frame is lost when one sent later has arrived
+ * and the reordering window has passed since. Time alone is no evidence.
  */
 #ifndef RAWE_SENDWIN_H
 #define RAWE_SENDWIN_H
@@ -31,49 +31,49 @@
 struct rawe_send;
 
 /*
- * Frames that are kept until they are acknowledged. Small buffers hold short messages, or only
- * headers (of all batches); large ones copied data.
+ * Frames are kept until they are acknowledged. Small buffers hold short messages, or only headers
+ * (as for all batches); large ones hold copied data.
  */
 
-/** When segments that have not arrived were sent: not before and not after these times. */
+/** The earliest and latest transmission of segments that have not arrived. */
 struct rawe_txframe_times {
     uint64_t oldest_ns, newest_ns;
 };
 
 /**
- * A frame, or a batch of them: `segments` frames with consecutive numbers, each of which carries
- * `segment_bytes` of the data, the last one may carry less. What happens to each is in bit masks,
- * bit 0 for the first.
+ * A frame, or a batch: `segments` frames with consecutive numbers, each of which carries
+ * `segment_bytes` of the data (the last one maybe less). Bit masks hold the state of each, bit 0
+ * for the first.
  */
 struct rawe_txframe {
-    struct rawe_txframe *next;      /**< in the window, the one sent behind it; free list */
+    struct rawe_txframe *next;      /**< in the window, the frame after it; else in the free list */
     struct rawe_txframe *previous;  /**< in the window; not valid in the oldest one */
-    struct rawe_txframe_slab *slab; /**< memory that it is part of */
-    struct rawe_send *send; /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
-    uint64_t number;        /**< rawe_order.h: of the first message in it, or of its; 0: none */
-    uint64_t to_send;       /**< not sent yet, or lost: to be transmitted */
-    uint64_t arrived;       /**< the peer has them */
+    struct rawe_txframe_slab *slab; /**< the slab that contains it */
+    struct rawe_send *send; /**< whose bytes it refers to; NULL: all bytes are in `buffer` */
+    uint64_t number;        /**< of the first message in it, or its own: rawe_order.h; 0: none */
+    uint64_t to_send;       /**< not sent yet, or lost */
+    uint64_t arrived;       /**< the peer has received them */
     uint64_t sent;          /**< sent at least once */
     uint64_t resent;        /**< sent more than once */
-    struct rawe_txframe_times first; /**< of segments that were sent once */
-    struct rawe_txframe_times again; /**< of those that were sent more often: the newest sending */
+    struct rawe_txframe_times first; /**< segments sent once */
+    struct rawe_txframe_times again; /**< segments sent more than once: their latest transmission */
     uint32_t sequence;               /**< of the first segment */
-    uint32_t buffer_bytes;           /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes;          /**< fragments, here and in `external` */
+    uint32_t buffer_bytes;           /**< used bytes of `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes;          /**< bytes of fragments, in `buffer` and `external` */
     uint32_t external_count;
-    uint32_t ahead_ns;      /**< batches: from their newest time until our link was free for them */
-    uint16_t segment_bytes; /**< 0: it is no batch */
-    uint8_t segments;       /**< numbers it takes in the window */
-    uint8_t sendings;       /**< how often something of it was sent, saturating */
+    uint32_t ahead_ns;      /**< a batch's: from its newest time until our link was free */
+    uint16_t segment_bytes; /**< 0: not a batch */
+    uint8_t segments;       /**< sequence numbers it takes */
+    uint8_t sendings;       /**< transmissions of any part, saturating */
     uint8_t flags;          /**< RAWE_FLAG_* for the header */
     uint8_t large;          /**< which pool it belongs to */
     struct rawe_bytes external[2];
     uint8_t
-        checksum[RAWE_CHECKSUM_BYTES]; /**< behind `external`; without: at the end of `buffer` */
+        checksum[RAWE_CHECKSUM_BYTES]; /**< after `external`; with none, at the end of `buffer` */
     uint8_t *buffer; /**< Ethernet header, frame header, fragment header, copied data */
 };
 
-/** Time of the newest sending. */
+/** Return the time of the latest transmission. */
 static inline uint64_t rawe_txframe_sent_ns(const struct rawe_txframe *frame)
 {
     return frame->resent != 0 && frame->again.newest_ns > frame->first.newest_ns
@@ -81,13 +81,13 @@ static inline uint64_t rawe_txframe_sent_ns(const struct rawe_txframe *frame)
                : frame->first.newest_ns;
 }
 
-/** All its segments, as a mask. */
+/** Return the mask of all segments. */
 static inline uint64_t rawe_txframe_all(const struct rawe_txframe *frame)
 {
     return UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - frame->segments);
 }
 
-/** Its segments that are on their way, as a mask. */
+/** Return the mask of the segments in flight. */
 static inline uint64_t rawe_txframe_in_flight(const struct rawe_txframe *frame)
 {
     return frame->sent & ~(frame->arrived | frame->to_send);
@@ -102,22 +102,22 @@ struct rawe_txframe_pool {
     unsigned slab_count[2]; /**< small, large */
     size_t large_bytes;
     unsigned allocated; /**< frames */
-    unsigned taken;     /**< of these: in use */
+    unsigned taken;     /**< of the allocated ones */
     unsigned limit;
-    unsigned calm;    /**< looks in a row at which few of the frames were in use */
-    uint64_t trim_ns; /**< time of the next look */
+    unsigned calm;    /**< consecutive checks that found few frames in use */
+    uint64_t trim_ns; /**< time of the next check */
 };
 
-/** `copy_max_bytes`: most payload bytes that are copied into a frame. */
+/** Initialize a pool. `copy_max_bytes` is the most payload that is copied into a frame. */
 void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_bytes,
                             unsigned limit);
-/** Every frame must have been given back. */
+/** Free a pool, to which every frame must have been returned. */
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool);
 
-/** The slow path of the next function. */
+/** Slow path of rawe_txframe_pool_trim. */
 void rawe_txframe_pool_check(struct rawe_txframe_pool *pool, uint64_t now_ns);
 
-/** Called all the time: some seconds after a burst, free most of what it took. */
+/** Free most of the memory that a burst took, some seconds later. Call this all the time. */
 static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64_t now_ns)
 {
     if (__builtin_expect(now_ns >= pool->trim_ns, 0)) {
@@ -125,10 +125,10 @@ static inline void rawe_txframe_pool_trim(struct rawe_txframe_pool *pool, uint64
     }
 }
 
-/** Refill a list; false at the limit or without memory. Each size gets at least one slab. */
+/** Refill a free list. False at the limit or out of memory. Each size gets at least one slab. */
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
-/** A frame whose buffer holds `payload_bytes` behind the headers, or NULL. Its number is to be set. */
+/** Take a frame whose buffer holds `payload_bytes` after the headers, or NULL. Set its `number`. */
 static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *pool,
                                                      size_t payload_bytes)
 {
@@ -140,7 +140,7 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     pool->free[large] = frame->next;
     pool->taken++;
     frame->send = NULL;
-    frame->payload_bytes = 0; /* in the order in which they lie there: fewer stores */
+    frame->payload_bytes = 0; /* in memory order: fewer stores */
     frame->external_count = 0;
     frame->ahead_ns = 0;
     frame->segment_bytes = 0;
@@ -158,9 +158,9 @@ static inline void rawe_txframe_give(struct rawe_txframe_pool *pool, struct rawe
 }
 
 struct rawe_sendwin {
-    struct rawe_txframe *oldest;  /**< NULL: it is empty */
-    struct rawe_txframe *newest;  /**< not valid when it is empty */
-    struct rawe_txframe *cursor;  /**< has number transmit_from, unless that is outside */
+    struct rawe_txframe *oldest;  /**< NULL: empty window */
+    struct rawe_txframe *newest;  /**< not valid in an empty window */
+    struct rawe_txframe *cursor;  /**< frame with number transmit_from, if in the window */
     uint32_t una;                 /**< oldest sequence number not acknowledged */
     uint32_t next;                /**< next sequence number */
     uint32_t in_flight;           /**< frames SENT */
@@ -168,46 +168,46 @@ struct rawe_sendwin {
     uint32_t transmit_from;       /**< no WAITING or LOST frame is before this number */
     uint32_t sacked;              /**< frames SACKED */
     uint32_t newest_delivered;    /**< sequence number of the newest frame known to have arrived */
-    uint16_t frames;              /**< most numbers in use */
-    bool evidence_is_probe;       /**< newest_delivered was not a frame but a tail-loss probe */
+    uint16_t frames;              /**< most sequence numbers in use */
+    bool evidence_is_probe;       /**< newest_delivered was a tail-loss probe, not a frame */
     uint64_t newest_delivered_ns; /**< when that frame was sent */
-    uint64_t evidence_ns;         /**< when we learned of it */
-    uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
+    uint64_t evidence_ns;         /**< when we learned of its arrival */
+    uint64_t loss_deadline_ns;    /**< when to detect losses again; 0: never */
     struct rawe_txframe *held;    /**< coalesces messages; has no number yet */
 };
 
-/** An empty window of `frames` numbers. */
+/** Initialize an empty window of `frames` numbers. */
 void rawe_sendwin_init(struct rawe_sendwin *window, uint32_t frames, uint32_t first_sequence);
 
 /** Restart at `first_sequence`. The window must be empty. */
 void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence);
 
-/** Everything that entered has been acknowledged. */
+/** Return true if everything that entered has been acknowledged. */
 static inline bool rawe_sendwin_empty(const struct rawe_sendwin *window)
 {
     return window->una == window->next;
 }
 
-/** Sequence numbers in use. */
+/** Return how many sequence numbers are in use. */
 static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
 {
     return window->next - window->una;
 }
 
-/** Numbers that are left for frames to enter; the frame that is held back has been promised one. */
+/** Return how many numbers are free. The held-back frame has one reserved. */
 static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
 {
     return window->frames - rawe_sendwin_used(window) - (window->held != NULL ? 1 : 0);
 }
 
-/** Hold back a frame, for more messages to join it. None is held back yet. */
+/** Hold back a frame so that messages may join it. None may be held back yet. */
 static inline void rawe_sendwin_hold(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     assert(window->held == NULL);
     window->held = frame;
 }
 
-/** The frame that was held back, which is the caller's now; NULL: there is none. */
+/** Take over the held-back frame; NULL: none. */
 static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *window)
 {
     struct rawe_txframe *frame = window->held;
@@ -215,7 +215,7 @@ static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *w
     return frame;
 }
 
-/** Look for losses again at `deadline_ns`, unless that is planned; 0: no need. */
+/** Plan to detect losses at `deadline_ns`, unless planned earlier; 0: no need. */
 static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_t deadline_ns)
 {
     if (window->loss_deadline_ns == 0 || deadline_ns == 0) {
@@ -223,13 +223,13 @@ static inline void rawe_sendwin_plan_search(struct rawe_sendwin *window, uint64_
     }
 }
 
-/** How many bits are set. */
+/** Return how many bits are set. */
 static inline uint32_t rawe_sendwin_count(uint64_t bits)
 {
     return bits <= 1 ? (uint32_t)bits : (uint32_t)__builtin_popcountll(bits);
 }
 
-/** Give a frame the next sequence numbers; it is WAITING until rawe_sendwin_sent. */
+/** Give a frame the next sequence numbers. It is WAITING until rawe_sendwin_sent. */
 static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     assert(rawe_sendwin_free_numbers(window) >= frame->segments);
@@ -252,7 +252,7 @@ static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_t
     window->next += frame->segments;
 }
 
-/** The frame that entered last, nothing of which was sent, leaves again. */
+/** Remove the frame that entered last, none of which has been sent. */
 static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
                                         const struct rawe_txframe *frame)
 {
@@ -267,10 +267,10 @@ static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
     window->to_transmit -= frame->segments;
 }
 
-/** Note what is known of a frame, something of which was sent before, when more of it is sent. */
+/** Update a frame, parts of which were sent before, when `segments` of it are sent. */
 void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 
-/** The link has taken those segments of a frame, WAITING or LOST until now, at `sent_ns`. */
+/** The link has taken segments of a frame, WAITING or LOST until now, at `sent_ns`. */
 static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
                                      uint64_t segments, uint64_t sent_ns)
 {
@@ -287,45 +287,45 @@ static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_tx
     window->in_flight += count;
 }
 
-/** The oldest frame from transmit_from on of which something has to be transmitted; NULL: none. */
+/** Return the first frame from transmit_from on with something to transmit; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
 
-/** `frame` and those behind it, handed out by rawe_sendwin_next, were not taken after all. */
+/** Hand out `frame` and its successors again: the link did not take them. */
 static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
     window->transmit_from = frame->sequence;
     window->cursor = frame;
 }
 
-/** All frames have been handed out. */
+/** Note that all frames have been handed out. */
 static inline void rawe_sendwin_hand_out_all(struct rawe_sendwin *window)
 {
     window->transmit_from = window->next;
 }
 
-/** Remove the oldest frame, whatever its state, and return it. The window must not be empty. */
+/** Remove and return the oldest frame, whatever its state. The window must not be empty. */
 struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window);
 
-/** rawe_sendwin_acknowledge where the oldest frame is a batch, or was sent more than once. */
+/** Slow path of rawe_sendwin_acknowledge: the oldest frame is a batch, or was retransmitted. */
 struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
                                                    uint32_t acknowledgement, struct rawe_ack *ack);
 
-/** A frame sent at `sent_ns` has arrived at the peer. Returns true when it is the newest so far. */
+/** A frame sent at `sent_ns` has arrived at the peer. Returns true if it is the newest so far. */
 bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
                             uint64_t now_ns);
 
 /**
- * All before `acknowledgement`, which is behind una and not behind next, has arrived: note it for
- * the oldest frame. If that has arrived whole, remove and return it, for the caller to go on with
- * the next one; else NULL, and una is `acknowledgement`. What was sent more than once gives no
- * round trip (Karn's rule).
+ * Acknowledge the oldest frame. All before `acknowledgement`, which is after una and not after
+ * next, has arrived. If the frame has arrived whole, it is removed and returned, and the caller
+ * continues with the next one; otherwise returns NULL, and una is `acknowledgement`. Retransmitted
+ * frames yield no round trip (Karn's rule).
  */
 static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
                                                             uint32_t acknowledgement,
                                                             struct rawe_ack *ack)
 {
     struct rawe_txframe *frame = window->oldest;
-    /* Nearly always: one frame, in flight, sent once. */
+    /* Nearly always: a single frame, in flight, sent once. */
     if (__builtin_expect(frame->segments != 1 || frame->sent == 0 ||
                              (frame->to_send | frame->arrived | frame->resent) != 0,
                          0)) {
@@ -343,25 +343,25 @@ static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin 
     return frame;
 }
 
-/** Mark the frames of an untrusted SACK bitmap; stops at one that was never sent. */
+/** Mark the frames of an untrusted SACK bitmap. Stops at one that was never sent. */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
                        size_t bitmap_bytes, struct rawe_ack *ack);
 
-/** A tail-loss probe sent at `sent_ns`, behind all that was in flight then, was answered. */
+/** A tail-loss probe, sent at `sent_ns` after all frames then in flight, was answered. */
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
 
-/** Called for each segment of a frame that is found lost, after its state has changed. */
+/** Called for each segment that is found lost, after the frame's state has changed. */
 typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
                                   uint32_t sequence);
 
-/** Find lost frames. True: some are undecided, call again `reorder_ns` later. */
+/** Find lost frames. True: some are undecided, so call again `reorder_ns` later. */
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context);
 
-/** The pieces of a send were copied to `copy`, one behind the other: send from there. */
+/** Send from `copy` from now on, to which the pieces of a send were copied back to back. */
 void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *send, uint8_t *copy);
 
-/** The data of a reply is gone: the frames that refer to it are sent again as refusals. */
+/** The data of a reply is gone: resend the frames that refer to it as refusals. */
 void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send);
 
 #endif
