@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Credit: how many frames each peer may have in flight to us, so that all of them together fit the
- * receive ring, and those of the bulk lane its queue. Three quarters go to the connections whose peers
- * send, a quarter to those that may begin. Senders are counted in epochs of 10 ms, for each lane.
+ * Credit: how many frames each peer may have in flight to us, so that together they fit the receive
+ * ring, and those of the bulk lane its queue. Three quarters go to the connections whose peers are
+ * sending, a quarter to those whose peers may begin. Senders are counted per lane in epochs of 10
+ * ms.
  */
 #ifndef RAWE_CREDIT_H
 #define RAWE_CREDIT_H
@@ -13,59 +14,59 @@
 
 #include "base/rawe_wire.h"
 
-/** What connections of a lane may have in flight to us, in frames. */
+/** Frames that each connection of a lane may have in flight to us. */
 struct rawe_credit_share {
-    uint16_t active; /**< one whose peer sends; where less than a frame, each has one in turns */
-    uint16_t idle;   /**< one whose peer does not, and may begin at any time; may be 0 */
-    uint32_t turns;  /**< active ones have their frame in one epoch of this number; 1: always */
+    uint16_t active; /**< if its peer is sending; if less than one frame, each has one in turns */
+    uint16_t idle;   /**< if its peer is not, but may begin at any time; may be 0 */
+    uint32_t turns;  /**< an active one has its frame in one of this many epochs; 1: always */
 };
 
 struct rawe_credit {
     struct rawe_credit_share share[RAWE_LANES];
-    uint32_t window_frames;              /**< no connection gets more */
-    uint32_t ring_frames;                /**< what the receive ring holds */
-    uint32_t queue_frames;               /**< what the bulk queue holds; 0: there is none */
-    uint32_t open[RAWE_LANES];           /**< connections of the lane */
-    uint32_t advertised[RAWE_LANES];     /**< sum of what the lane's peers know as their credit */
-    uint32_t senders_before[RAWE_LANES]; /**< connections that brought data in the last epoch */
+    uint32_t window_frames;              /**< most for one connection */
+    uint32_t ring_frames;                /**< capacity of the receive ring */
+    uint32_t queue_frames;               /**< capacity of the bulk queue; 0: there is none */
+    uint32_t open[RAWE_LANES];           /**< open connections of the lane */
+    uint32_t advertised[RAWE_LANES];     /**< sum of the credit known to the lane's peers */
+    uint32_t senders_before[RAWE_LANES]; /**< connections that received data in the last epoch */
     uint32_t senders_now[RAWE_LANES];    /**< ... in this epoch */
     uint32_t joined[RAWE_LANES];         /**< ... in this epoch, but not in the last one */
-    uint32_t next_turn;                  /**< number of the next connection that begins to send */
-    uint32_t epoch;                      /**< number of the present epoch, at least 2 */
-    uint32_t version;                    /**< counts how often it was shared out */
+    uint32_t next_turn;                  /**< number of the next connection to begin receiving */
+    uint32_t epoch;                      /**< number of the current epoch, at least 2 */
+    uint32_t version;                    /**< counts how often credit was shared out */
     uint64_t epoch_start_ns;
-    bool waiting; /**< some connection may wait for credit, as rawe_credit_waits */
+    bool waiting; /**< a connection may be waiting for credit (rawe_credit_waits) */
 };
 
-/** A connection's part in it. All zero: its peer has sent nothing yet. */
+/** A connection's share. All zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;      /**< in which it was noted last (rawe_credit_note); 0: never */
-    uint32_t turn : 31;  /**< its number among those that send, where credit goes in turns */
-    uint32_t open : 1;   /**< it counts among those of its lane */
-    uint32_t version;    /**< of the sharing that `advertised` is from */
+    uint32_t epoch;      /**< when it was last noted (rawe_credit_note); 0: never */
+    uint32_t turn : 31;  /**< its number among the senders, where credit goes in turns */
+    uint32_t open : 1;   /**< it is counted among the lane's connections */
+    uint32_t version;    /**< of the sharing-out that `advertised` is from */
     uint16_t advertised; /**< credit in the last frame sent: see rawe_credit_advertise */
-    bool asked;          /**< its peer has asked for credit, and has been told of none yet */
-    bool refused;        /**< there was no memory for what its peer sent: no credit for now */
+    bool asked;          /**< its peer has asked for credit and has not received any yet */
+    bool refused;        /**< there was no memory for its data: no credit for now */
 };
 
-/** `ring_frames` is what the receive ring holds. */
+/** Initialize for a receive ring of `ring_frames`. */
 void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t window_frames,
                       uint64_t now_ns);
 
-/** Bulk data has a receive queue of its own that holds `queue_frames`. */
+/** Bulk data gets a receive queue of its own, of `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
-/** A connection of the lane has a part from now on. Nothing happens if it has one. */
+/** Give a connection of the lane a share. Does nothing if it has one. */
 void rawe_credit_open(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
-/** ... has none: others may have what it had. Nothing happens if it had none. */
+/** Take a connection's share, for others to use. Does nothing if it has none. */
 void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
-/** The slow path of rawe_credit_note. */
+/** Slow path of rawe_credit_note. */
 void rawe_credit_enter(struct rawe_credit *credit, unsigned lane,
                        struct rawe_credit_member *member);
 
-/** Data has come on the connection. */
+/** Data has arrived on the connection. */
 static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
                                     struct rawe_credit_member *member)
 {
@@ -75,8 +76,8 @@ static inline void rawe_credit_note(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * A PROBE has come. A peer that knows of credit, and does not use it, has nothing to send. One that
- * knows of none counts as a sender until it is told of some, without asking again.
+ * A PROBE has arrived. A peer that has credit and does not use it has nothing to send. One without
+ * credit counts as a sender until it gets some, without having to ask again.
  */
 static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned lane,
                                           struct rawe_credit_member *member)
@@ -87,14 +88,14 @@ static inline void rawe_credit_note_probe(struct rawe_credit *credit, unsigned l
     }
 }
 
-/** There is no memory for what has come: no credit until rawe_credit_admit. */
+/** There is no memory for received data: give no credit until rawe_credit_admit. */
 static inline void rawe_credit_refuse(struct rawe_credit_member *member)
 {
     member->refused = true;
     member->version = 0;
 }
 
-/** There may be memory again for what was refused: the peer is a sender. */
+/** There may be memory again for what was refused: count the peer as a sender. */
 static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
                                      struct rawe_credit_member *member)
 {
@@ -103,21 +104,21 @@ static inline void rawe_credit_admit(struct rawe_credit *credit, unsigned lane,
     rawe_credit_note(credit, lane, member);
 }
 
-/** Does the peer send? It did in this epoch or in the one before. */
+/** Return true if the peer sent in this epoch or in the previous one. */
 static inline bool rawe_credit_is_active(const struct rawe_credit *credit,
                                          const struct rawe_credit_member *member)
 {
     return member->epoch != 0 && credit->epoch - member->epoch <= 1;
 }
 
-/** Does its peer send, and know of no credit? */
+/** Return true if the peer is sending and has no credit. */
 static inline bool rawe_credit_waits(const struct rawe_credit *credit,
                                      const struct rawe_credit_member *member)
 {
     return member->advertised == 0 && !member->refused && rawe_credit_is_active(credit, member);
 }
 
-/** What the connection may advertise now, in frames; 0: the peer has to wait. */
+/** Return the credit that the connection may advertise now, in frames; 0: the peer must wait. */
 static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned lane,
                                       const struct rawe_credit_member *member)
 {
@@ -132,7 +133,7 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
                                                                                    : 0;
 }
 
-/** The connection's credit as of now, for a frame to its peer, which knows it then. */
+/** Return the connection's credit for a frame to its peer, and record that the peer knows it. */
 static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigned lane,
                                              struct rawe_credit_member *member)
 {
@@ -147,7 +148,7 @@ static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigne
     return member->advertised;
 }
 
-/** The connection restarts: its peer knows of no credit. */
+/** The connection restarts: its peer has no credit. */
 static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
                                       struct rawe_credit_member *member)
 {
@@ -159,25 +160,25 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 }
 
 /**
- * Should the peer be told its credit without another reason for a frame? If peers know of more than
- * there is, a silent one gives some back; and one that waits must know its turn.
+ * Return true if the peer must be told its credit without another reason for a frame: it is silent
+ * and holds credit that others need, or it waits and must learn that its turn has come.
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
 
-/** May any connection be outdated? Then call rawe_credit_keep for each of them. */
+/** Return true if any connection may be outdated. Call rawe_credit_keep for each of them then. */
 bool rawe_credit_review(struct rawe_credit *credit);
 
-/** A new epoch has begun: a connection that waits for credit goes on doing so. */
+/** In a new epoch, keep a connection waiting that waits for credit. */
 void rawe_credit_keep(struct rawe_credit *credit, unsigned lane, struct rawe_credit_member *member);
 
-/** Length of an epoch in which senders are counted. */
+/** Length of the epochs in which senders are counted. */
 #define RAWE_CREDIT_EPOCH_NS 10000000ull
 
-/** The slow path of the next function. */
+/** Slow path of rawe_credit_advance. */
 void rawe_credit_begin_epoch(struct rawe_credit *credit, uint64_t now_ns);
 
-/** Time has passed. True when a new epoch has begun by that. */
+/** Advance the time. Returns true if a new epoch began. */
 static inline bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
 {
     if (__builtin_expect(now_ns < credit->epoch_start_ns + RAWE_CREDIT_EPOCH_NS, 1)) {

@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How much of long messages the processes of a host may have asked for through one interface, over
- * all peers that send them some; or, with a limit of its own, what they have granted (rawe_grants.h).
- * What has been asked for and has not come meets in the switch port of this host, which drops what it
- * cannot buffer. So there is a limit, as long as the link is busy.
- * Peers that are busy with others send late what they were asked for. Then the link idles, which its
- * rate tells, and the limit grows by what would have come; what comes makes it smaller again.
+ * Limits the outstanding data that the processes of a host have requested with GETs through one
+ * interface, from all peers together. A second instance limits grants in the same way
+ * (rawe_grants.h). Outstanding data queues in our switch port, which drops what it cannot buffer,
+ * so there is a limit while the link is busy. Peers that are busy with others send their data late.
+ * Then the link idles, which is known from its rate, and the limit grows by as much as could have
+ * arrived; arrivals shrink it again.
  *
- * The receiver does here, for all of its senders together, what congestion control does for one sender:
- * with a window for each of them, their least windows are more than a port holds. No clock, no socket.
+ * The receiver does here for all its senders what congestion control does for one: with a window
+ * per sender, their smallest windows together exceed the port's buffer. No clock, no socket.
  *
- * Processes that share memory (struct rawe_inflow_host) share the limit, too. Each writes only its own
- * share in it; the limit is written by all, and an update lost between two of them changes little. One
- * that stops, or dies, holds up no other: what it has asked for counts while some of it comes. What is
- * read there may be anything: another process may have gone wild.
+ * Processes that share memory (struct rawe_inflow_host) share the limit. Each writes only its own
+ * share, and all write the limit, where a lost update changes little. A process that stops or dies
+ * blocks no other: its outstanding data counts only while some of it arrives. The memory may
+ * contain anything, because another process may have run wild.
  */
 #ifndef RAWE_INFLOW_H
 #define RAWE_INFLOW_H
@@ -25,31 +25,31 @@
 
 #include "rawe_line.h"
 
-/** Processes of a host that can share. Others have limits of their own. */
+/** Processes of a host that can share. Further ones have limits of their own. */
 #define RAWE_INFLOW_SHARES 128u
 
-/** What a process has asked for. In a cache line of its own. */
+/** A process's outstanding data, in a cache line of its own. */
 struct rawe_inflow_share {
     _Alignas(64) _Atomic uint64_t asked_bytes;
-    _Atomic uint64_t progress_ns; /**< something was asked for, or came, last */
-    _Atomic uint64_t waits_ns;    /**< it had asked for nothing, and could not, last */
+    _Atomic uint64_t progress_ns; /**< when something was last requested, or arrived */
+    _Atomic uint64_t waits_ns;    /**< when it was last blocked with nothing outstanding */
 };
 
-/** The limit. In all zeroes nothing is known yet. */
+/** The limit. All zero: nothing is known yet. */
 struct rawe_inflow_limit {
     _Atomic uint64_t bytes;     /**< 0: none */
-    _Atomic uint64_t used_ns;   /**< the link's time until then was used, or the limit has grown */
-    _Atomic uint64_t link_mbps; /**< the line's rate that it was last adapted to */
+    _Atomic uint64_t used_ns;   /**< the link's time until then was used, or grew the limit */
+    _Atomic uint64_t link_mbps; /**< the line's rate to which it was last adapted */
 };
 
-/** Memory that processes share; it begins with all zeroes. Their clock has to be the same. */
+/** Memory that processes share, initially zero. They must use the same clock. */
 struct rawe_inflow_host {
     struct rawe_inflow_limit limit;
-    _Atomic uint64_t used; /**< shares up to the last one that a process has */
+    _Atomic uint64_t used; /**< shares up to the last one that belongs to a process */
     struct rawe_inflow_share shares[RAWE_INFLOW_SHARES];
 };
 
-/** The two limits, and what is known of the line that they are for. */
+/** The two limits, and what is known of their line. */
 struct rawe_inflow_shared {
     struct rawe_inflow_host gets, grants;
     struct rawe_line_host line;
@@ -57,50 +57,50 @@ struct rawe_inflow_shared {
 
 struct rawe_inflow_others {
     uint64_t bytes;
-    unsigned count; /**< those that wait included */
-    bool first;     /**< one waits with nothing, and had its turn before this process */
+    unsigned count; /**< including those that wait */
+    bool first;     /**< one waits with nothing outstanding, and its turn is before ours */
 };
 
 struct rawe_inflow {
     struct rawe_inflow_limit *limit; /**< the host's, or `own` */
-    struct rawe_inflow_share *share; /**< in `host`; NULL: it shares with no process */
+    struct rawe_inflow_share *share; /**< in `host`; NULL: shared with no process */
     struct rawe_inflow_host *host;
     struct rawe_inflow_limit own;
-    uint64_t progress_ns;   /**< something was asked for, came, or began to wait, last */
-    uint64_t port_bytes;    /**< what the switch port buffers; 0: there is never a limit */
+    uint64_t progress_ns;   /**< when something was last requested, arrived, or began to wait */
+    uint64_t port_bytes;    /**< the switch port's buffer; 0: there is never a limit */
     struct rawe_line *line; /**< the interface's */
-    bool limits;            /**< more would have been asked for */
+    bool limits;            /**< it has blocked a request */
 };
 
 /**
- * `port_bytes` is what the switch port buffers, 0: no limit. While the link is busy the limit is half of
- * that, and what is on its way by the line's rate.
+ * Initialize a limit. `port_bytes` is the switch port's buffer; 0: no limit. While the link is
+ * busy, the limit is half the port plus the data in transit at the line's rate.
  */
 void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, struct rawe_line *line);
-/** Share with the processes of this host, of which this one is number `index`. */
+/** Share with the processes of this host, as number `index`. */
 void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
-/** So much has been asked for and has not come, by a count of it: some may not come any more. */
+/** Set the number of outstanding bytes, after a count: some may never arrive. */
 void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes);
-/** Something has begun to wait for its turn, nothing else does. */
+/** A request begins to wait for its turn, and no other does. */
 void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
-/** Nothing has been asked for, as it is another process's turn; the next one is this one's. */
+/** Nothing is outstanding, because it is another process's turn; ours is the next one. */
 void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns);
-/** So much is asked for now. */
+/** Add requested bytes to the outstanding data. */
 void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** Bytes that were asked for will not come. */
+/** Remove bytes that will not arrive from the outstanding data. */
 void rawe_inflow_abandoned(struct rawe_inflow *inflow, uint64_t bytes);
-/** What other processes have asked for and may come, and how many of them there are. */
+/** Return how much other processes have outstanding that may arrive, and how many they are. */
 struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
-/** When nothing has come for this time, the peers do not run, or are busy: others are asked as well. */
+/** Return after which silence peers are not running, or busy, so that others are asked as well. */
 uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow);
-/** The limit is reached. If the link has idled meanwhile, it grows by `bytes`: true. */
+/** The limit is reached. If the link has idled meanwhile, it grows by `bytes`, and returns true. */
 bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** Bytes that were asked for have come. */
+/** Requested bytes have arrived. */
 void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
-/** All that was asked for has come while more waited: the limit is too small for this host. */
+/** Everything outstanding arrived while more was waiting: the limit is too small for this host. */
 void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
 
-/** 0: there is none. */
+/** Return the limit in bytes; 0: none. */
 static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
 {
     return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);

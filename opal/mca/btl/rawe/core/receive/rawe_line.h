@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The rate of the line to this host, where it is narrowest: what the interface reports, until arrivals
- * show otherwise. A virtual machine's share of a NIC is less than its driver reports, and some
- * drivers report nothing.
+ * The rate of the line to this host at its narrowest point: what the interface reports, until
+ * arrivals show otherwise. A virtual machine's share of a NIC is less than its driver reports, and
+ * some drivers report nothing.
  *
- * A line that delivers more is faster. One that delivers less is slower only if it loses frames
- * while more is in flight to this host than its port holds: else senders have no more to send, or
- * something else loses frames. Delivery is measured in windows by the time of arrival. Losses are the
- * frames that arrive marked as sent again.
+ * A line that delivers more than its rate is faster. One that delivers less is slower only if it
+ * loses frames while more is in flight to this host than its port holds; otherwise the senders have
+ * no more to send, or the losses occur elsewhere. Delivery is measured in windows of arrival time.
+ * Losses are counted by the frames that arrive marked as resent.
  *
- * Processes that share memory (struct rawe_line_host) learn together. An update lost between two of
- * them changes little. What is read there may be anything. No clock, no socket.
+ * Processes that share memory (struct rawe_line_host) learn together. A lost update changes little.
+ * The memory may contain anything. No clock, no socket.
  */
 #ifndef RAWE_LINE_H
 #define RAWE_LINE_H
@@ -23,19 +23,19 @@
 /** What processes learn together. All zero: nothing yet. */
 struct rawe_line_host {
     _Alignas(64) _Atomic uint64_t mbps; /**< the line's rate; 0: as reported */
-    _Atomic uint64_t begin_ns;          /**< start of the window, which is an arrival; 0: none */
-    _Atomic uint64_t bytes;             /**< arrived in the window since */
-    _Atomic uint64_t frames;            /**< and frames */
-    _Atomic uint64_t last_mbps;         /**< delivered in the window before */
-    _Atomic uint64_t overfull_ns;       /**< last time more was in flight than the port holds */
+    _Atomic uint64_t begin_ns;          /**< start of the window, at an arrival; 0: none */
+    _Atomic uint64_t bytes;             /**< arrived in this window */
+    _Atomic uint64_t frames;            /**< arrived in this window */
+    _Atomic uint64_t last_mbps;         /**< delivered in the previous window */
+    _Atomic uint64_t overfull_ns;       /**< when more was last in flight than the port holds */
     _Atomic uint64_t excess_frames;     /**< 64 for each lost frame, less all that arrived */
-    _Atomic uint64_t clean_bytes;       /**< arrived since the rate changed last */
-    _Atomic uint64_t spared_bytes;      /**< losses do not count until that much has arrived */
-    _Atomic uint64_t sample_frames;     /**< arrived lately; on probation, since it began */
-    _Atomic uint64_t sample_lost;       /**< lost of these; on probation, after the first ones */
-    _Atomic uint64_t probation_mbps;    /**< rate before probation; 0: there is none */
-    _Atomic uint64_t least_mbps;        /**< on probation, no less than that must arrive */
-    _Atomic uint64_t probation_lost;    /**< lost before it, of 1024 frames */
+    _Atomic uint64_t clean_bytes;       /**< arrived since the rate last changed */
+    _Atomic uint64_t spared_bytes;      /**< losses do not count until this much has arrived */
+    _Atomic uint64_t sample_frames;     /**< arrived lately; on probation, since its start */
+    _Atomic uint64_t sample_lost;       /**< of these, lost; on probation, after the first ones */
+    _Atomic uint64_t probation_mbps;    /**< rate before the probation; 0: not on probation */
+    _Atomic uint64_t least_mbps;        /**< on probation, least rate that must arrive */
+    _Atomic uint64_t probation_lost;    /**< lost before the probation, per 1024 frames */
 };
 
 struct rawe_line {
@@ -44,19 +44,19 @@ struct rawe_line {
     uint64_t reported_mbps;
 };
 
-/** `reported_mbps` is the rate that the interface reports; 0: none. */
+/** Initialize a line; `reported_mbps` is the rate that the interface reports, 0: none. */
 void rawe_line_init(struct rawe_line *line, uint32_t reported_mbps);
 /** Learn together with the processes of this host. */
 void rawe_line_join(struct rawe_line *line, struct rawe_line_host *host);
 /** More is in flight to this host than its switch port holds. */
 void rawe_line_overfull(struct rawe_line *line, uint64_t now_ns);
 /**
- * Frames of several peers, or of one, arrived at `arrived_ns`. `bytes` is what they take of the line;
- * `lost` of the frames were lost when they were first sent.
+ * Frames of one or more peers arrived at `arrived_ns`. They took `bytes` of the line; `lost` of
+ * them had been lost when first sent.
  */
 void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, uint32_t lost,
                        uint64_t arrived_ns);
-/** The rate of the line, in Mb/s: 1 to RAWE_LINE_MBPS_MAX. */
+/** Return the line's rate in Mb/s: 1 to RAWE_LINE_MBPS_MAX. */
 uint64_t rawe_line_mbps(const struct rawe_line *line);
 
 #define RAWE_LINE_MBPS_MAX 1000000u

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: messages that came in fragments are put together here, and handed out in the order of
- * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each
- * fragment is given in once (the acknowledgement tracker sees to that), so counting bytes tells
- * when one is whole. What is whole while the owner of the engines cannot be called is deferred.
+ * Reassembly: puts fragmented messages together and hands them out in the order of their numbers.
+ * The sender has at most RAWE_REASSEMBLY_MESSAGES in progress, and each fragment is added once (the
+ * receive window ensures that), so counting bytes tells when a message is complete. Complete
+ * messages are deferred while the owner of the engines cannot be called.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
@@ -22,21 +22,21 @@ struct rawe_buffer_pool {
     void *free; /**< list, linked through the buffers' first bytes */
     size_t buffer_bytes;
     unsigned allocated; /**< buffers in existence */
-    unsigned limit;     /**< more only by rawe_buffer_take_urgent */
+    unsigned limit;     /**< beyond it, only rawe_buffer_take_urgent allocates */
 };
 
 void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, unsigned limit);
-/** Free the unused buffers; those in use must have been given back. */
+/** Free the unused buffers. All others must have been given back. */
 void rawe_buffer_pool_free(struct rawe_buffer_pool *pool);
-/** A buffer, or NULL at the limit or without memory. */
+/** Take a buffer. NULL at the limit or when out of memory. */
 void *rawe_buffer_take(struct rawe_buffer_pool *pool);
-/** The same beyond the limit: for the one message that all others wait for. */
+/** Take a buffer, if necessary beyond the limit: for the one message that all others wait for. */
 void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
-/** A message under way, in a buffer of a pool for as much and the longest message. */
+/** A message in progress, in a buffer for the longest message. */
 struct rawe_partial {
-    struct rawe_partial *next; /**< the one with the next higher number */
+    struct rawe_partial *next; /**< with the next higher number */
     uint32_t number;
     uint32_t total_bytes;
     uint32_t received_bytes;
@@ -45,64 +45,64 @@ struct rawe_partial {
     _Alignas(16) uint8_t content[];
 };
 
-/** All zero: nothing is under way, and message 0 is the first. */
+/** All zero: nothing is in progress, and message 0 is the first. */
 struct rawe_reassembly {
-    struct rawe_partial *first; /**< list of those under way; NULL: none */
-    uint32_t next; /**< number of the message to be delivered next: they are, in order */
+    struct rawe_partial *first; /**< messages in progress; NULL: none */
+    uint32_t next;              /**< number of the next message to be delivered */
 };
 
 enum rawe_reassembly_result {
-    RAWE_REASSEMBLY_TAKEN,     /**< is the message whole? See rawe_reassembly_ready */
+    RAWE_REASSEMBLY_TAKEN,     /**< the message may be complete: see rawe_reassembly_ready */
     RAWE_REASSEMBLY_REFUSED,   /**< contradicts earlier fragments or the limits: a hostile frame */
-    RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
+    RAWE_REASSEMBLY_NO_BUFFER, /**< no memory: let the sender send it again */
 };
 
-/** Add a fragment (a decoded one, hence consistent in itself). */
+/** Add a decoded fragment, which is therefore consistent in itself. */
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_fragment *fragment);
 
-/** The next message in order, when it is whole; NULL: it is not. */
+/** Return the next message in order; NULL: it is not complete. */
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
-/** Take the next message in order, if whole, or NULL. The caller gives the buffer back. */
+/** Take the next message in order, or NULL if incomplete. The caller gives the buffer back. */
 struct rawe_partial *rawe_reassembly_take(struct rawe_reassembly *reassembly);
 
-/** Where to receive the data of a fragment, which is then given to rawe_reassembly_add; or NULL. */
+/** Return where to receive the data of a fragment before rawe_reassembly_add; NULL: anywhere. */
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                                const struct rawe_fragment *fragment);
 
-/** Give all buffers back. Messages are numbered from `first` on. */
+/** Give all buffers back. Messages are numbered from `first` on afterwards. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
                            uint32_t first);
 
-/** A frame that comes in slices, one at a time. A slice out of order loses the frame. */
+/** A frame that arrives in slices, one at a time. A slice out of order loses the frame. */
 struct rawe_sliced;
 
-/** Give up what has come of a frame. */
+/** Discard an incomplete frame. */
 void rawe_sliced_free(struct rawe_sliced **sliced);
 
 enum rawe_slice_result {
     RAWE_SLICE_ADDED,     /**< more slices are missing */
     RAWE_SLICE_WHOLE,     /**< the frame is complete */
     RAWE_SLICE_REFUSED,   /**< out of order, or of another frame */
-    RAWE_SLICE_INVALID,   /**< no slice at all */
+    RAWE_SLICE_INVALID,   /**< not a slice at all */
     RAWE_SLICE_NO_MEMORY, /**< the sender repeats it */
 };
 
 /**
- * Add a slice, whose header and payload are untrusted, to `*sliced`, which is NULL or allocated
- * here; free() releases it. With RAWE_SLICE_WHOLE, `payload` and its length in `header` become those
- * of the frame, which lies in `*memory`; the caller frees that.
+ * Add a slice, whose header and payload are untrusted, to `*sliced`, which is NULL or was allocated
+ * here; rawe_sliced_free releases it. With RAWE_SLICE_WHOLE, `payload` and its length in `header`
+ * become those of the frame, which lies in `*memory`; the caller frees that.
  */
 enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
                                        struct rawe_header *header, const uint8_t **payload,
                                        void **memory);
 
 /*
- * Deferral: what came and completed while the owner could not be called. There is one for all
- * engines of a process, as messages that came by several interfaces must be delivered in the order
- * in which they were taken: their senders have been told that they have arrived, and sent more.
+ * Deferral: what arrived and completed while the owner could not be called. All engines of a
+ * process share one, because messages that arrived over several interfaces must be delivered in the
+ * order in which they were accepted: their senders were told that they arrived, and have sent more.
  */
 
 struct rawe_conn;
@@ -112,9 +112,9 @@ struct rawe_deferred {
     struct rawe_deferred *next;
     struct rawe_conn *conn;
     size_t len_bytes;
-    size_t allocated_bytes;        /**< memory it takes, its buffer included */
-    struct rawe_partial *whole;    /**< what fills a buffer; NULL: all is in `payload` */
-    struct rawe_buffer_pool *pool; /**< that the buffer belongs to */
+    size_t allocated_bytes;        /**< memory used, including its buffer */
+    struct rawe_partial *whole;    /**< a message or bundle in its buffer; NULL: in `payload` */
+    struct rawe_buffer_pool *pool; /**< to which that buffer belongs */
     uint8_t tag;                   /**< of a fragmented message */
     bool fragmented;               /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
@@ -123,20 +123,20 @@ struct rawe_deferred {
 struct rawe_deferral {
     _Alignas(2) bool active; /**< the owner cannot be called now */
     bool pending;            /**< there is something to be delivered, completed or reported */
-    bool fragments_wait;     /**< fragmented messages stayed where they were for lack of memory */
-    bool losses_wait;        /**< connections have lost data meanwhile: see rawe_callbacks.lost */
-    bool refused;            /**< frames were not taken as it is full: see rawe_conn_admit */
-    bool discards;           /**< the owner never comes back: nothing is kept */
-    size_t bytes;            /**< allocated for `first` and what follows it */
+    bool fragments_wait;     /**< fragmented messages stayed behind for lack of memory */
+    bool losses_wait;        /**< connections have lost data: see rawe_callbacks.lost */
+    bool refused;            /**< it was full and frames were not accepted: see rawe_conn_admit */
+    bool discards;           /**< the owner never comes back: keep nothing */
+    size_t bytes;            /**< allocated for the list `first` */
     size_t limit_bytes;      /**< see rawe_deferral_full */
     struct rawe_deferred *first, **tail;
     struct rawe_sends completed[2]; /**< DONE, FAILED */
 };
 
-/** Nothing is deferred. */
+/** Initialize an empty deferral. */
 void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes);
 
-/** Must what comes now be kept? The owner cannot be called, or earlier messages wait for it. */
+/** Return true if messages must be kept: the owner is away, or earlier ones wait for it. */
 static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 {
     uint16_t both; /* one comparison, for each message */
@@ -146,35 +146,35 @@ static inline bool rawe_deferral_holds(const struct rawe_deferral *deferral)
 }
 
 /**
- * No more is kept: messages are not taken, and get no credit. One may exceed the limit. Nothing of any
- * connection may pass the fragmented messages that wait.
+ * Return true if no more is kept: messages are not accepted and get no credit. A single one may
+ * exceed the limit. Nothing of any connection may overtake waiting fragmented messages.
  */
 static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
 {
     return deferral->bytes >= deferral->limit_bytes || deferral->fragments_wait;
 }
 
-/** Is there anything to tell the owner? Not of the fragmented messages that wait. */
+/** Return true if there is anything to report to the owner, except waiting fragmented messages. */
 static inline bool rawe_deferral_has(const struct rawe_deferral *deferral)
 {
     return deferral->first != NULL || deferral->losses_wait ||
            deferral->completed[0].first != NULL || deferral->completed[1].first != NULL;
 }
 
-/** The owner was told of some. */
+/** The owner has received some of what is kept. */
 static inline void rawe_deferral_note_reported(struct rawe_deferral *deferral)
 {
     deferral->pending = deferral->fragments_wait || rawe_deferral_has(deferral);
 }
 
-/** Keep the payload of a MESSAGE frame. False without memory. */
+/** Keep the payload of a MESSAGE frame. Returns false when out of memory. */
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep fragmented messages whose turn it is, put together in buffers of `pool`; when full, they stay:
- * fragments_wait. `all`: without limit, as others must not pass them, or the connection restarts. The
- * peer was told that they have arrived.
+ * Keep the fragmented messages whose turn it is, from buffers of `pool`. When full, they stay
+ * behind and fragments_wait is set. `all`: ignore the limit, because others must not overtake them
+ * or the connection restarts; the peer was told that they arrived.
  */
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
                                    struct rawe_reassembly *reassembly,
@@ -184,20 +184,20 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_c
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status);
 
-/** Take out the completed sends of one status; NULL: none. */
+/** Take the completed sends of one status; NULL: none. */
 struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
                                                enum rawe_status status);
 
-/** Take out the oldest entry, to be given to rawe_deferral_drop; NULL: none. */
+/** Take the oldest entry, for rawe_deferral_drop; NULL: none. */
 struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 
-/** Free an entry that was taken out, and give its buffer back to its pool. */
+/** Free an entry that was taken, and give its buffer back. */
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_deferred *entry);
 
-/** The owner never comes back: drop everything, now and later. Messages are still taken. */
+/** The owner never comes back: discard everything, now and later. Messages are still accepted. */
 void rawe_deferral_discard(struct rawe_deferral *deferral);
 
-/** Drop what is kept for a connection that ends. */
+/** Discard what is kept for a connection that ends. */
 void rawe_deferral_forget(struct rawe_deferral *deferral, const struct rawe_conn *conn);
 
 #endif

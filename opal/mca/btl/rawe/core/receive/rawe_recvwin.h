@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive window: which frames of a connection have come, so that each is taken once, and which
- * acknowledgement is owed for them: at once, after some more frames, or after a delay, unless a data
- * frame carries it before.
+ * Receive window: which frames of a connection have arrived, so that each is accepted once, and
+ * which acknowledgement is owed for them: at once, after some more frames, or after a delay, unless
+ * a data frame carries it first.
  *
  *        next                         next + span
  *   ......|x.xx.x.....................|
@@ -18,74 +18,74 @@
 
 #include "base/rawe_wire.h"
 
-/** While something is missing, acknowledge every few frames, so that the sender learns what. */
+/** While a frame is missing, acknowledge every few frames, so that the sender learns which. */
 #define RAWE_RECVWIN_EVERY_WITH_GAP 4u
 
-/** However small the credit, a single frame's acknowledgement may wait for a frame to carry it. */
+/** However small the credit, the acknowledgement of a single frame may wait to be carried. */
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
-    uint32_t next;           /**< smallest sequence number not taken yet */
-    uint32_t beyond;         /**< how many have been taken beyond it: 0 when nothing is missing */
-    uint32_t highest;        /**< largest sequence number taken, when beyond != 0 */
-    uint32_t unacked_frames; /**< taken since we last acknowledged */
-    uint64_t *taken; /**< ring of bits, by sequence number; given back when nothing is missing */
-    uint64_t ack_deadline_ns; /**< acknowledge then at the latest; 0: no delayed one is owed */
-    uint64_t arrived_ns;      /**< when the newest batch arrived at this host; 0: none has */
-    uint32_t answer_number;   /**< of the probe to be answered */
-    bool ack_now;             /**< acknowledge at the end of this round of reception */
+    uint32_t next;           /**< lowest sequence number not accepted yet */
+    uint32_t beyond;         /**< how many were accepted beyond it; 0: no gap */
+    uint32_t highest;        /**< highest sequence number accepted, if beyond != 0 */
+    uint32_t unacked_frames; /**< accepted since our last acknowledgement */
+    uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
+    uint64_t ack_deadline_ns; /**< latest time for a delayed acknowledgement; 0: none is owed */
+    uint64_t arrived_ns;      /**< when the newest batch reached this host; 0: none yet */
+    uint32_t answer_number;   /**< of the probe to answer */
+    bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
     bool duplicate_seen;      /**< the next acknowledgement frame reports a duplicate */
 };
 
-/** Nothing has come, nothing is owed, no memory is taken. All zero before the first call. */
+/** Reset: nothing received, nothing owed, no memory used. All zero before the first call. */
 void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence);
 
 enum rawe_recvwin_verdict {
     RAWE_RECVWIN_NEW,       /**< never seen */
-    RAWE_RECVWIN_DUPLICATE, /**< taken before */
-    RAWE_RECVWIN_OUTSIDE,   /**< so far ahead that no honest sender can have sent it */
+    RAWE_RECVWIN_DUPLICATE, /**< accepted before */
+    RAWE_RECVWIN_OUTSIDE,   /**< too far ahead for any honest sender */
 };
 
-/** What to do with a sequence number; changes nothing. */
+/** Judge a sequence number, without changing anything. */
 enum rawe_recvwin_verdict rawe_recvwin_check(const struct rawe_recvwin *window, uint32_t sequence);
 
-/** Have memory to take `sequence`, which is new. False without. */
+/** Reserve memory to accept `sequence`, which is new. Returns false when out of memory. */
 bool rawe_recvwin_reserve(struct rawe_recvwin *window, uint32_t sequence);
 
-/** Note that a sequence number, found RAWE_RECVWIN_NEW and reserved, has been taken. */
+/** Accept a sequence number that is RAWE_RECVWIN_NEW and reserved. */
 void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t sequence);
 
-/** Write the SACK block (RAWE_SACK_BYTES_MAX). Returns its length, 0: nothing beyond `next`. */
+/** Write the SACK block (RAWE_SACK_BYTES_MAX). Returns its length; 0: nothing beyond `next`. */
 size_t rawe_recvwin_sack(const struct rawe_recvwin *window, uint8_t *out);
 
-/** Some frame before one that has come is missing. */
+/** Return true if a frame is missing before one that has arrived. */
 static inline bool rawe_recvwin_has_gap(const struct rawe_recvwin *window)
 {
     return window->beyond != 0;
 }
 
-/** Note that `frames`, all of them new and in order, have been taken. */
+/** Accept `frames`, all of them new and in order. */
 static inline void rawe_recvwin_take_in_order(struct rawe_recvwin *window, uint32_t frames)
 {
     window->next += frames;
     window->unacked_frames += frames;
 }
 
-/** A batch has come, and arrived at this host then. */
+/** Record when a batch reached this host. */
 static inline void rawe_recvwin_note_arrival(struct rawe_recvwin *window, uint64_t arrived_ns)
 {
     window->arrived_ns = arrived_ns;
 }
 
-/** For how long the newest batch has waited, at most UINT32_MAX. */
+/** Return how long the newest batch has waited, at most UINT32_MAX. */
 static inline uint32_t rawe_recvwin_waited_ns(const struct rawe_recvwin *window, uint64_t now_ns)
 {
     uint64_t waited_ns = now_ns - window->arrived_ns;
     return waited_ns == 0 ? 1 : waited_ns < UINT32_MAX ? (uint32_t)waited_ns : UINT32_MAX;
 }
 
-/** Owe an acknowledgement: at once, after a quarter of the credit, or later. True: now. */
+/** Owe an acknowledgement: at once, after a quarter of the credit, or later. True: due now. */
 static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
                                     uint32_t credit_frames, uint64_t delay_ns, uint64_t now_ns)
 {
@@ -101,25 +101,25 @@ static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
     return false;
 }
 
-/** Owe an acknowledgement at the end of this round, whatever has come. */
+/** Owe an acknowledgement at the end of this round in any case. */
 static inline void rawe_recvwin_owe_now(struct rawe_recvwin *window)
 {
     window->ack_now = true;
 }
 
-/** A frame has come twice: the sender may have taken it for lost too early. */
+/** A frame arrived twice: the sender may have declared it lost too early. */
 static inline void rawe_recvwin_note_duplicate(struct rawe_recvwin *window)
 {
     window->duplicate_seen = true;
 }
 
-/** The peer is given up: no delayed acknowledgement is owed. */
+/** The peer is given up: owe no delayed acknowledgement. */
 static inline void rawe_recvwin_stop(struct rawe_recvwin *window)
 {
     window->ack_deadline_ns = 0;
 }
 
-/** A probe asks for an acknowledgement with its number, now. Number 0 replaces no other. */
+/** Owe an immediate answer to a probe, with its number. Number 0 replaces no other. */
 static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
 {
     if (probe_number != 0 || !window->answer_probe) {
@@ -128,7 +128,7 @@ static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t
     window->answer_probe = true;
 }
 
-/** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
+/** A data frame has carried the cumulative acknowledgement. A SACK block remains owed. */
 static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 {
     if (!rawe_recvwin_has_gap(window)) {
@@ -138,7 +138,7 @@ static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
     }
 }
 
-/** An acknowledgement frame has been sent: nothing is owed any more. */
+/** An acknowledgement frame was sent: nothing is owed any more. */
 static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
 {
     window->ack_now = window->answer_probe = window->duplicate_seen = false;
@@ -146,7 +146,7 @@ static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
     window->ack_deadline_ns = 0;
 }
 
-/** Time has passed. Returns true when a delayed acknowledgement is due by that (ack_now is set). */
+/** Advance the time. Returns true if a delayed acknowledgement is due now (ack_now is set). */
 static inline bool rawe_recvwin_expire(struct rawe_recvwin *window, uint64_t now_ns)
 {
     if (window->ack_deadline_ns == 0 || now_ns < window->ack_deadline_ns) {
@@ -157,7 +157,7 @@ static inline bool rawe_recvwin_expire(struct rawe_recvwin *window, uint64_t now
     return true;
 }
 
-/** True when an acknowledgement frame is to be sent at the end of this round. */
+/** Return true if an acknowledgement frame must be sent at the end of this round. */
 static inline bool rawe_recvwin_due(const struct rawe_recvwin *window)
 {
     return window->ack_now || window->answer_probe;
