@@ -1,13 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Health of a route, by the answers of the peer's responder: a route is down when it does not
- * answer while another one to the same process does, and up again when it answers several times in
- * a row. A route without doubt is not asked. One that fails again soon after it has recovered has
- * to answer for longer each time (hold-down): where many senders share a port, PINGs are lost, too.
+ * Health of a route, judged by the answers of the peer's responder. A route is down when it does
+ * not answer while another one to the same process does, and up again after several answers in a
+ * row. A route that is not in doubt is not pinged. One that fails again soon after recovering must
+ * answer for longer each time (hold-down), because PINGs are lost, too, where many senders share a
+ * port.
  *
- * One that loses frames is left in the same way (rawe_quality.h), and has to answer 24 times in a row,
- * 192 at last: with 30 % lost that hardly happens.
+ * A route that loses frames is abandoned in the same way (rawe_quality.h), and must answer 24 times
+ * in a row, up to 192: with 30 % loss that hardly ever happens.
  *
  *   UP ──a connection is silent──> SUSPECT ──no answer, but by another route──> DOWN
  *    ^                                │                                          │ ^
@@ -27,41 +28,42 @@ enum rawe_health_state {
 };
 
 struct rawe_health {
-    uint64_t since_ns;     /**< it is in this state */
-    uint64_t asked_ns;     /**< when it was last asked in this state; 0: not yet */
-    uint64_t recovered_ns; /**< when it was last UP after having been DOWN; 0: never */
+    uint64_t since_ns;     /**< start of this state */
+    uint64_t asked_ns;     /**< time of the last PING in this state; 0: none yet */
+    uint64_t recovered_ns; /**< when it last became UP after being DOWN; 0: never */
     uint8_t state;         /**< enum rawe_health_state */
-    uint8_t answers;       /**< DOWN: in a row */
-    uint8_t relapses;      /**< how often it has failed again soon after it had recovered */
-    bool lossy;            /**< DOWN: not dead, but left as another one loses less */
+    uint8_t answers;       /**< DOWN: answers in a row */
+    uint8_t relapses;      /**< how often it failed again soon after recovering */
+    bool lossy;            /**< DOWN: not dead, but abandoned because another loses less */
 };
 
 /** What to do about a route. */
 enum rawe_health_verdict {
     RAWE_HEALTH_NOTHING,
-    RAWE_HEALTH_ASK,       /**< send it a PING, and the others, if it is SUSPECT */
+    RAWE_HEALTH_ASK,       /**< send it a PING, and the others if it is SUSPECT */
     RAWE_HEALTH_FAILED,    /**< it is DOWN from now on */
-    RAWE_HEALTH_RECOVERED, /**< it is UP from now on, and was DOWN */
+    RAWE_HEALTH_RECOVERED, /**< it was DOWN, and is UP from now on */
 };
 
-/** A connection that uses the route is silent: is it the route? */
+/** A connection that uses the route is silent: find out whether the route is to blame. */
 void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 
-/** The interface has lost its carrier; or has it again, so that the route is asked at once. */
+/** The interface has lost its carrier, or has it again, so that the route is pinged at once. */
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
-/** The route loses much more than another: it is DOWN, until it has answered for longer. */
+/** The route loses much more than another: make it DOWN until it has answered for longer. */
 void rawe_health_avoid(struct rawe_health *health, uint64_t now_ns);
 
-/** It is all that is left: it is UP again, if it loses frames only. False: it is down, or up. */
+/** No other route is left: make it UP if it only loses frames. False: it is dead, or already UP. */
 bool rawe_health_revive(struct rawe_health *health, uint64_t now_ns);
 
-/** From when on rawe_health_check has a question to ask; UINT64_MAX: never, it is UP. */
+/** Return when rawe_health_check next sends a PING; UINT64_MAX: never, because it is UP. */
 uint64_t rawe_health_due_ns(const struct rawe_health *health);
 
 /**
- * Time has passed; to be called every 10 ms or so, unless it is UP. `pong_ns` is when its newest
- * answer came (now, if no connection that uses it is silent any more), `other_pong_ns` the same of all other routes to the process; 0: never.
+ * Advance the time; call every 10 ms or so unless the route is UP. `pong_ns` is the time of its
+ * newest answer (now, if no connection that uses it is silent any more), `other_pong_ns` that over
+ * all other routes to the process; 0: never.
  */
 enum rawe_health_verdict rawe_health_check(struct rawe_health *health, uint64_t pong_ns,
                                            uint64_t other_pong_ns, uint64_t now_ns);

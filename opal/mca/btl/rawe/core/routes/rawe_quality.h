@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Quality of a route: which part of what it carries is lost, over some time and enough frames. One that
- * loses much, while another to the same process loses little, is slower than that: each loss costs
- * a round trip at least, and most short messages a probe. Where both lose it is congestion, or a
- * network as it is.
+ * Quality of a route: the fraction of its frames that is lost, over some time and enough frames. A
+ * route that loses many, while another to the same process loses few, is slower than that one: each
+ * loss costs at least a round trip, and most short messages a probe. If both lose many, the cause
+ * is congestion, or the network as a whole.
  */
 #ifndef RAWE_QUALITY_H
 #define RAWE_QUALITY_H
@@ -12,45 +12,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** A route is poor that loses this much of a thousand frames, if another loses a quarter of that. */
+/** A route is poor that loses this many of 1000 frames while another loses at most a quarter. */
 #define RAWE_QUALITY_POOR_PERMILLE 100u
 
-/** What a route loses is known after this time, ... */
+/** Minimum length of a measurement, in ns. */
 #define RAWE_QUALITY_TIME_NS 100000000ull
 
 struct rawe_quality {
-    uint64_t since_ns;      /**< the measurement under way began; 0: none is */
-    uint32_t arrived, lost; /**< the route's counts then */
-    uint64_t asked_ns; /**< when a PING was sent by it whose answer is not counted; 0: none is */
+    uint64_t since_ns;      /**< start of the current measurement; 0: none */
+    uint32_t arrived, lost; /**< the route's counts at that time */
+    uint64_t asked_ns;      /**< when a PING was sent over it that is not counted yet; 0: none */
     uint32_t answered, unanswered; /**< PINGs since, which count as frames */
-    uint16_t permille;             /**< lost in the last measurement */
-    uint8_t poor;                  /**< measurements in a row in which it lost too much */
-    bool measured;                 /**< there was one */
+    uint16_t permille;             /**< lost in the last measurement, of 1000 frames */
+    uint8_t poor;                  /**< measurements in a row with too many losses */
+    bool measured;                 /**< at least one measurement is complete */
 };
 
-/** Measure from now on. The counts are all that ever arrived or was lost by the route, wrapping. */
+/** Start a measurement. The arguments count all arrivals and losses of the route ever, wrapping. */
 void rawe_quality_begin(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,
                         uint64_t now_ns);
 
-/** Are there too few frames to measure? One that waits for each lost one carries few. */
+/** Return true if too few frames are sent to measure: a sender that waits for losses sends few. */
 bool rawe_quality_wants_ping(const struct rawe_quality *quality, uint32_t arrived, uint32_t lost);
 
-/** A PING was sent by the route, and answered or not. */
+/** Count a PING sent over the route, and whether it was answered. */
 void rawe_quality_note_ping(struct rawe_quality *quality, bool answered);
 
-/** Has it lost much since, and does something arrive? */
+/** Return true if many frames were lost since the start, but not all. */
 bool rawe_quality_is_poor(const struct rawe_quality *quality, uint32_t arrived, uint32_t lost);
 
-/** Time has passed. True: another measurement is complete, and the next one has begun. */
+/** Advance the time. Returns true if a measurement is complete, and the next one has begun. */
 bool rawe_quality_measure(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,
                           uint64_t now_ns);
 
-/** What the route loses of a thousand frames, as far as is known; 0: nothing is. */
+/** Return the known losses of the route per 1000 frames; 0: nothing is known. */
 uint32_t rawe_quality_permille(const struct rawe_quality *quality, uint32_t arrived, uint32_t lost);
 
 /**
- * A measurement is complete; `other_permille` is what the best of the other routes loses. True: the
- * route is to be left. Called for each.
+ * Judge a complete measurement; call this for each. `other_permille` is what the best of the other
+ * routes loses. Returns true if connections must leave the route.
  */
 bool rawe_quality_judge(struct rawe_quality *quality, uint32_t other_permille);
 
