@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery: messages from any member of a fixed group, the root of that message, to all the
- * others by multicast, each exactly once and in the order of sending of each root.
+ * Group delivery: messages from any member of a fixed group, the root of that message, to all
+ * others by multicast. Each is delivered exactly once, in the order in which its root sent them.
  *
  * A root numbers its frames, and keeps them until all members have acknowledged them:
  *
@@ -11,44 +11,45 @@
  *   stable  some members lack  link    free
  *           these              was full
  *
- * Multicast carries the frames, each once, and may lose them. All else goes by control messages over
- * the connections that members have to each other, which are reliable: so nothing is repeated here. A
- * root asks for acknowledgements with a frame when the window is half full, and by a STATUS when it has
- * been silent. Both are answered by a tree, in which each member acknowledges for all below it; the
- * STATUS goes down the same tree. A member that misses a frame for a while sends a NACK to the root,
- * which repairs the frame over the connection: one that hears no multicast at all is served like this.
- * If that lasts, the root says with its next message that it is the group's last.
+ * Each frame is multicast once, and may be lost. Everything else uses control messages over the
+ * connections between members, which are reliable, so nothing is repeated here. A root requests
+ * acknowledgements with a frame when the window is half full, and with a STATUS when it has been
+ * silent. A tree collects them: each member acknowledges for all below it, and the STATUS travels
+ * down the same tree. A member that misses a frame for a while sends a NACK to the root, which
+ * repairs the frame over the connection. A member that hears no multicast at all is served in this
+ * way. If that lasts, the root marks its next message as the group's last.
  *
- * A message of many frames goes in batches, packets that the link cuts into frames; what is lost of
- * them is repaired frame by frame.
+ * A message of many frames travels in batches, packets that the link cuts into frames. Losses among
+ * those are repaired frame by frame.
  *
- * With some frames in flight a short message whose owner sends many may wait, so that others share its
- * frame: until that is full, a message that must not wait is sent, or the owner makes progress.
+ * With some frames in flight, a short message whose owner sends many may be held back so that
+ * others share its frame: until that is full, a message that must not wait is sent, or the owner
+ * makes progress.
  *
- * No member is given up, however long it is silent: connections find deaths. rawe_group_ask sends
+ * No member is given up, however long it is silent: connections detect deaths. rawe_group_ask sends
  * something to those that a member waits for.
  *
  * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
  *
- * The end: a member may leave once rawe_group_done. Then all have what it has sent, and what it has
- * received is acknowledged for all below it: no other member waits for it.
+ * At the end, a member may leave once rawe_group_done returns true: all have what it sent, and what
+ * it received is acknowledged for all below it, so no other member waits for it.
  */
 #ifndef RAWE_GROUP_H
 #define RAWE_GROUP_H
 
 #include "rawe_group_config.h"
 
-/** A message to send. The caller owns it, and its data, until `done`, which may be before it leaves. */
+/** A message to send. The caller owns it and its data until `done`, maybe before it is sent. */
 struct rawe_group_send {
     struct rawe_group_send *next;
-    /** All of it is in frames: the memory is free. Called from send, receive or progress. */
+    /** All of it is in frames, so its memory is free. Called from send, receive or progress. */
     void (*done)(struct rawe_group_send *send);
     const uint8_t *data;
     uint32_t len_bytes;
-    bool batches;          /**< it goes in batches: not empty, and the group has segment_bytes */
-    bool may_wait;         /**< more are likely to follow, or progress */
-    bool last;             /**< the group's: it is the last message */
-    uint32_t framed_bytes; /**< the group's */
+    bool batches;          /**< send it in batches: not empty, and the group has segment_bytes */
+    bool may_wait;         /**< hold it back: more messages, or progress, are likely to follow */
+    bool last;             /**< internal: the group's last message */
+    uint32_t framed_bytes; /**< internal */
 };
 
 struct rawe_group_frame;
@@ -58,11 +59,11 @@ struct rawe_group_stream;
 struct rawe_group_member {
     struct rawe_group_stream *stream; /**< NULL: it has sent nothing */
     struct rawe_group_member *next_waiting;
-    uint64_t judged_ns;   /**< when it began to ask for frames; 0: at its next NACK */
-    uint64_t asked_ns;    /**< when it asked for some last */
+    uint64_t judged_ns;   /**< when it started to request frames; 0: at its next NACK */
+    uint64_t asked_ns;    /**< when it last requested any */
     uint32_t judged_from; /**< of our frames from here on... */
-    uint32_t lacked;      /**< ... it has asked for this many */
-    bool waiting;         /**< is in the group's list */
+    uint32_t lacked;      /**< ... it has requested this many */
+    bool waiting;         /**< in the group's list */
 };
 
 struct rawe_group {
@@ -73,60 +74,60 @@ struct rawe_group {
     struct rawe_group_send *first, *last; /**< not wholly in frames */
     uint32_t base, sent, next;
     uint32_t children[RAWE_GROUP_CHILDREN]; /**< members below have everything before this */
-    uint32_t asked;                         /**< the tree was asked up to here */
-    uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none is known */
+    uint32_t asked;                         /**< acknowledgements were requested up to here */
+    uint32_t deaf;      /**< a member that hears no multicast; RAWE_GROUP_ALL: none */
     uint64_t status_ns; /**< next STATUS; 0: none */
-    uint64_t held_ns;   /**< since when the last frame waits for more messages; 0: it does not */
-    bool withheld;      /**< the owner's: frames have come that it has not handed up: no NACKs */
-    bool framing;       /**< a call of frame_messages is under way */
+    uint64_t held_ns;   /**< since when the last frame is held back; 0: not held back */
+    bool withheld;      /**< set by the owner, who has frames not handed up: no NACKs */
+    bool framing;       /**< frame_messages is running */
     /* as member of other roots' groups */
-    struct rawe_group_member *waiting; /**< their streams have a timer, or are to be delivered */
+    struct rawe_group_member *waiting; /**< their streams have a timer, or something to deliver */
 };
 
-/** No memory is taken yet. The group stays where it is. */
+/** Initialize a group, which must not move in memory. Allocates nothing yet. */
 void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *config);
 
-/** Give all memory back. `done` of sends under way is not called. Not from a callback. */
+/** Free all memory. Does not call `done` of unfinished sends. Not to be called from a callback. */
 void rawe_group_free(struct rawe_group *group);
 
 /**
- * Send a message to all other members; the fields but the group's are set. False without memory:
- * nothing was taken.
+ * Send a message to all other members; the caller has set all but the internal fields. Returns
+ * false, and takes nothing, when out of memory.
  */
 bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns);
 
 /**
- * Read a multicast frame; `bytes` begin behind the Ethernet header. Returns its payload, or NULL, and
- * counts that it is dropped.
+ * Read a multicast frame; `bytes` begin after the Ethernet header. Returns its payload, or NULL if
+ * the frame is dropped, which is counted.
  */
 const uint8_t *rawe_group_read(struct rawe_group_header *header, const uint8_t *bytes,
                                size_t len_bytes, struct rawe_group_counters *counters);
 
-/** Such a frame has come, or a packet with frames of a batch, placed by rawe_group_place or anywhere. */
+/** Process a frame, or a packet with frames of a batch, placed by rawe_group_place or anywhere. */
 void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header *header,
                         const uint8_t *payload, uint64_t now_ns);
 
-/** A control message of a member has come. */
+/** Process a control message from a member. */
 void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
                                 size_t len_bytes, uint64_t now_ns);
 
 /** Where to receive the data of a packet of a batch; NULL: anywhere. */
 uint8_t *rawe_group_place(const struct rawe_group *group, const struct rawe_group_header *header);
 
-/** Run what is due, send what the link had no room for, offer again what was not delivered. */
+/** Run due timers, send what the link had no room for, and deliver what was refused. */
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 
-/** When rawe_group_progress has something to do at the latest; UINT64_MAX: nothing. */
+/** Return when rawe_group_progress is next needed, at the latest; UINT64_MAX: not at all. */
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
- * The owner waits for long: send something to `root`, whose message it waits for, and to the next
- * member, or with RAWE_GROUP_ALL, for acknowledgements, down the tree, so that each death is noticed.
- * It also heals what a lack of memory has lost.
+ * The owner has waited for long: send something to `root`, whose message it waits for, and to the
+ * next member; or with RAWE_GROUP_ALL, for acknowledgements, down the tree. So each death is
+ * noticed, and what a lack of memory lost is requested again.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 
-/** All have what this member has sent, and no other waits for an acknowledgement that it passes on. */
+/** Return true if all have what this member sent, and wait for none of its acknowledgements. */
 bool rawe_group_done(const struct rawe_group *group);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group delivery: what the owner of a member configures, and what is counted.
+ * Group delivery: the configuration of a member, and its counters.
  */
 #ifndef RAWE_GROUP_CONFIG_H
 #define RAWE_GROUP_CONFIG_H
@@ -13,94 +13,96 @@
 #include "base/rawe_output.h"
 #include "base/rawe_wire.h"
 
-/** Members that each member of the tree acknowledges for at most, apart from those below them. */
+/** Most members directly below a member of the tree; it acknowledges for all below it. */
 #define RAWE_GROUP_CHILDREN 8u
 
 /**
- * How late a frame may come before it counts as missing, and per member, how far NACKs spread: three
- * times what one takes on a link of 10 Gb/s.
+ * How late a frame may be before it counts as missing, and by how much, per member, NACKs are
+ * spread: three times as long as one takes on a 10 Gb/s link.
  */
 #define RAWE_GROUP_NACK_NS 100000u
 #define RAWE_GROUP_SPREAD_NS 200u
-/** Frames that a NACK names at most; the next NACK waits for them. */
+/** Most frames that a NACK names; the next NACK waits for them. */
 #define RAWE_GROUP_NACK_FRAMES 64u
-/** Silence of a root before it says what there is: a frame that is lost last is missed then. */
+/** Silence of a root before it sends STATUS, so that the loss of its last frame is noticed. */
 #define RAWE_GROUP_STATUS_NS 200000u
-/** A member that lacks nearly all frames for this long, and that many, hears no multicast. */
+/** A member that lacks nearly all frames for this long, and this many, hears no multicast. */
 #define RAWE_GROUP_DEAF_NS 1000000000u
 #define RAWE_GROUP_DEAF_FRAMES 8u
 
-/** Batches in flight: a receiver has room for as many, however short, before it looks. */
+/** Most batches in flight: a receiver has room for this many, however short, between polls. */
 #define RAWE_GROUP_BATCHES_MAX 96u
 
-/** Part of a message, as it is delivered. */
+/** Part of a message, as delivered. */
 struct rawe_group_part {
     uint32_t root;        /**< member that sent it */
     uint32_t total_bytes; /**< of the message */
-    uint32_t at_bytes; /**< what lies before the part; the message is complete with its last part */
-    uint32_t len_bytes;  /**< 0 only in an empty message */
-    const uint8_t *data; /**< valid during the call */
-    bool heard;          /**< something of this root has come by multicast, now or before */
-    bool batches;        /**< a batch of this root has come, now or before */
-    bool last;           /**< in the last part: the group's last message */
+    uint32_t at_bytes;    /**< offset of the part; the last part completes the message */
+    uint32_t len_bytes;   /**< 0 only for an empty message */
+    const uint8_t *data;  /**< valid during the call */
+    bool heard;           /**< something from this root has arrived by multicast */
+    bool batches;         /**< a batch from this root has arrived */
+    bool last;            /**< in the last part: this is the group's last message */
 };
 
 /** In place of a member: all others. */
 #define RAWE_GROUP_ALL UINT32_MAX
 
-/** How messages leave. No call back. */
+/** How messages are sent. These functions must not call back. */
 struct rawe_group_output {
-    /** A frame to all members, from behind its Ethernet header. It may be lost. False: queue full. */
+    /** Multicast a frame, without its Ethernet header. It may be lost. False: queue full. */
     bool (*multicast)(void *context, const struct rawe_bytes *frame);
-    /** A batch to all members, behind its header, RAWE_BATCH_HEADER_BYTES; as rawe_batch_output. */
+    /**
+     * Multicast a batch; `head` is its header of RAWE_BATCH_HEADER_BYTES. See rawe_batch_output.
+     */
     bool (*batch)(void *context, uint8_t *head, const struct rawe_bytes *data,
                   uint32_t segment_bytes);
     /**
-     * A control message to a member, by its connection: copied, and delivered once, in any order,
-     * unless there is no memory for it.
+     * Send a control message over the connection to a member. It is copied, and delivered once, in
+     * any order, unless there is no memory for it.
      */
     void (*control)(void *context, uint32_t to, const uint8_t *bytes, size_t len_bytes);
-    const uint32_t *batch_bytes; /**< data of a batch, now */
+    const uint32_t *batch_bytes; /**< current limit of a batch's data */
     void *context;
 };
 
-/** The same for all members, but for `self` and what is called. */
+/** Equal for all members, except for `self` and the callbacks. */
 struct rawe_group_config {
-    uint64_t id;            /**< random: the first sequence number comes from it as well */
+    uint64_t id;            /**< random; also determines the first sequence number */
     uint32_t members;       /**< 2 to UINT16_MAX */
     uint32_t self;          /**< this member, counted from 0 */
-    uint32_t payload_bytes; /**< of a frame, at most; 128 to RAWE_GROUP_PAYLOAD_MAX */
-    uint32_t segment_bytes; /**< of a frame in a batch, at most payload_bytes; 0: no batches */
+    uint32_t payload_bytes; /**< most in a frame; 128 to RAWE_GROUP_PAYLOAD_MAX */
+    uint32_t segment_bytes; /**< data of a frame in a batch, at most payload_bytes; 0: no batches */
     uint32_t window_frames; /**< a power of two, 2 to RAWE_WINDOW_FRAMES_MAX */
-    uint32_t share_from;    /**< frames in flight: then messages may wait to share one; 0: never */
+    uint32_t share_from;    /**< in flight, from which messages may wait to share one; 0: never */
     /**
-     * The next part of a root's message. False: not now, call again at the next progress; the root
-     * waits when its window is full.
+     * Take the next part of a root's message. False: not now, offer it again at the next progress;
+     * the root stalls once its window is full.
      */
     bool (*deliver)(void *context, const struct rawe_group_part *part);
-    /** Where the owner wants this part, whose data has not been received yet; NULL: anywhere. */
+    /** Return where to receive this part, whose data is not received yet; NULL: anywhere. */
     uint8_t *(*place)(void *context, const struct rawe_group_part *part);
     void *context;
     struct rawe_group_output output;
-    struct rawe_group_counters *counters; /**< the owner's; several groups may have the same */
+    struct rawe_group_counters *counters; /**< the owner's; several groups may share them */
 };
 
 struct rawe_group_counters {
     uint64_t messages_sent, messages_delivered;
     uint64_t frames_sent;  /**< DATA, each counted once */
-    uint64_t batches_sent; /**< packets with some of these */
-    uint64_t repairs_sent; /**< frames sent again, each to one member */
+    uint64_t batches_sent; /**< packets that carry such frames */
+    uint64_t repairs_sent; /**< frames resent, each to one member */
     uint64_t status_sent, nacks_sent, acks_sent, waits_sent;
-    uint64_t window_stalls;    /**< times a message waited for acknowledgements */
-    uint64_t duplicates;       /**< DATA dropped: came before */
-    uint64_t no_buffer;        /**< frames not taken: no memory */
+    uint64_t window_stalls;    /**< times that a message waited for acknowledgements */
+    uint64_t duplicates;       /**< DATA dropped: a repetition */
+    uint64_t no_buffer;        /**< frames not accepted for lack of memory */
     uint64_t dropped_decode;   /**< too short, another version, type or flags, wrong lengths */
     uint64_t dropped_group;    /**< another group's id */
-    uint64_t dropped_member;   /**< from or about a member that there is not */
+    uint64_t dropped_member;   /**< from or about a member that does not exist */
     uint64_t dropped_source;   /**< from an address that is not the member's (the owner's) */
-    uint64_t dropped_checksum; /**< wrong */
-    uint64_t dropped_outside;  /**< numbers outside of the window */
-    uint64_t dropped_fragment; /**< DATA that contradicts the message it is part of */
+    uint64_t dropped_checksum; /**< wrong CRC32C */
+    uint64_t dropped_outside;  /**< sequence numbers outside the window */
+    uint64_t dropped_fragment; /**< DATA that contradicts the rest of its message */
 };
 
 static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config *config)
@@ -108,14 +110,14 @@ static inline uint32_t rawe_group_first_sequence(const struct rawe_group_config 
     return (uint32_t)config->id;
 }
 
-/** Position in the tree of a root, which itself is at 0: those below p are 8 p + 1 to 8 p + 8. */
+/** Return a member's position in a root's tree. The root is 0; below p are 8 p + 1 to 8 p + 8. */
 static inline uint32_t rawe_group_position(const struct rawe_group_config *config, uint32_t member,
                                            uint32_t root)
 {
     return (member + config->members - root) % config->members;
 }
 
-/** The first position below this member in the tree of a root; it need not exist. */
+/** Return the first position below this member in a root's tree; it need not exist. */
 static inline uint32_t rawe_group_first_child(const struct rawe_group_config *config, uint32_t root)
 {
     return rawe_group_position(config, config->self, root) * RAWE_GROUP_CHILDREN + 1;
@@ -135,7 +137,7 @@ static inline void rawe_group_send_control(const struct rawe_group_config *confi
                            RAWE_GROUP_CONTROL_HEADER_BYTES + control->data_bytes);
 }
 
-/** Send a STATUS to the members below this one in the tree of a root. */
+/** Send a STATUS to the members directly below this one in a root's tree. */
 static inline void rawe_group_send_down(const struct rawe_group_config *config, uint32_t root,
                                         uint8_t flags, uint32_t sequence)
 {
@@ -149,8 +151,8 @@ static inline void rawe_group_send_down(const struct rawe_group_config *config, 
 }
 
 /**
- * How far an acknowledgement is beyond `low`, from which a root has at most two windows in flight. One
- * so old that numbers have come round since is not beyond it.
+ * Return how far an acknowledgement is beyond `low`, from which a root has at most two windows in
+ * flight; 0 for one so old that numbers have wrapped since.
  */
 static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config, uint32_t low,
                                          uint32_t acknowledged)
@@ -160,8 +162,8 @@ static inline uint32_t rawe_group_beyond(const struct rawe_group_config *config,
 }
 
 /**
- * Note in `children` that a member below this one in the tree of a root has acknowledged, for all below
- * it, the frames before `next`. False, and counted: it is not below.
+ * Record in `children` that a member directly below this one in a root's tree has acknowledged, for
+ * all below it, the frames before `next`. Returns false, and counts it, if the member is not below.
  */
 static inline bool rawe_group_acked(const struct rawe_group_config *config, uint32_t root,
                                     uint32_t *children, uint32_t low, uint32_t from, uint32_t next)
@@ -178,7 +180,7 @@ static inline bool rawe_group_acked(const struct rawe_group_config *config, uint
     return true;
 }
 
-/** The number before which all below this member in the tree of a root have all: `low` to `high`. */
+/** Return up to where, from `low` to `high`, all below this member in a root's tree are done. */
 static inline uint32_t rawe_group_least(const struct rawe_group_config *config, uint32_t root,
                                         const uint32_t *children, uint32_t low, uint32_t high)
 {
@@ -191,7 +193,7 @@ static inline uint32_t rawe_group_least(const struct rawe_group_config *config, 
     return low + least;
 }
 
-/** The earlier one of two deadlines; 0: a is none. */
+/** Return the earlier of two deadlines; a_ns 0: none. */
 static inline uint64_t rawe_group_earlier(uint64_t a_ns, uint64_t b_ns)
 {
     return a_ns != 0 && a_ns < b_ns ? a_ns : b_ns;
