@@ -77,7 +77,7 @@ static inline void rawe_route_note_asked(struct rawe_route *preferred, uint64_t 
     preferred->asked_ns = now_ns;
 }
 
-/** So many losses make a route worth checking. */
+/** This many losses make a route worth checking. */
 #define RAWE_ROUTE_LOSSES 2u
 
 /** Note the loss of a frame that the route carried. True: it is time to check the route. */
