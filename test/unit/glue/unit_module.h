@@ -34,7 +34,7 @@ struct fake {
     unsigned link_received, bulk_received; /**< frames, packets */
     bool ring_has_probe;
     void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
-    void (*on_bulk)(void);    /**< called once, before the second bulk packet; NULL: none */
+    void (*on_bulk)(void);    /**< called once, before the second batch; NULL: none */
     unsigned expired_calls;   /**< expirations of fake_arm's timer */
     unsigned routes_checks;
     unsigned repairs;         /**< calls for the group's repairs */

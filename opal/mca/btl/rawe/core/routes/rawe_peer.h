@@ -12,7 +12,7 @@
  *   either, in a streak that coalesces poorly      bulk     in order, several to a batch
  *   longer than a frame, or ordered                bulk     in place
  *   PUT data                                       bulk     in place
- *   short PUT (rawe_peer_put_short), GET, ATOMIC   express  copied and coalesced, as above
+ *   short PUT, GET, ATOMIC                         express  copied and coalesced, as above
  *   their replies, if they fit a frame             express  copied and coalesced, as above
  *   control messages                               express  copied and coalesced, as above
  *   longer replies                                 bulk     in place
