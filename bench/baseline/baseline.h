@@ -40,7 +40,7 @@ enum baseline_way {
     BASELINE_WAYS
 };
 
-/* What a way needs. */
+/* State of a way. */
 struct baseline_way_state {
     int fd;                /* -1: not available */
     uint32_t payload;      /* most payload bytes in a piece: a frame, or a segment of a batch */
@@ -94,7 +94,7 @@ struct baseline_options {
 
 /* A message on its way in. */
 struct baseline_inbox {
-    uint32_t number;   /* the newest message of which something arrived */
+    uint32_t number;   /* the newest message that has begun to arrive */
     uint32_t received; /* its bytes so far */
     uint32_t next;     /* its offset expected next */
     uint64_t pieces;   /* first piece count not seen yet */
@@ -158,7 +158,7 @@ void baseline_peer_find(struct baseline_link *link, const struct baseline_option
 void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,
                            const struct baseline_frame *request, enum baseline_type reply_type,
                            struct baseline_frame *reply);
-/* Other end: waits for the next test; false when there is none. */
+/* Other end: waits for the next test. Returns false if there is none. */
 bool baseline_peer_serve(struct baseline_link *link, const struct baseline_options *options,
                          struct baseline_frame *start);
 /* Ends a test: reports the payload bytes received, and how many of the last message are wrong. */
@@ -205,7 +205,7 @@ struct baseline_answer {
     uint64_t quarter; /* of a stream's window, in pieces */
 };
 
-/* What a program measures. */
+/* The measurements of a program. */
 struct baseline_program {
     const char *purpose; /* for --help */
     bool skips_single;   /* leaves out batches of messages that one piece holds */

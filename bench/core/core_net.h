@@ -52,25 +52,25 @@ struct core_net {
     struct core_queue to_hub, to_peers;
 };
 
-/* A hub that knows `peers` peers; no connection yet. Ends the program when there is no memory. */
+/* Create a hub that knows `peers` peers, without connections. Ends the program if out of memory. */
 void core_net_init(struct core_net *net, uint32_t peers);
 void core_net_free(struct core_net *net);
 
-/* The hub's connection to a peer (from 1) on the express lane, opened if need be: IDLE. */
+/* Return the hub's connection to a peer (from 1) on the express lane, opened (IDLE) if need be. */
 struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer);
 /* Connect hub and peer, and let both come to rest. */
 void core_net_connect(struct core_net *net, uint32_t peer);
 
-/* Let the peers receive what lies on the wire for them, and answer. */
+/* Let the peers receive their frames on the wire, and answer. */
 void core_net_run_peers(struct core_net *net);
-/* Let the hub receive what lies on the wire for it, as a progress call does. */
+/* Let the hub receive its frames on the wire, as a progress call does. */
 void core_net_run_hub(struct core_net *net);
-/* What a progress call does at its end, with timers and with what was put off. */
+/* Run due timers and deferred work, as at the end of a progress call. */
 void core_net_finish_turn(struct core_node *node);
-/* Both in turn until nothing moves. */
+/* Run peers and hub in turn until nothing changes. */
 void core_net_settle(struct core_net *net);
 
-/* Send a message as btl_sendi does. Ends the program when it is not taken. */
+/* Send a message as btl_sendi does. Ends the program if it is refused. */
 void core_net_send(struct rawe_peer *peer, size_t len_bytes);
 
 /* rawe_output.transmit of the hub; context is its node. */

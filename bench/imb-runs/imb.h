@@ -38,7 +38,7 @@ struct imb_run {
     int round;     /* changes the contents under -check */
     int iteration; /* number of the timed iteration */
     size_t turn;   /* iterations so far, timed or not; CacheCold walks on with each */
-    size_t places; /* in each buffer, of which CacheCold uses one an iteration */
+    size_t places; /* in each buffer; CacheCold uses one per iteration */
     size_t place;  /* offset of the one used last */
     unsigned char *send;
     unsigned char *receive;
@@ -50,7 +50,7 @@ struct imb_run {
     MPI_Request requests[2 * IMB_WINDOW];
 };
 
-/* What is special of a benchmark. */
+/* Special properties of a benchmark. */
 enum imb_trait {
     IMB_PAIR = 1 << 0,      /* uses two ranks however many there are */
     IMB_EVEN = 1 << 1,      /* needs an even number of ranks */
@@ -115,7 +115,7 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Number of bytes that differ from that pattern. */
 size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);
-/* The same for reductions: small whole numbers, whose sums are exact in any order. */
+/* Fill a reduction's vector with small whole numbers, whose sums are exact in any order. */
 void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
 /* Wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
 size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
