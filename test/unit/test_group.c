@@ -146,7 +146,7 @@ TEST(rawe_group_send__in_batches)
     }
 }
 
-/** What a receiver has room for: short batches are counted, not their frames. */
+/** A receiver's room is counted in short batches, not in their frames. */
 TEST(rawe_group_send__many_short_batches)
 {
     config.window_frames = 512;
@@ -278,7 +278,7 @@ TEST(rawe_group_receive_control__repairs_in_pieces)
     }
 }
 
-/** A control message that is lost for lack of memory is made up for when somebody asks. */
+/** A control message lost for lack of memory is replaced when a member asks. */
 TEST(rawe_group_ask__heals_what_was_lost)
 {
     static const uint8_t types[] = {RAWE_GROUP_STATUS, RAWE_GROUP_NACK, RAWE_GROUP_REPAIR,
@@ -321,7 +321,7 @@ TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
     assert_int_equal(net.sent[RAWE_GROUP_STATUS], 3);
 }
 
-/** Who lacks nearly all for more than a second is told with the next message that it is the last. */
+/** A member that lacks nearly all for over a second learns that the next message is the last. */
 TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
 {
     static const struct {
@@ -352,7 +352,7 @@ TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
     }
 }
 
-/** What was heard meanwhile counts: a burst that was lost long ago says nothing of today. */
+/** Frames received meanwhile count: a burst lost long ago does not matter. */
 TEST(rawe_group_send__no_last_message_after_two_losses)
 {
     start(4);
@@ -390,7 +390,7 @@ TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
-/** One field of a frame that member 0 would take is changed. */
+/** A field of a frame that member 0 would accept is changed. */
 /** What is forged: a frame, or a control message of member `from`; and what counts that. */
 struct forgery {
     uint32_t from; /**< 0: a frame */
@@ -426,7 +426,7 @@ struct forgery {
         }                                                                  \
     }
 
-/** The sender of a control message is known by the connection; what it says need not be true. */
+/** The connection identifies the sender of a control message; its content may be false. */
 TEST(rawe_group_receive__forgeries_are_counted)
 {
     const uint32_t first = FIRST;
@@ -571,7 +571,7 @@ TEST(rawe_group_done__when_nobody_waits_for_it)
     assert_quiet();
 }
 
-/** Half of all numbers later, what is left of the tree's last use says nothing. */
+/** After half of all sequence numbers, state of the tree's last use is ignored. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
     start(MEMBERS_MAX);
@@ -593,7 +593,7 @@ TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
     assert_int_equal(control_messages(), MEMBERS_MAX - 1);
 }
 
-/** One NACK at a time, for that many frames: what else is missing is asked for when these have come. */
+/** One NACK at a time asks for a limited number of frames; the next waits until these arrive. */
 TEST(rawe_group_stream_progress__asks_for_some_frames_at_a_time)
 {
     config.window_frames = 512;
@@ -611,7 +611,7 @@ TEST(rawe_group_stream_progress__asks_for_some_frames_at_a_time)
     assert_int_equal(counted[0].repairs_sent, 200);
 }
 
-/** What the kernel has and the program has not asked for may be what is missing. */
+/** Missing frames may still wait in the kernel. */
 TEST(rawe_group_stream_progress__does_not_ask_while_frames_wait)
 {
     start(2);
@@ -629,7 +629,7 @@ TEST(rawe_group_stream_progress__does_not_ask_while_frames_wait)
     assert_got(0, 1);
 }
 
-/** Data goes to its place only if it is next, and nothing of it is here. */
+/** Data goes straight into place only if it is next, and no part of it has arrived. */
 TEST(rawe_group_stream_place__of_what_is_next)
 {
     static const struct {
@@ -675,7 +675,7 @@ TEST(rawe_group_stream_receive__without_memory)
     assert_got(0, 4);
 }
 
-/** A repair that finds no memory is asked for again. */
+/** A repair that was dropped for lack of memory is requested again. */
 TEST(rawe_group_stream_repair__without_memory)
 {
     config.payload_bytes = 1000;
@@ -696,7 +696,7 @@ TEST(rawe_group_stream_repair__without_memory)
     assert_int_equal(net.sent[RAWE_GROUP_NACK], 2);
 }
 
-/** A member that is alive, though it takes nothing: the root waits. */
+/** The root waits for a living member that refuses deliveries. */
 TEST(rawe_group_stream_receive__not_delivered_now)
 {
     start(3);
