@@ -23,7 +23,7 @@
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
-/** Have it looked at, behind all others, when it may have been idle. */
+/** Schedule the next idle check of a connection, after those of all others. */
 static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -33,7 +33,7 @@ static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
     rawe_list_append(&engine->awake, &conn->awake);
 }
 
-/** A connection in its first state, but for its id. */
+/** Allocate a connection in its initial state, without an id. Returns NULL when out of memory. */
 static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, struct rawe_peer *peer,
                                 void *owner)
 {
@@ -78,7 +78,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     return conn;
 }
 
-/** Tell the peer at once where frames come from, and find out what has arrived. */
+/** Send CONNECT or a probe at once, which shows our address and is answered with what arrived. */
 static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_CONNECTING) {
@@ -92,7 +92,7 @@ static void ask_at_once(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-/** May the peer be asked? */
+/** Return true in the states in which the peer can be sent CONNECT or a probe. */
 static bool may_ask(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_CONNECTING || conn->handshake.state == RAWE_CONN_OPEN;
@@ -108,7 +108,7 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
     engine->counters.migrations++;
     rawe_liveness_migrate(&conn->liveness, engine->deferral->active, now_ns);
     if (conn->handshake.state == RAWE_CONN_OPEN) {
-        /* What was measured of another route says nothing of this one (RFC 9000 section 9.4). */
+        /* Discard what was measured on the old route (RFC 9000 section 9.4). */
         rawe_conn_forget_path(conn, was_dead);
     }
     if (may_ask(conn)) {
@@ -122,7 +122,7 @@ void rawe_conn_readdress(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_path_use(conn, conn->route);
     if (may_ask(conn)) {
         rawe_liveness_migrate(&conn->liveness, conn->engine->deferral->active, now_ns);
-        /* Also a peer that owes nothing is asked until it answers. */
+        /* Probe until the peer answers, even if it owes nothing. */
         (void)rawe_liveness_ask_idle(&conn->liveness, true);
         ask_at_once(conn, now_ns);
     }
@@ -138,7 +138,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, failed ? RAWE_FLAG_GIVEN_UP : 0, 0, NULL,
                                    0);
     }
-    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* for what is sent by a `done` */
+    rawe_handshake_enter(&conn->handshake, RAWE_CONN_FAILED); /* a `done` may try to send */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
     rawe_deferral_forget(engine->deferral, conn);
     rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, 0);
@@ -158,7 +158,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     free(conn);
 }
 
-/** Is the engine in a state in which its connections may be needed without being used? */
+/** Return true if the engine's state requires even its idle connections to stay awake. */
 static bool prevents_rest(const struct rawe_engine *engine)
 {
     const struct rawe_deferral *deferral = engine->deferral;
@@ -166,7 +166,7 @@ static bool prevents_rest(const struct rawe_engine *engine)
            !rawe_list_empty(&engine->waiting) || !rawe_list_empty(&engine->serving.used);
 }
 
-/** Is nothing owed to the peer? */
+/** Return true if no acknowledgement, credit or rest of a message is owed to the peer. */
 static bool owes_nothing(const struct rawe_conn *conn)
 {
     const struct rawe_recvwin *recvwin = &conn->recvwin;
@@ -177,7 +177,7 @@ static bool owes_nothing(const struct rawe_conn *conn)
            !rawe_credit_waits(&conn->into->credit, &conn->credit);
 }
 
-/** Is nothing expected of the peer, nor to be done for what was sent? */
+/** Return true if all sends are complete, and no answer of the peer is awaited. */
 static bool awaits_nothing(const struct rawe_conn *conn)
 {
     const struct rawe_sendqueue *queue = &conn->queue;
@@ -235,14 +235,14 @@ bool rawe_conn_rest(struct rawe_conn *conn)
         .peer_finalizes = conn->finalize.peer,
     };
     if (rest->handshake.state != RAWE_CONN_OPEN) {
-        /* The peer connects before it sends. */
+        /* The peer needs no credit, because it must connect before it sends. */
         rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->awake);
     rawe_order_remove(&conn->ordered);
-    rawe_sliced_free(&conn->sliced); /* the frame has come otherwise, or is sent again */
+    rawe_sliced_free(&conn->sliced); /* its frame has arrived, or will be resent */
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
     rawe_conn_table_replace(engine->table, conn->handshake.local_id, NULL, rest);
@@ -268,14 +268,14 @@ struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *pref
     conn->rtt = rest->rtt;
     conn->credit = rest->credit;
     rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
-    conn->finalize.peer = rest->peer_finalizes; /* its route has been told */
+    conn->finalize.peer = rest->peer_finalizes; /* the route knows already */
     conn->handshake = rest->handshake;
     conn->batch = rest->batch;
     conn->batch_failures = rest->batch_failures;
     conn->batch_verdict_ns = rest->batch_verdict_ns;
     conn->ack_requested = rest->next_sequence;
     conn->peer_credit = rest->peer_credit;
-    conn->liveness.probe_number = rest->probe_number; /* late answers are not mistaken for others */
+    conn->liveness.probe_number = rest->probe_number; /* so that late answers match no probe */
     rawe_conn_table_replace(engine->table, conn->handshake.local_id, conn, NULL);
     append_awake(conn, engine->now_ns);
     free(rest);
@@ -296,7 +296,7 @@ bool rawe_conn_drained(const struct rawe_conn *conn)
            (rawe_conn_idle(conn) && conn->sendwin.held == NULL);
 }
 
-/** A finalizing peer, silent or stuck for a second, has left: complete all sends (true). */
+/** Complete all sends if a finalizing peer, silent or stuck for a second, has left (true). */
 static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
 {
     uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
@@ -317,7 +317,7 @@ static bool peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     return true;
 }
 
-/** The peer was silent for too long. */
+/** Fail the connection and its sends, because the peer was silent or stalled for too long. */
 static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -328,13 +328,13 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     rawe_conn_complete(engine, complete, RAWE_STATUS_FAILED);
 }
 
-/** Do probes come back, but not the oldest frame? False: the connection is given up for that. */
+/** Report that probes are answered, but the oldest frame never arrives. False: failed for that. */
 static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const uint64_t timeout_ns = engine->config.liveness.peer_timeout_ns;
     const struct rawe_sendwin *window = &conn->sendwin;
-    /* Without credit nothing is sent, and a peer that says so is there. */
+    /* A peer that grants no credit is alive, and nothing is sent to it. */
     bool sends = !rawe_sendwin_empty(window) && conn->peer_credit != 0;
     unsigned sendings = sends ? window->oldest->sendings : 0;
     /* A finalizing engine defers until its end; rawe_conn_finalized decides when it gives up. */
@@ -357,7 +357,7 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     return true;
 }
 
-/** Ask again, doubt, give up in the end: false; that may have closed the connection. */
+/** Probe the peer, suspect it, or give it up. False: given up, and perhaps already closed. */
 static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -416,7 +416,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->wants_credit || idle_asked;
         if (!owed) {
-            rawe_liveness_heard(&conn->liveness); /* without questions there is no silence */
+            rawe_liveness_heard(&conn->liveness); /* nothing was asked, so it is not silent */
         }
     }
     if (owed && !ask(conn, now_ns)) {
@@ -426,7 +426,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm_idle(conn);
 }
 
-/** For how long what an ACK tells of has waited here. 0: not known, our batches may be before it. */
+/** Return how long the frame to be acknowledged has waited here. 0: unknown, or batches precede. */
 static uint32_t waited_ns(const struct rawe_conn *conn)
 {
     if (conn->recvwin.arrived_ns == 0) {
@@ -440,7 +440,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_recvwin *window = &conn->recvwin;
     if (conn->handshake.state != RAWE_CONN_OPEN) {
-        return; /* an acknowledgement still owed is sent when the peer's id is known */
+        return; /* an owed acknowledgement must wait for the peer's id */
     }
     rawe_conn_coalesce_flush(conn, now_ns);
     if (rawe_recvwin_due(window)) {

@@ -1,10 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: consecutive frames that the link moves as one packet. Whether they pass to a peer
- * depends on devices and switches that cannot be asked, so it is tried: the first thing the bulk lane
- * sends is a batch of VALIDATION frames, whose content the receiver knows and checks before it
- * acknowledges them.
+ * Batches: consecutive frames that the link moves as one packet. Whether they reach a peer depends
+ * on devices and switches that cannot be queried, so the bulk lane tries it: it first sends a batch
+ * of VALIDATION frames, whose content the receiver knows and checks before acknowledging them.
  */
 #include "rawe_conn_batch.h"
 
@@ -13,31 +12,31 @@
 
 #include "rawe_conn_control.h"
 
-/** Sendings lost, and nothing arrived, before a path counts as one that batches do not pass. */
+/** Batches do not pass if validation was transmitted this often, and no frame of it arrived. */
 #define VALIDATIONS_MAX 3u
 
-/** Sendings of a frame in a batch before it goes alone. */
+/** Transmissions of a frame in a batch before it is sent alone. */
 #define SENDINGS_AS_BATCH 2u
 
 /** Batches lost whole in a row, twice each, before the connection uses plain frames. */
 #define BATCHES_LOST_MAX 3u
 
 /**
- * Probes go both ways, as a plain frame and like batches. The answer to the plain one says nothing
- * of batches that are late. But when it comes again and again, and nothing else does, batches do
- * not pass any more: a bond sends them another way than plain frames, a filter was set up. Eight
- * in a row are no chance losses, and no batch is as late.
+ * Send each probe twice, as a plain frame and the way batches are. An answer to the plain one
+ * does not prove that a late batch is lost. But if such answers repeat and nothing else arrives,
+ * batches no longer pass: a bond hashes them to another link, or a filter was installed. Eight in a
+ * row are not chance losses, and no batch is delayed that long.
  */
 #define PLAIN_ANSWERS_MAX 8u
 #define PLAIN_ANSWERS_NS 4000000ull
 
-/** Fewer frames would not show whether packets of several frames pass, more would tell no more. */
+/** One frame would not show whether packets of several frames pass; more than two show no more. */
 #define VALIDATION_FRAMES 2u
 
-/** The first frames precede validation: a short message or two would wait for no gain. */
+/** The first frames are sent before validation, for which a few short messages need not wait. */
 #define UNVALIDATED_FRAMES 8u
 
-/** Validation is retried after this time; it doubles, unless batches passed for the longest. */
+/** Delay before validation is retried. It doubles, unless batches had passed for RETRY_MOST_NS. */
 #define RETRY_LEAST_NS 100000000ull
 #define RETRY_MOST_NS 10000000000ull
 #define RETRY_FAILURES_MAX 8u
@@ -120,13 +119,13 @@ void rawe_conn_batch_cancel(struct rawe_conn *conn)
     }
 }
 
-/** For how long it has been known that batches pass, or that they do not. */
+/** Return the time since batches were last found to pass, or not to pass. */
 static uint64_t since_verdict_ns(const struct rawe_conn *conn)
 {
     return conn->engine->now_ns - conn->batch_verdict_ns;
 }
 
-/** Batches do not pass any more: go on in plain frames, also with what is under way. */
+/** Stop sending batches, because they do not pass. Unacknowledged ones become plain frames. */
 static void withdraw(struct rawe_conn *conn)
 {
     if (conn->batch == RAWE_BATCH_VALID && since_verdict_ns(conn) >= RETRY_MOST_NS) {
@@ -149,11 +148,11 @@ void rawe_conn_batch_unheard(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
         now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
-        withdraw(conn); /* what is under way is sent again, as plain frames */
+        withdraw(conn);
     }
 }
 
-/** Can batches be sent at all, where it is now? */
+/** Return true if the connection can send batches on its present route. */
 static bool possible(const struct rawe_conn *conn)
 {
     return conn->engine->batches.bytes_max != 0 && conn->via->batches.output.transmit != NULL &&
@@ -164,11 +163,11 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
 {
     if (conn->batch != RAWE_BATCH_UNVALIDATED) {
         conn->batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
-        conn->batches_lost = conn->batch_failures = 0; /* they may pass by this route */
+        conn->batches_lost = conn->batch_failures = 0; /* the new route may carry them */
     }
 }
 
-/** Not yet found out, or long enough ago. */
+/** Return true if batches were not validated on this route, or the last failure is old enough. */
 static bool undecided(const struct rawe_conn *conn)
 {
     uint64_t retry_ns = RETRY_LEAST_NS << conn->batch_failures >> 1;
@@ -177,7 +176,7 @@ static bool undecided(const struct rawe_conn *conn)
            (conn->batch == RAWE_BATCH_INVALID && since_verdict_ns(conn) >= retry_ns);
 }
 
-/** Has the connection sent so little, what is queued included, that it needs no batches yet? */
+/** Return true if too little was sent, including queued data, for batches to be worthwhile. */
 static bool has_sent_little(const struct rawe_conn *conn)
 {
     uint32_t sent = conn->sendwin.next - conn->engine->config.first_sequence;
@@ -205,7 +204,7 @@ const uint8_t *rawe_conn_batch_pattern(void)
     return pattern;
 }
 
-/** Put that much of the pattern into the window. False: no memory. */
+/** Put `data_bytes` of the pattern into the window. Returns false when out of memory. */
 static bool enter_pattern(struct rawe_conn *conn, uint32_t data_bytes)
 {
     struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, 0);
@@ -231,7 +230,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
-        conn->sendwin.held != NULL || /* it was there before, and needs a number */
+        conn->sendwin.held != NULL || /* was there first, and needs a number */
         (conn->batch == RAWE_BATCH_UNVALIDATED && has_sent_little(conn))) {
         return;
     }
@@ -252,10 +251,10 @@ void rawe_conn_batch_announce(struct rawe_conn *conn)
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
-    const struct rawe_sendwin *window = &conn->sendwin; /* that has nothing else */
+    const struct rawe_sendwin *window = &conn->sendwin; /* contains validation frames only */
     bool some_arrived = lost != NULL && rawe_sendwin_used(window) - window->sacked < lost->segments;
     if (rawe_sendwin_empty(window) || some_arrived) {
-        /* All of it has arrived, or what is missing was lost on a path that lets batches pass. */
+        /* Even if other frames were lost, the path carries batches. */
         conn->batch = RAWE_BATCH_VALID;
         conn->batch_verdict_ns = conn->engine->now_ns;
         conn->engine->counters.validations_passed++;
@@ -264,7 +263,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
     }
 }
 
-/** Transmit `frames` frames of a batch, from the one with index `first` on. */
+/** Transmit `frames` frames of a batch, beginning with index `first`. */
 static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t first,
                             uint32_t frames)
 {
@@ -300,17 +299,17 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
     return true;
 }
 
-/** Lost more often than that, a batch was not refused for lack of memory: it is the path. */
+/** A batch lost this often was lost on the path, not refused for lack of memory. */
 #define REFUSALS_MOST 8u
 
-/** Was a batch lost whole, each time? After some in a row, only single frames pass here. */
+/** Return true if no frame of a batch ever arrived. Several in a row: only single frames pass. */
 static bool was_lost_whole(const struct rawe_txframe *frame)
 {
     return frame->segments != 1 && frame->arrived == 0 &&
            (frame->sendings == SENDINGS_AS_BATCH || frame->sendings == REFUSALS_MOST);
 }
 
-/** A mask of `count` segments from the first on. */
+/** Return a mask of the first `count` segments. */
 static uint64_t first_segments(uint32_t count)
 {
     return count < RAWE_BATCH_FRAMES_MAX ? (1ull << count) - 1 : UINT64_MAX;
@@ -319,13 +318,13 @@ static uint64_t first_segments(uint32_t count)
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
 {
-    /* Lost twice, it goes in single frames: it may be too long for a buffer on the path. */
+    /* Send a batch that was lost twice in single frames: it may exceed a buffer on the path. */
     bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0 &&
                  !(rawe_conn_was_refused(conn, frame) && frame->sendings < REFUSALS_MOST);
     bool lost_whole = alone && was_lost_whole(frame);
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
-        /* A packet says of all its frames whether they are sent again. */
+        /* RESENT applies to all frames of a packet. */
         uint64_t same = (frame->sent >> first & 1) != 0 ? frame->sent : ~frame->sent;
         uint64_t rest = ~((frame->to_send & same) >> first);
         uint32_t count = rest == 0 ? RAWE_BATCH_FRAMES_MAX : (uint32_t)__builtin_ctzll(rest);
@@ -340,21 +339,21 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         if (lost_whole && ++conn->batches_lost >= BATCHES_LOST_MAX) {
             withdraw(conn);
         }
-        lost_whole = false; /* once for each loss, however often the link is full */
+        lost_whole = false; /* count each loss once, however often the link is full */
     }
     return true;
 }
 
 /*
- * Slices: frames that were numbered before the path was found to carry less, or no batches. They
- * keep their number. What the path carries goes as a plain frame; the others travel in parts, one
- * behind the other, and the receiver takes the frame when it has come whole. That is rare and
- * short, so it is simple: one frame at a time is put together on each connection, and a slice out
- * of order is as good as lost, as the whole frame is. Where the link takes a part of them, the rest
- * follows: its queue may hold fewer than a frame has.
+ * Slices carry frames that were numbered before the path was found to carry less, or no batches.
+ * Such frames keep their number. A segment that fits is sent as a plain frame; a longer one is sent
+ * in slices, in order, and the receiver accepts the frame when it is complete. This is rare and
+ * brief, so it is simple: a connection reassembles one frame at a time, and loses the whole frame
+ * if a slice is out of order. If the link accepts only some slices of a frame, the next call
+ * continues with the others, because the link's queue may be shorter than a frame has slices.
  */
 
-/** Write the payload that a plain frame with one segment of `frame` has. Returns its length. */
+/** Write the payload of a plain frame with segment `index` of `frame`. Returns its length. */
 static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint32_t index)
 {
     size_t head_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET;
@@ -380,14 +379,14 @@ static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint
     return head_bytes + data_bytes;
 }
 
-/** Transmit a frame that lies in `buffer`, whose payload is there; the header is given. */
+/** Transmit the frame whose payload is already in `buffer`, with this header. */
 static bool transmit(struct rawe_conn *conn, uint8_t *buffer, const struct rawe_header *header)
 {
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     return rawe_conn_transmit_sealed(conn->via, buffer, header);
 }
 
-/** Transmit one segment of a frame. `buffer` has room for two whole frames. */
+/** Transmit one segment of a frame. `buffer` is scratch memory for two frames. */
 static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *frame,
                              uint32_t index, uint8_t *buffer, size_t frame_room_bytes)
 {
@@ -442,17 +441,17 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
 }
 
 /*
- * Bundles: a batch costs a system call and one entry, whatever is in it. So short messages that
- * wait on the bulk lane are copied into one fragmented message, as MESSAGE fragments.
+ * Bundles: a batch costs one system call and one entry, however short. So short messages queued on
+ * the bulk lane are copied into one fragmented message, as MESSAGE fragments.
  */
 
-/** Bundles under way at most, over all connections: 16 MiB. Beyond it messages go singly. */
+/** Limit on bundles in use by all connections: 16 MiB. Beyond it, messages are sent singly. */
 #define BUNDLES_MAX 256u
 
 struct bundle {
     struct rawe_send send;
     struct rawe_engine *engine;
-    struct rawe_send *messages; /**< that are in it; NULL once they are complete */
+    struct rawe_send *messages; /**< its messages; NULL once they are complete */
     uint8_t content[];
 };
 
@@ -461,7 +460,7 @@ void rawe_conn_bundle_pool_init(struct rawe_buffer_pool *pool)
     rawe_buffer_pool_init(pool, sizeof(struct bundle) + RAWE_BATCH_BYTES_MAX, BUNDLES_MAX);
 }
 
-/** rawe_send.transmitted: the messages have been copied, and nothing holds them back any more. */
+/** rawe_send.transmitted: complete the messages, which have been copied. */
 static void bundle_transmitted(struct rawe_send *send, struct rawe_conn *conn)
 {
     struct bundle *bundle = (struct bundle *)(void *)send;
@@ -480,7 +479,7 @@ static void bundle_done(struct rawe_send *send, enum rawe_status status)
     rawe_conn_complete(engine, messages, status);
 }
 
-/** What a message takes in a bundle that has `used_bytes`; 0: it does not go into one. */
+/** Return the bytes a message adds to a bundle of `used_bytes`; 0: it cannot be bundled. */
 static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send *send,
                            size_t used_bytes)
 {
@@ -493,7 +492,7 @@ static size_t needed_bytes(const struct rawe_conn *conn, const struct rawe_send 
     return pad_bytes + RAWE_FRAGMENT_MESSAGE_BYTES + (size_t)send->total_bytes;
 }
 
-/** Copy a message behind what is there. */
+/** Append a message to a bundle of `used_bytes`. */
 static void append(struct bundle *bundle, size_t used_bytes, const struct rawe_send *send)
 {
     size_t begin = rawe_fragment_pad(used_bytes);

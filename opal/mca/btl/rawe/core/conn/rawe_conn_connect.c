@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The CONNECT exchange: asking the peer for a connection, and answering it. What a CONNECT means is
- * decided in rawe_handshake.c.
+ * The CONNECT exchange: requesting a connection, and answering the peer's request.
+ * rawe_handshake.c decides what a received CONNECT means.
  */
 #include "rawe_conn_connect.h"
 
@@ -11,7 +11,7 @@
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_path.h"
 
-/** A live peer answers probes sooner. */
+/** After this time a peer that disowns the connection is believed: a live one answers sooner. */
 #define DISOWNED_NS 1000000000ull
 
 static void begin_path(struct rawe_conn *conn)
@@ -50,11 +50,11 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_recvwin_reset(&conn->recvwin, first);
     begin_path(conn);
     rawe_liveness_reset(&conn->liveness);
-    /* Some may have stayed here, as no more was kept for the owner. */
+    /* Keep complete messages that stayed here because the deferral was full. */
     rawe_deferral_keep_fragmented(conn->engine->deferral, conn, &conn->reassembly,
                                   &conn->engine->reassembly_buffers, true);
     rawe_reassembly_clear(&conn->reassembly, &conn->engine->reassembly_buffers, first);
-    rawe_sliced_free(&conn->sliced); /* it had numbers of the old life */
+    rawe_sliced_free(&conn->sliced); /* its number is of the old life */
 }
 
 /** Begin a new life under a new id. The window must be empty. */
@@ -67,7 +67,7 @@ static void renew(struct rawe_conn *conn)
     rawe_conn_reset(conn);
 }
 
-/** Payload of CONNECT (`engine`: of the preferred route) and PROBE (of the one in use). */
+/** Write the payload of CONNECT (`engine` of the preferred route) or PROBE (of the one in use). */
 static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
                            uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])
 {
@@ -91,7 +91,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, conn->via, 0, payload);
     if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0) {
-        /* What comes like batches does not reach the responder, which wakes a peer's thread. */
+        /* Send a plain probe as well: only that reaches the responder, which wakes the peer. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }
@@ -119,13 +119,13 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_handshake_enter(&conn->handshake, RAWE_CONN_CONNECTING);
     rawe_conn_send_connect(conn);
-    /* The peer knows from this that there is something. */
+    /* CONNECT tells the peer that there is something to send. */
     rawe_conn_report_more(conn, conn->lane == RAWE_LANE_BULK && conn->queue.first != NULL);
     rawe_liveness_connecting(&conn->liveness, now_ns);
     rawe_conn_arm(conn);
 }
 
-/** The peer, which asks us, is there again: our own CONNECT may have become rare. */
+/** Send our own CONNECT, whose interval may have grown, again soon: the peer is back. */
 static void ask_again_soon(struct rawe_conn *conn, uint64_t now_ns)
 {
     const uint64_t soon_ns = now_ns + rawe_liveness_interval_ns(&conn->liveness);
@@ -141,7 +141,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     const uint64_t rtt_ns = rawe_liveness_connected_ns(&conn->liveness, now_ns);
     rawe_liveness_heard(&conn->liveness);
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
-        /* It may be the answer to a CONNECT of ours, or the peer has something to send. */
+        /* The peer may answer our CONNECT, or have something to send. */
         rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
         rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
     }
@@ -150,7 +150,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         ask_again_soon(conn, now_ns);
     }
     if (conn->handshake.state == RAWE_CONN_IDLE) {
-        rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
+        rawe_conn_connect(conn, now_ns); /* again, if a reply has just renewed the id */
         return;
     }
     if (!reply || !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
@@ -172,7 +172,7 @@ struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
     rawe_conn_owe_nothing(conn);
     engine->counters.peers_lost++;
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
-    /* It stays until its owner closes it. What it held is for others. */
+    /* The connection stays until its owner closes it, but gives its credit to others. */
     rawe_conn_reset(conn);
     rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
     return abandoned;
@@ -193,7 +193,7 @@ void rawe_conn_answer_failed(struct rawe_conn *conn, const struct rawe_header *h
     }
 }
 
-/** The peer has given us up: our end fails as well. False: not while the owner is away. */
+/** Fail our end too, because the peer has given us up. False: not while the owner is away. */
 static bool given_up_by_peer(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
@@ -218,7 +218,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     bool doubtful =
         conn->finalize.given_up || (data_lost && !(regular && conn->engine->finalizing));
     if (doubtful && disowned_ns < DISOWNED_NS) {
-        rawe_conn_revoke_credit(conn); /* what is queued is not lost with what is in flight */
+        rawe_conn_revoke_credit(conn); /* keeps queued data out of flight, where it would be lost */
         return false;
     }
     if (conn->finalize.given_up) {
@@ -233,7 +233,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     if (regular) {
         rawe_conn_complete_unneeded(conn->engine, abandoned);
     } else {
-        /* Operations whose requests have arrived may await their replies still. */
+        /* Operations whose requests have arrived may still await their replies. */
         rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
     }
     return true;
@@ -255,7 +255,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         }
         return;
     case RAWE_HANDSHAKE_RESTART:
-        /* What was in flight may be lost; after a CLOSE nothing was. */
+        /* Data in flight may be lost. After a CLOSE there was none. */
         if (conn->handshake.state == RAWE_CONN_OPEN) {
             data_lost = !rawe_sendwin_empty(&conn->sendwin);
             abandoned = rawe_conn_abandon(conn, false);
@@ -274,7 +274,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         break;
     }
     if (known != 0 && known != from->incarnation) {
-        rawe_conn_forget_finalizing(conn); /* of an earlier life */
+        rawe_conn_forget_finalizing(conn); /* it was said in an earlier life */
     }
     answer(conn, from, reply, now_ns);
     rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);

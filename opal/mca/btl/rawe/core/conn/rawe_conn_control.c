@@ -49,7 +49,7 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return rawe_liveness_interval_ns(&conn->liveness);
 }
 
-/** A target in MPI begins to reply sooner; one that computes is to be woken soon. */
+/** A target in MPI begins to reply sooner; one that computes must be woken soon. */
 #define FIRST_QUESTION_PART 4u /* of probe_least_ns */
 
 static uint64_t first_question_ns(const struct rawe_conn *conn)
@@ -78,7 +78,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
                                                  conn->preferred->port, &began);
     }
     if (progress_ns > asked_ns && began) {
-        /* Also while the request is not acknowledged: that question would come later. */
+        /* Even before the request is acknowledged, because the probe for that would be later. */
         return progress_ns + first_question_ns(conn);
     }
     if (conn->liveness.probe_deadline_ns != 0) {
@@ -88,7 +88,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
         return asked_ns + limits->probe_least_ns;
     }
     if (progress_ns != 0) {
-        /* The peer may have left MPI. The time between questions doubles: it may be busy, too. */
+        /* The peer may have left MPI. Double the interval, because it may also be busy. */
         uint64_t waited_ns = asked_ns > progress_ns ? 2 * (asked_ns - progress_ns) : 0;
         uint64_t least_ns = probe_interval_ns(conn);
         waited_ns = waited_ns > least_ns ? waited_ns : least_ns;
@@ -98,7 +98,7 @@ uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
     if (interval_ns == 0) {
         return 0;
     }
-    /* One question a process is enough: its death is noticed by the connection that asked. */
+    /* One idle probe per process is enough: the connection that sent it notices a death. */
     uint64_t newest_ns = rawe_route_asked_ns(conn->preferred);
     return (newest_ns > asked_ns ? newest_ns : asked_ns) + interval_ns;
 }
@@ -112,8 +112,8 @@ void rawe_conn_arm_idle(struct rawe_conn *conn)
 }
 
 /*
- * Delayed acknowledgements. Nearly all are carried in time, and all wait equally long: instead of a
- * timer each there is a list, the latest deadline last, which a carried one stays in.
+ * Delayed acknowledgements. Nearly all are carried by data in time, and all wait equally long. So
+ * they share a timer and a list ordered by deadline; one that was carried stays in the list.
  */
 
 static void append_owing(struct rawe_conn *conn)
@@ -124,14 +124,14 @@ static void append_owing(struct rawe_conn *conn)
     rawe_timer_arm_by(&engine->timers, &engine->owing_timer, conn->recvwin.ack_deadline_ns);
 }
 
-/** The connection whose deadline is next; NULL: none. */
+/** Return the connection whose deadline is next; NULL: none. */
 static struct rawe_conn *first_owing(const struct rawe_engine *engine)
 {
     struct rawe_link *first = rawe_list_first(&engine->owing);
     return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, owing);
 }
 
-/** The timer of the list has expired. */
+/** Handle expiry of the list's timer. */
 static void owing_expired(struct rawe_timer *timer, uint64_t now_ns)
 {
     struct rawe_engine *engine = RAWE_OWNER(timer, struct rawe_engine, owing_timer);
@@ -210,7 +210,7 @@ bool rawe_conn_transmit_sealed(struct rawe_engine *via, uint8_t *buffer,
     return via->output.transmit(via->output.context, &view, 1) == 1;
 }
 
-/** Transmit a frame the way batches go. */
+/** Transmit a control frame the way batches are sent. */
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
 {
@@ -229,7 +229,7 @@ static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header 
     return output->transmit(output->context, &packet, 0);
 }
 
-/** Address a control frame; `answers`: to what the peer has asked. Returns through whose port. */
+/** Address a control frame, by the peer's route if it `answers` one. Returns the engine to use. */
 static struct rawe_engine *address(const struct rawe_conn *conn, bool answers,
                                    uint8_t eth_header[RAWE_ETH_HEADER_BYTES],
                                    struct rawe_header *header)
@@ -262,7 +262,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_advertise(conn),
     };
-    /* A probe takes the data's path, as it asks what arrived; one for credit may not fit there. */
+    /* A probe that asks what arrived takes the data's path; one for credit may not fit there. */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
     bool answers = type == RAWE_FRAME_ACK || (flags & RAWE_FLAG_REPLY) != 0;
@@ -279,7 +279,7 @@ bool rawe_conn_transmit_to(struct rawe_conn *conn, uint32_t peer_id, uint8_t typ
 void rawe_conn_plan_probe(struct rawe_conn *conn, uint64_t now_ns)
 {
     uint64_t deadline_ns = conn->liveness.probe_deadline_ns;
-    /* No interval is shorter than the least: an earlier deadline stays, and is corrected later. */
+    /* Keep an earlier deadline, to be corrected later: no interval is shorter than the least. */
     if (deadline_ns == 0 || deadline_ns > now_ns + conn->engine->config.liveness.probe_least_ns) {
         deadline_ns = now_ns + probe_interval_ns(conn);
         if (rawe_liveness_ask_by(&conn->liveness, deadline_ns)) {
@@ -303,12 +303,12 @@ void rawe_conn_correct_probe(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /**
- * Intervals between questions for credit double, as at TCP's closed window (RFC 9293 section
- * 3.8.6.1). The peer tells of credit itself: questions make good for a loss of that.
+ * Intervals between requests for credit double, as with TCP's zero-window probes (RFC 9293 section
+ * 3.8.6.1). The peer reports credit unasked: requests only make up for lost reports.
  */
 #define CREDIT_INTERVAL_MOST_NS 100000000ull
 #define CREDIT_DOUBLINGS_MAX 16u
-/** Where the peer tells: what a thousand that wait for their turn ask fills its link. */
+/** More doublings if the peer knows that we wait: a thousand senders' requests fill its link. */
 #define CREDIT_DOUBLINGS_REPORTED 4u
 
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
@@ -318,7 +318,7 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     if (!conn->wants_credit) {
         conn->credit_wanted_ns = now_ns;
     }
-    if (conn->reported_more) { /* the peer knows, and tells */
+    if (conn->reported_more) { /* the peer knows, and will report credit */
         from_ns = conn->credit_wanted_ns > from_ns ? conn->credit_wanted_ns : from_ns;
         doublings += CREDIT_DOUBLINGS_REPORTED;
     }
@@ -332,7 +332,7 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
     deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
     conn->wants_credit = true;
     if (rawe_liveness_is_silent(&conn->liveness)) {
-        (void)rawe_liveness_ask_by(&conn->liveness, deadline_ns); /* a planned question stays */
+        (void)rawe_liveness_ask_by(&conn->liveness, deadline_ns); /* keep a planned probe */
     } else {
         rawe_liveness_ask_at(&conn->liveness, deadline_ns);
     }
@@ -360,20 +360,20 @@ void rawe_conn_want_no_credit(struct rawe_conn *conn)
 void rawe_conn_credit_reset(struct rawe_conn *conn)
 {
     conn->ack_requested = conn->engine->config.first_sequence;
-    conn->peer_credit = 0; /* the reply to CONNECT says */
+    conn->peer_credit = 0; /* until the reply to CONNECT grants some */
     conn->wants_credit = false;
     conn->credit_refusals = 0;
     conn->no_credit_ns = 0;
 }
 
-/* ---- frames enter the send window, and ask for acknowledgements in time ---- */
+/* ---- entering frames into the send window, and requesting acknowledgements in time ---- */
 
-/** A small window is no reason to have each frame acknowledged by a frame of its own. */
+/** Even in a small window, not every frame requests an acknowledgement. */
 #define REQUEST_LEAST_FRAMES 2u
 
 /**
- * Ask for an acknowledgement with each quarter of the window, so that it slides in time; not while
- * half of it is free. A batch with more behind it may use up a small window alone.
+ * Request an acknowledgement with each quarter of the window, so that it slides in time, but not
+ * while half of it is free. If more is queued, count a whole batch: it may fill a small window.
  */
 static inline void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
@@ -395,9 +395,9 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
     rawe_sendwin_enter(&conn->sendwin, frame);
 }
 
-/* ---- order over the connections to a process: send/rawe_order.h ---- */
+/* ---- message order across the connections to a process: send/rawe_order.h ---- */
 
-/** The connection's first message that is not acknowledged. */
+/** Return the number of the oldest unacknowledged message; UINT64_MAX: none. */
 static uint64_t oldest_message(const struct rawe_conn *conn)
 {
     const struct rawe_sendwin *window = &conn->sendwin;
@@ -420,14 +420,14 @@ static struct rawe_conn *conn_ordered(struct rawe_link *link)
     return RAWE_OWNER(link, struct rawe_conn, ordered.link);
 }
 
-/** Find out how far messages may go. True: further than before. */
+/** Update the limit on message numbers. Returns true if it has risen. */
 static bool raise_limit(struct rawe_order *order)
 {
     struct rawe_link *all = &order->members;
     uint64_t oldest = order->next;
     for (struct rawe_link *link = all->next; link != all && rawe_order_rises(order, oldest);
          link = link->next) {
-        uint64_t number = oldest_message(conn_ordered(link)); /* it may have to pass many records */
+        uint64_t number = oldest_message(conn_ordered(link)); /* may have to skip many records */
         oldest = number < oldest ? number : oldest;
     }
     return rawe_order_raise(order, oldest);
@@ -461,7 +461,7 @@ void rawe_conn_go_on_all(const struct rawe_conn *conn)
 
 /* ---- completing sends ---- */
 
-/** Replies are the engine's own: complete them also while the owner is away. Returns the rest. */
+/** Complete replies, which are the engine's own, even if the owner is away. Returns the others. */
 static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
 {
     struct rawe_sends rest = {NULL};
@@ -503,7 +503,7 @@ void rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
     if (send == NULL) {
         return;
     }
-    if (frame->external_count == 0) {          /* in the pool it stays as it was */
+    if (frame->external_count == 0) {          /* the pool leaves its fields valid */
         rawe_sends_append_all(complete, send); /* the PUTs that were copied into it */
     } else if (rawe_sendqueue_released(&conn->queue, send)) {
         rawe_sends_append(complete, send);
@@ -516,7 +516,7 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
     while (rawe_sequence_before(conn->sendwin.una, acknowledgement)) {
         const struct rawe_txframe *oldest = conn->sendwin.oldest;
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
-            break; /* of a batch, some has not arrived */
+            break; /* some of the batch has not arrived */
         }
         rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), &complete);
     }
@@ -528,7 +528,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 {
     struct rawe_sends complete = {NULL};
     rawe_sends_append_all(&complete, rawe_conn_release_before(conn, conn->sendwin.next));
-    /* The head of the queue may be half in the frames just released. */
+    /* The frames just released may contain a part of the first queued send. */
     struct rawe_send *head = conn->queue.first;
     if (head != NULL && (queue_too || head->framed_bytes != 0)) {
         rawe_sends_append(&complete, rawe_sendqueue_pop(&conn->queue));
@@ -542,7 +542,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
         rawe_sends_append_all(&complete, rawe_sendqueue_clear(&conn->queue));
     }
     rawe_conn_note_progress(conn);
-    /* Long replies come by any bulk lane from the process. */
+    /* Long replies may arrive on any bulk lane from the process. */
     const struct rawe_route *route = conn->preferred;
     do {
         rawe_operation_abandon(&route->engine->operations, route->key, route->port, conn->lane,

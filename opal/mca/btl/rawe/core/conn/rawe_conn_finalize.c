@@ -3,10 +3,10 @@
 
 #include "rawe_conn_control.h"
 
-/** Where peers are never given up, MPI_Finalize waits no longer for one that does nothing. */
+/** Longest wait in MPI_Finalize for a peer without progress, if peers are never given up. */
 #define PATIENCE_NS 30000000000ull
 
-/** Calls of rawe_conn_finalized are not further apart, as long as we run. */
+/** While our process runs, calls of rawe_conn_finalized are at most this far apart. */
 #define OWN_PAUSE_NS 100000000ull
 
 void rawe_conn_announce_finalizing(struct rawe_conn *conn)
@@ -98,7 +98,7 @@ bool rawe_conn_take_loss(struct rawe_conn *conn)
     return lost;
 }
 
-/** Time in which we did not ask does not count. */
+/** Update how long the peer was silent or stuck, not counting time in which we did not run. */
 static void note_passed(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
@@ -121,7 +121,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, enum rawe_needs 
     bool drained = rawe_conn_idle(conn) && conn->sendwin.held == NULL;
     note_passed(conn, now_ns);
     bool silent = finalize->silent_ns >= RAWE_CONN_GONE_NS;
-    /* Other connections are looked at where this one does not say. */
+    /* Consult the other connections to the peer only if this one cannot tell. */
     bool unneeded = needs == RAWE_NEEDS_NONE || finalize->peer ||
                     ((unheard || silent || finalize->lost) && rawe_conn_peer_finalizing(conn));
     enum rawe_finalized ended =

@@ -1,17 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Losses: what becomes of a frame that is lost. How one is found: rawe_sendwin.c.
+ * Reaction to lost frames, which rawe_sendwin.c detects.
  */
 #include "rawe_conn_losses.h"
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
 
-/** Losses found in one search. */
+/** Context of one search for losses. */
 struct search {
     struct rawe_conn *conn;
-    bool validating; /**< losses of validation frames say nothing of congestion */
+    bool validating; /**< a lost validation frame is no sign of congestion */
 };
 
 /** rawe_sendwin_lost_fn */
@@ -28,7 +28,7 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
         return;
     }
     if (rawe_conn_was_refused(conn, frame)) {
-        counters->losses_refused++; /* by the peer: that says nothing of the path */
+        counters->losses_refused++; /* the peer refused it: no sign of congestion */
         return;
     }
     if (conn->sendwin.evidence_is_probe) {
@@ -38,7 +38,7 @@ static void lost(void *context, const struct rawe_txframe *frame, uint32_t seque
     }
     bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
     uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
-    /* What another route had in flight is not this one's fault. */
+    /* Do not blame this route for frames sent on another. */
     if (sent_ns >= conn->route_since_ns && rawe_route_note_lost(conn->route) &&
         conn->engine->callbacks.lossy != NULL) {
         conn->engine->callbacks.lossy(conn->engine->context, conn);

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/** Do frames come and go by the preferred route? */
+/** Set `predicted`: frames of both directions take the preferred route, or not. */
 static void predict(struct rawe_conn *conn)
 {
     bool preferred = conn->route == conn->preferred && conn->back == conn->preferred;
@@ -23,7 +23,7 @@ void rawe_conn_path_fit(struct rawe_conn *conn)
     uint32_t bytes = rawe_conn_preferred_payload_bytes(conn);
     uint32_t used_bytes = conn->route->payload_max_bytes;
     conn->payload_max_bytes = bytes < used_bytes ? bytes : used_bytes;
-    assert(conn->payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* a CONNECT needs as much */
+    assert(conn->payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* CONNECT must fit */
 }
 
 void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
@@ -60,7 +60,7 @@ void rawe_conn_path_use(struct rawe_conn *conn, struct rawe_route *route)
 void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
 {
     struct rawe_engine *engine = route->engine;
-    if (conn->into != engine) { /* the peer's frames come into another ring */
+    if (conn->into != engine) { /* the peer's frames now arrive in another ring */
         bool open = conn->credit.open;
         rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
         if (open) {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive path: from a frame to delivered messages and placed data, and when to acknowledge.
+ * Receive path: from a frame to delivered messages and placed data, and its acknowledgement.
  */
 #include "rawe_conn_receive.h"
 
@@ -24,7 +24,7 @@ static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, si
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-/** Add a part. False: no buffer; but there is one for the message that others wait for. */
+/** Add a part to its message. False: no buffer. The oldest message always gets one. */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -39,7 +39,7 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
     }
 }
 
-/** MESSAGE fragments, one after the other. */
+/** Deliver a series of MESSAGE fragments. */
 static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
 {
     while (payload != end) {
@@ -53,7 +53,7 @@ static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, con
     }
 }
 
-/** Deliver a fragmented message, or a bundle of others. */
+/** Deliver a fragmented message (`single`), or the messages of a bundle. */
 static void deliver_whole(struct rawe_conn *conn, bool single, uint8_t tag, const uint8_t *content,
                           size_t len_bytes)
 {
@@ -72,7 +72,7 @@ void rawe_conn_deliver_first(struct rawe_deferral *deferral)
     rawe_deferral_drop(deferral, entry);
 }
 
-/** Keep those whose turn it is: when full they stay, or without limit (`all`). */
+/** Move complete messages to the deferral in order, until it is full or, with `all`, every one. */
 static void keep_fragmented(struct rawe_conn *conn, bool all)
 {
     struct rawe_engine *engine = conn->engine;
@@ -81,9 +81,9 @@ static void keep_fragmented(struct rawe_conn *conn, bool all)
 }
 
 /**
- * In order: Open MPI 4.1's datatype engine goes astray when fragments of a non-contiguous message
- * are unpacked in another order than they were packed. What a callback defers came later than those
- * behind the first, and may be of other connections, which a callback may close.
+ * Deliver complete messages in order: Open MPI 4.1's datatype engine fails if fragments of a
+ * non-contiguous message are unpacked in another order than they were packed. So defer all but the
+ * first before its callback, which may receive and defer more, also from connections it closes.
  */
 static void deliver_fragmented(struct rawe_conn *conn)
 {
@@ -102,7 +102,7 @@ static void deliver_fragmented(struct rawe_conn *conn)
     rawe_deferral_note_reported(deferral);
 }
 
-/** Validation data has to be what was sent. */
+/** Return false, and count it, if a validation fragment does not contain the pattern. */
 static bool validation_right(struct rawe_engine *engine, const struct rawe_fragment *fragment)
 {
     if (fragment->kind != RAWE_FRAGMENT_VALIDATION ||
@@ -115,24 +115,24 @@ static bool validation_right(struct rawe_engine *engine, const struct rawe_fragm
     return false;
 }
 
-/** Frames with consecutive numbers that came together, none of which has been taken before. */
+/** New frames with consecutive numbers that arrived together. */
 struct arrival {
     uint32_t sequence;
     uint32_t frames;
     bool ack_now;
     bool resent;
     bool more;           /**< the sender has more */
-    uint32_t wire_bytes; /**< what they take of the line */
+    uint32_t wire_bytes; /**< their length on the wire */
     uint64_t arrived_ns; /**< at this host; 0: not read yet */
     unsigned requests;   /**< GET and ATOMIC: each needs a reply */
     const struct rawe_fragment
-        *fragment;           /**< the first of a frame that may have more, else of all */
-    const uint8_t *messages; /**< what such a frame has behind it, to `end` */
+        *fragment;           /**< the first fragment of a plain frame, or that of all frames */
+    const uint8_t *messages; /**< the plain frame's other fragments, to `end` */
     const uint8_t *payload;  /**< all of a MESSAGE frame */
     const uint8_t *end;
 };
 
-/** Send an acknowledgement for the credit in it. */
+/** Send an acknowledgement in order to report credit. */
 static void report_credit(struct rawe_conn *conn)
 {
     conn->engine->counters.credit_updates++;
@@ -140,7 +140,7 @@ static void report_credit(struct rawe_conn *conn)
     rawe_conn_make_pending(conn);
 }
 
-/** There is no memory for a frame: tell its sender once, so that it stops. */
+/** Refuse a frame for lack of memory. Tells its sender once, so that it stops. */
 static void refuse(struct rawe_conn *conn)
 {
     struct rawe_deferral *deferral = conn->engine->deferral;
@@ -160,7 +160,7 @@ void rawe_conn_admit(struct rawe_conn *conn)
     keep_fragmented(conn, true);
 }
 
-/** Make sure of a place for the data, and put parts there. False, and counted: not now. */
+/** Reserve memory for the data, and copy parts to it. False: the frame was refused and counted. */
 static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
 {
     struct rawe_engine *engine = conn->engine;
@@ -181,7 +181,7 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
     return true;
 }
 
-/** The records of a frame, one after the other; they have been decoded before. */
+/** Perform the records of a frame, which check_records has accepted. */
 static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_fragment fragment = *arrival->fragment;
@@ -193,25 +193,25 @@ static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint6
     }
 }
 
-/** Frames of the bulk lane arrived: they use up a grant, and show what the line delivers. */
+/** Account for frames of the bulk lane: they use up a grant, and show the line's rate. */
 static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *into = conn->into;
     uint64_t arrived_ns = arrival->arrived_ns;
     if (arrived_ns == 0) {
-        /* Clocks are read where it matters: together they take a tenth of a microsecond. */
+        /* Read the clocks only if it matters, because together they take 0.1 microseconds. */
         arrived_ns = arrival->more || into->grants.senders != 0
                          ? rawe_engine_arrival_ns(conn->engine)
                          : now_ns;
     }
     rawe_grants_arrived(&into->grants, &conn->grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
-    /* Frames resent by another route were lost with a route, not in this port. */
+    /* Frames resent on another route were lost with a route, not in this port. */
     rawe_line_arrived(&into->line, arrival->wire_bytes, arrival->frames,
                       arrival->resent && conn->predicted != NULL ? arrival->frames : 0, arrived_ns);
 }
 
-/** Take frames that have come. */
+/** Accept frames that have arrived. */
 static inline void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -221,7 +221,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     bool gap_before = rawe_recvwin_has_gap(window);
     bool in_order = !gap_before && arrival->sequence == window->next;
     if (!in_order && !rawe_recvwin_reserve(window, arrival->sequence)) {
-        engine->counters.no_buffer++; /* the sender repeats it */
+        engine->counters.no_buffer++; /* the sender will resend it */
         return;
     }
     if (!plain && (!validation_right(engine, fragment) || !keep(conn, arrival))) {
@@ -239,7 +239,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     if (conn->lane == RAWE_LANE_BULK) {
         note_bulk(conn, arrival, now_ns);
     }
-    /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
+    /* Note the acknowledgement before the callbacks: a reply sent by them can carry it. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
         deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
@@ -255,14 +255,14 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     }
 }
 
-/** May a frame be taken? False, and counted: it has been, or is out of the window. */
+/** Return true if a frame is new. Duplicates and frames outside the window are counted. */
 static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
     switch (rawe_recvwin_check(&conn->recvwin, sequence)) {
     case RAWE_RECVWIN_DUPLICATE:
         conn->engine->counters.duplicates++;
         rawe_recvwin_note_duplicate(&conn->recvwin);
-        rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
+        rawe_conn_owe_ack(conn, true, now_ns); /* the peer may have missed the first one */
         return false;
     case RAWE_RECVWIN_OUTSIDE:
         conn->engine->counters.dropped_outside++;
@@ -272,7 +272,7 @@ static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t no
     }
 }
 
-/** All but MESSAGE are alone, or records among records. Counts requests. False: neither. */
+/** Count the requests in a frame. False: a fragment shares a frame, and not all are records. */
 static bool check_records(struct arrival *arrival)
 {
     struct rawe_fragment fragment = *arrival->fragment;
@@ -289,7 +289,7 @@ static bool check_records(struct arrival *arrival)
     return true;
 }
 
-/** A DATA or BULK frame. */
+/** Receive a DATA or BULK frame. */
 static inline void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
                                 const uint8_t *payload, uint64_t now_ns)
 {
@@ -317,7 +317,7 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
     take(conn, &arrival, now_ns);
 }
 
-/** A SLICE: with the last one of a frame, that frame is received. */
+/** Receive a SLICE, and with the last one the frame itself. */
 static void receive_slice(struct rawe_conn *conn, const struct rawe_header *header,
                           const uint8_t *payload, uint64_t now_ns)
 {
@@ -344,7 +344,7 @@ static void receive_slice(struct rawe_conn *conn, const struct rawe_header *head
     }
 }
 
-/** How many of the frames from `sequence` on are new, without a gap. */
+/** Return how many frames are new before the first that is not, beginning with `sequence`. */
 static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint32_t frames)
 {
     uint32_t count = 0;
@@ -357,7 +357,7 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 
 /* ---- acknowledgements of our frames ---- */
 
-/** There may be room for more. Late in a turn, batches wait for its end. */
+/** Send more, because there may be room for it. Late in a turn, batches wait for its end. */
 static void go_on(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
@@ -368,8 +368,8 @@ static void go_on(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /**
- * What the network took of a round trip that an ACK frame has ended. That says for how long what it
- * acknowledges has waited at the peer. 0: not known.
+ * Return the network's share of a round trip that an ACK has ended, which says how long the
+ * acknowledged frame waited at the peer (`waited_ns`). 0: not known.
  */
 static uint32_t path_ns(const struct rawe_conn *conn, const struct rawe_ack *ack,
                         uint32_t waited_ns)
@@ -385,7 +385,7 @@ static uint32_t path_ns(const struct rawe_conn *conn, const struct rawe_ack *ack
     return took_ns > 0 && took_ns < RAWE_CC_UNKNOWN_NS ? (uint32_t)took_ns : 0;
 }
 
-/** The acknowledgement fields of a frame, not beyond `next`; `sack` may be empty. */
+/** Process the acknowledgement in a frame, which is at most `next`; `sack` may be empty. */
 static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                          const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
@@ -417,9 +417,9 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     }
     struct rawe_sends complete = {NULL};
     struct rawe_ack ack = {
-        /* Other frames carry no SACK: the peer may have frames beyond that it has not told of. */
+        /* Other frames carry no SACK: the peer may have received frames that they do not report. */
         .evidence = is_ack,
-        /* Not by credit, nor with half the window free (RFC 7661 section 4.2). */
+        /* Neither limited by credit nor with half the window free (RFC 7661 section 4.2). */
         .limited =
             conn->cc.window < conn->peer_credit && rawe_cc_is_used(&conn->cc, window->in_flight),
         .minimum_rtt_ns = conn->rtt.minimum_ns,
@@ -447,7 +447,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
     } else if (answers_plain) {
         rawe_conn_batch_unheard(conn, now_ns);
     }
-    /* What is acknowledged only when the peer is asked has waited for the peer, not for the path. */
+    /* A frame that is acknowledged only after a probe has waited for the peer, not for the path. */
     if (ack.rtt_ns != 0 && probe_ns == 0) {
         rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
         rawe_histogram_add(&engine->round_trips, ack.rtt_ns);
@@ -489,7 +489,7 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
 
 /* ---- frames of the connection, by type ---- */
 
-/** Is there a receiver, and was what the frame acknowledges ever sent? */
+/** Return true if the connection receives, and the acknowledged frames were sent. */
 static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;
@@ -499,23 +499,23 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     }
     if (header->type != RAWE_FRAME_CLOSE &&
         rawe_sequence_before(conn->sendwin.next, header->acknowledgement)) {
-        engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
+        engine->counters.dropped_ack++; /* never sent: ignore the whole frame */
         return false;
     }
-    /* A peer that disowns the connection answers no probe: further ones follow at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
-        rawe_conn_note_owned(conn); /* or this was sent before: then the next PROBE finds out */
+        /* If the peer sent this before it disowned the connection, the next PROBE will show it. */
+        rawe_conn_note_owned(conn);
     }
     return true;
 }
 
-/** A callback may have ended the connection's life: then nothing more of a frame is wanted. */
+/** Return false if a callback has ended the connection's life: discard the rest of the frame. */
 static bool lives(const struct rawe_conn *conn, const struct rawe_header *header)
 {
     return conn->handshake.local_id == header->connection_id;
 }
 
-/** The acknowledgement that a data frame carries. False: the frame is not wanted any more. */
+/** Process the acknowledgement in a data frame. Returns false if the frame must be discarded. */
 static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
                                            uint64_t now_ns)
 {
@@ -566,7 +566,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         }
         rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
         if (conn->lane == RAWE_LANE_BULK && conn->recvwin.unacked_frames == 0) {
-            /* What has come is acknowledged: it asks for what was lost, or waits for credit. */
+            /* All received frames are acknowledged: the peer has lost some, or waits for credit. */
             rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
         }
         rawe_grants_probed(&conn->into->grants, now_ns);
@@ -579,7 +579,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
             break;
         }
         rawe_conn_note_finalizing(conn, header);
-        /* It says what has arrived, unless it answers a PROBE (REPLY). */
+        /* CLOSE carries an acknowledgement, unless it answers a PROBE (REPLY). */
         if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
             header->acknowledgement - conn->sendwin.una <= rawe_sendwin_used(&conn->sendwin)) {
             arrived = rawe_conn_release_before(conn, header->acknowledgement);
@@ -631,7 +631,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             at++;
             continue;
         }
-        /* As a rule all of them. */
+        /* Usually all frames are new. */
         struct rawe_fragment fragment = batch->fragment;
         uint32_t skipped_bytes = at * batch->segment_bytes;
         uint32_t left_bytes = fragment.data_bytes - skipped_bytes;

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Accesses to registered memory. Each request is served once, as each frame is taken once; and it is
- * served also by the progress thread, so also while the target's program computes. A reply is data of
- * the reverse direction, with all that protects it there.
+ * Accesses to registered memory. Each request is served once, because each frame is accepted once.
+ * The progress thread serves requests while the target's program computes. A reply is data of the
+ * reverse direction: it has a sequence number, and is acknowledged and retransmitted.
  */
 #include "rawe_conn_record.h"
 
@@ -14,15 +14,15 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn_send.h"
 
-/** Replies queued or under way at most, over all connections: further requests are not taken. */
+/** Limit on replies queued or in flight, over all connections. Beyond it, frames are refused. */
 #define SERVED_MAX (1u << 16)
 
 /** A reply that could not be copied into a frame at once. */
 struct rawe_served {
     struct rawe_send send;
-    struct rawe_link link;      /**< of those in use, or free */
+    struct rawe_link link;      /**< in the list `used` or `free` */
     struct rawe_engine *engine; /**< that serves the request; NULL: it has been freed */
-    bool refers;                /**< to memory of `handle_index` */
+    bool refers;                /**< its data is in memory of `handle_index` */
     uint32_t handle_index;
     uint8_t word[RAWE_REFUSED_BYTES];
 };
@@ -34,7 +34,7 @@ static struct rawe_served *served_of(struct rawe_link *link)
 
 /* ---- initiator ---- */
 
-/** rawe_send.done of all parts of an operation, and of its place in a list. */
+/** rawe_send.done of each part of an operation, and of its completion. */
 static void part_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_operation_part *part = (struct rawe_operation_part *)(void *)send;
@@ -96,7 +96,7 @@ struct rawe_send *rawe_conn_begin_operation(struct rawe_operation *operation, bo
     return send;
 }
 
-/** Enter an operation that has a reply in the table, and write its request. False: not now. */
+/** Enter a GET or ATOMIC in the table, and write its request. Returns false if it must wait. */
 static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -152,8 +152,8 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 }
 
 /**
- * The operation that a REPLY answers; NULL: none. Long ones come by all routes from the process: it
- * may have been asked for by another. The tables of our engines have no key in common.
+ * Return the operation that a REPLY answers; NULL: none. A long reply may arrive on any route from
+ * the process, not only that of the request. The tables of our engines have no key in common.
  */
 static struct rawe_operation *find_answered(const struct rawe_conn *conn,
                                             const struct rawe_fragment *fragment)
@@ -175,7 +175,7 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
                : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
 }
 
-/** A REPLY: a part of the result of an operation, or why there will be none. */
+/** Receive a REPLY: a part of an operation's result, or the reason of its refusal. */
 static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
@@ -212,7 +212,7 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
 
 /* ---- control messages ---- */
 
-/** One that could not be copied into a frame at once. */
+/** A control message that could not be copied into a frame at once. */
 struct rawe_control {
     struct rawe_send send;
     uint8_t data[];
@@ -259,7 +259,7 @@ bool rawe_conn_send_control(struct rawe_conn *conn, uint64_t channel, const uint
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
 {
     struct rawe_serving *serving = &engine->serving;
-    /* A callback in the midst of a frame may take another one with requests. */
+    /* Some may be reserved: a callback within a frame may receive another frame with requests. */
     while (serving->free_count < serving->reserved + count) {
         struct rawe_served *served = serving->count < SERVED_MAX ? malloc(sizeof(*served)) : NULL;
         if (served == NULL) {
@@ -291,7 +291,7 @@ void rawe_conn_serve_free(struct rawe_engine *engine)
 static void served_done(struct rawe_send *send, enum rawe_status status)
 {
     struct rawe_served *served = (struct rawe_served *)(void *)send;
-    (void)status; /* the initiator notices without being told */
+    (void)status; /* if it failed, the initiator notices */
     if (served->engine == NULL) {
         free(served);
         return;
@@ -302,7 +302,7 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
     serving->free_count++;
 }
 
-/** Take one of the reserved entries. */
+/** Take a reserved entry. */
 static struct rawe_served *begin(struct rawe_engine *engine)
 {
     struct rawe_serving *serving = &engine->serving;
@@ -313,7 +313,7 @@ static struct rawe_served *begin(struct rawe_engine *engine)
     return served;
 }
 
-/** Another entry, which was not reserved; NULL without memory. */
+/** Take an entry that was not reserved. Returns NULL when out of memory. */
 static struct rawe_served *begin_more(struct rawe_engine *engine)
 {
     if (!rawe_conn_serve_reserve(engine, 1)) {
@@ -336,7 +336,7 @@ static struct rawe_send *split(struct rawe_send *send)
     return &part->send;
 }
 
-/** Reply with memory of a handle, or with a word on the stack (`handle_index` UINT32_MAX). */
+/** Reply with memory of a handle, or a word that is copied if `handle_index` is UINT32_MAX. */
 static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)
@@ -368,20 +368,20 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     }
     bool is_long = served->refers && !copies && len_bytes > RAWE_OPERATION_SHORT_BYTES;
     served->send.split = is_long ? split : NULL;
-    /* Long ones do not hold up the express lane. */
+    /* Keep long replies out of the express lane, which they would hold up. */
     if (!is_long || conn->lane != RAWE_LANE_EXPRESS || callbacks->long_reply == NULL ||
         !callbacks->long_reply(conn->engine->context, conn, &served->send)) {
         rawe_conn_send(conn, &served->send, now_ns);
     }
 }
 
-/** The connection whose queue a reply is in, or was in last. */
+/** Return the connection in whose queue a reply is, or was last. */
 static struct rawe_conn *conn_of(const struct rawe_served *served)
 {
     return RAWE_OWNER(served->send.queue, struct rawe_conn, queue);
 }
 
-/** Make a reply, no frame of which is in the window, one that says that the memory is gone. */
+/** Turn a reply that has no frame in the window into a refusal: the memory is deregistered. */
 static void refuse(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
@@ -392,7 +392,7 @@ static void refuse(struct rawe_served *served)
     served->refers = false;
 }
 
-/** The memory of a reply goes. Tell the initiator, if there is memory for that. */
+/** Cut short a reply whose memory is deregistered. Tells the initiator, unless out of memory. */
 static void cut(struct rawe_served *served)
 {
     struct rawe_send *send = &served->send;
@@ -402,7 +402,7 @@ static void cut(struct rawe_served *served)
         rawe_sendqueue_replaced(queue, send);
         return;
     }
-    (void)rawe_sendqueue_pop(queue); /* only the first one can be half in frames */
+    (void)rawe_sendqueue_pop(queue); /* only the first send can be partly in frames */
     send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
     struct rawe_served *refusal = begin_more(served->engine);
     if (refusal != NULL) {
@@ -466,7 +466,7 @@ static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, 
     reply(conn, &request, refusal, word, len_bytes, UINT32_MAX, now_ns);
 }
 
-/** A PUT: its data goes into registered memory, if it is not there already. */
+/** Copy the data of a PUT into registered memory, unless it was received there. */
 static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;

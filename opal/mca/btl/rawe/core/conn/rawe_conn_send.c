@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Send path, from a message, PUT or other record to the link. Short ones are copied into a frame, which
- * leaves at once or is held back for others to join it. The rest is queued, and queued sends become
- * frames of the window as room allows. Frames go to the link from there, also again.
+ * Send path, from a message, PUT or other record to the link. Short ones are copied into a frame,
+ * which is sent at once or held back for others to join it. Longer ones are queued, and become
+ * frames of the window as room allows. Frames are transmitted and retransmitted from the window.
  */
 #include "rawe_conn_send.h"
 
@@ -16,25 +16,25 @@
 #include "send/rawe_coalesce.h"
 
 /*
- * Coalescing: short messages, or records, that share a frame.
+ * Coalescing: short messages, or records, share a frame.
  *
- * Each frame costs its sender a system call, whatever its length. So while earlier frames are on
- * their way, short messages gather in one that is held back until it is full, until the round ends
- * (rawe_conn_flush), or until anything else is to be sent. With nothing under way nothing is held
- * back: the first messages of a burst leave at once.
+ * Each frame costs its sender a system call, whatever its length. So while earlier frames are in
+ * flight, short messages are collected in a frame that is held back until it is full, until the
+ * round ends (rawe_conn_flush), or until anything else must be sent. With nothing in flight,
+ * nothing is held back: the first messages of a burst are sent at once.
  */
 
-/** With this many messages in a frame, coalescing takes less time than batches do. Measured. */
+/** From this many messages in a frame, coalescing was measured to take less time than batches. */
 #define WELL_COALESCED 3u
 
-/** Payload that fits the buffer of a large frame, and a frame to this peer. */
+/** Return the largest payload that fits both a large frame's buffer and a frame to this peer. */
 static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
     return conn->payload_max_bytes < buffer_bytes ? conn->payload_max_bytes : buffer_bytes;
 }
 
-/** An empty frame for `bytes` of payload, and for `more` to come. NULL without a free frame. */
+/** Return an empty frame for `bytes` of payload, and others if `more`. NULL: no frame is free. */
 static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t bytes, bool more)
 {
     if (more && bytes < coalesce_limit(conn)) {
@@ -43,7 +43,7 @@ static inline struct rawe_txframe *take_frame(struct rawe_conn *conn, size_t byt
     return rawe_txframe_take(&conn->engine->frames, bytes);
 }
 
-/** Is there room for one more in a frame that holds the same, messages or `record`s? */
+/** Return true if a message, or `record`, fits into a frame, which must hold the same kind. */
 static bool fits(const struct rawe_conn *conn, const struct rawe_txframe *frame, bool record,
                  size_t data_bytes)
 {
@@ -65,7 +65,7 @@ bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
     return WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) > coalesce_limit(conn);
 }
 
-/** Should a message of this length be held back for others to join it? */
+/** Return true if a message of this length should be held back for others to join it. */
 static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
@@ -73,10 +73,10 @@ static bool message_waits(const struct rawe_conn *conn, size_t data_bytes)
 }
 
 /**
- * Should a record be held back for others to join it? A REPLY always: it is sent at the end of this
- * round of reception, which may bring more requests. An atomic operation never: its caller waits for
- * it, or releases a lock with it, and may leave MPI next. Others as soon as one frame is on its way:
- * the caller makes progress while it waits for its acknowledgement or reply.
+ * Return true if a record should be held back for others to join it. A REPLY always waits for the
+ * end of this round of reception, which may bring more requests. An atomic operation never waits,
+ * because its caller waits for it, or releases a lock with it, and may leave MPI next. Others wait
+ * while a frame is in flight: the caller makes progress until they are acknowledged or answered.
  */
 static bool record_waits(const struct rawe_conn *conn, const struct rawe_send *send)
 {
@@ -96,7 +96,7 @@ static inline void count_send(struct rawe_counters *counters, uint8_t kind, uint
 
 /* ---- from the queue to frames, which refer to the sender's memory or copy short data ---- */
 
-/** A frame has taken what it can from the queue: see rawe_sendqueue_asks. */
+/** Request an acknowledgement for a filled frame if rawe_sendqueue_asks says so. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
 {
     if (rawe_sendqueue_asks(&conn->queue, awaited)) {
@@ -104,7 +104,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool
     }
 }
 
-/** Is it a message that is complete by being copied into one frame, or a record that is copied? */
+/** Return true for a record that is copied, or a message that completes when copied to a frame. */
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
     if (send == NULL || !rawe_conn_may_hold_back(conn) ||
@@ -119,7 +119,7 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
            send->total_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
-/** Copy the first queued send into a frame of the window, and those behind it that fit too. */
+/** Copy the first queued send, and as many of the following as fit, into a frame of the window. */
 static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sends *copied)
 {
     struct rawe_send *send = conn->queue.first;
@@ -128,7 +128,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
         send->total_bytes + (records ? RAWE_FRAGMENT_PUT_BYTES : RAWE_FRAGMENT_MESSAGE_BYTES);
     struct rawe_txframe *frame = take_frame(conn, bytes, is_copied(conn, send->next));
     if (frame == NULL) {
-        rawe_conn_make_pending(conn); /* when others have given theirs back */
+        rawe_conn_make_pending(conn); /* retry when a frame is free */
         return NULL;
     }
     frame->number = send->number;
@@ -147,7 +147,7 @@ static struct rawe_txframe *frame_copies(struct rawe_conn *conn, struct rawe_sen
     return frame;
 }
 
-/** Describe the first queued send from where framing stands. False: not now. */
+/** Describe the unframed rest of the first queued send. Returns false if it must wait. */
 static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
                      struct rawe_fragment *fragment)
 {
@@ -166,7 +166,7 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
         fragment->kind = RAWE_FRAGMENT_PART;
     }
     if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
-        return false; /* the receiver has no place for it before an earlier one is whole */
+        return false; /* the receiver must complete an earlier one first */
     }
     fragment->id = send->fragmented ? send->message_number : conn->queue.message_number;
     fragment->offset = send->framed_bytes;
@@ -175,10 +175,9 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
 }
 
 /**
- * Put the next bytes of the oldest queued send into a new frame of the window, or a batch. NULL
- * when there is nothing to frame, or not now. Sends that are complete because all of them was
- * copied are appended to `copied`. `even`: what takes several batches is shared out among them; else
- * they are filled.
+ * Put the next bytes of the oldest queued send into a new frame or batch of the window. NULL: there
+ * is nothing to frame now. Sends completed by copying are appended to `copied`. With `even`, data
+ * for several batches is divided equally among them; otherwise each is filled.
  */
 static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
                                          struct rawe_sends *copied)
@@ -202,7 +201,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
     }
     struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_BYTES_MAX);
     if (frame == NULL) {
-        rawe_conn_make_pending(conn); /* when others have given theirs back */
+        rawe_conn_make_pending(conn); /* retry when a frame is free */
         return NULL;
     }
     if (rawe_fragment_is_part(fragment.kind) && !send->fragmented) {
@@ -236,7 +235,7 @@ static struct rawe_txframe *frame_queued(struct rawe_conn *conn, bool even,
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u
 
-/** Note the send whose last frame has just been taken by the link, if it is that. */
+/** Report the frame's send as transmitted if the link has just accepted its last frame. */
 static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
     struct rawe_send *send = frame->send;
@@ -248,13 +247,13 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
     rawe_sendqueue_report(&conn->queue, send);
 }
 
-/** Does a frame go as it is, with others like it in one call of the link? */
+/** Return true if a frame is sent unchanged, several to a call of the link. */
 static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *frame)
 {
     return frame->segment_bytes == 0 && !rawe_conn_needs_slices(conn, frame);
 }
 
-/** May the next frames go now? Not `all`: only as long as batches can be filled. */
+/** Return true if the next frames may be sent now; unless `all`, only if they fill a batch. */
 static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
@@ -282,12 +281,12 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
     return true;
 }
 
-/** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
+/** Return the next frame to transmit: one that waits in the window, or a new one. NULL: none. */
 static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct rawe_sends *copied)
 {
     struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
-    /* No new ones while it is not known whether they can be batches. */
+    /* Make no new frames before it is known whether they can be batches. */
     if (frame == NULL &&
         (conn->batch == RAWE_BATCH_VALID || !rawe_conn_batch_awaits_validation(conn))) {
         frame = frame_queued(conn, all, copied);
@@ -296,7 +295,7 @@ static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all, struct 
     return frame;
 }
 
-/** Collect plain frames to transmit, `frame`, which is one, and what follows. */
+/** Collect plain frames to transmit, beginning with `frame`. Returns their number. */
 static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                         struct rawe_txframe **frames, struct rawe_frame *views,
                         struct rawe_sends *copied)
@@ -312,12 +311,12 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
         frame = next_frame(conn, false, copied);
     } while (frame != NULL && is_plain(conn, frame));
     if (frame != NULL) {
-        rawe_sendwin_rewind(&conn->sendwin, frame); /* it goes alone */
+        rawe_sendwin_rewind(&conn->sendwin, frame); /* not plain: sent alone */
     }
     return count;
 }
 
-/** Transmit plain frames, `first` and what follows, `room` at most. False: some were refused. */
+/** Transmit at most `room` plain frames, beginning with `first`. False: the link refused some. */
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
                            struct rawe_sends *copied, uint64_t now_ns)
 {
@@ -336,7 +335,7 @@ static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, u
     return taken == count;
 }
 
-/** Data frames have left, and an acknowledgement with them. */
+/** Note that data frames were sent, and an acknowledgement with them. */
 static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
 {
     rawe_cc_sent(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
@@ -345,8 +344,9 @@ static inline void transmitted(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /**
- * Does more wait than may go, which a peer that shares its port with others neither asked for nor
- * knows of? Many that begin at once are more than the port holds, and wait for a round trip anyway.
+ * Return true if more is queued than may be sent, and the peer, whose port serves several senders,
+ * neither requested it nor knows of it. Many senders that begin at once overflow the port's buffer,
+ * and would wait for a round trip anyway.
  */
 static bool is_to_announce(const struct rawe_conn *conn)
 {
@@ -356,7 +356,7 @@ static bool is_to_announce(const struct rawe_conn *conn)
            conn->queue.first->kind != RAWE_FRAGMENT_REPLY;
 }
 
-/** Transmit until nothing more may go. Returns the sends that are complete, as copied. */
+/** Transmit as much as allowed. Returns the sends that are complete because they were copied. */
 static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -409,13 +409,13 @@ void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
     if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
         if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
             rawe_conn_put_off(conn, false, now_ns);
-        } /* else another connection has taken what there was */
+        } /* else another connection has taken its sends */
         return;
     }
     struct rawe_send *copied = transmit(conn, all, now_ns), *send;
     /*
-     * A callback may send, receive the answer, and wait for it. So each send is off the list before
-     * its callback; when its `done` comes first, rawe_conn_release takes it off.
+     * A callback may send, and wait for and receive the answer. So remove each send from the list
+     * before its callback; if `done` is called first, rawe_conn_release removes it.
      */
     while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
         send->transmitted(send, conn);
@@ -423,10 +423,10 @@ void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
     rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
 }
 
-/** The clock has not been read yet. */
+/** A `now_ns` for callers that have not read the clock. */
 #define TIME_UNREAD 0u
 
-/** The time, which may have to be read. */
+/** Return `now_ns`, or read the clock if that is TIME_UNREAD. */
 static inline uint64_t time_of(struct rawe_conn *conn, uint64_t now_ns)
 {
     return now_ns != TIME_UNREAD
@@ -434,7 +434,7 @@ static inline uint64_t time_of(struct rawe_conn *conn, uint64_t now_ns)
                : rawe_engine_time(conn->engine, rawe_engine_clock_ns(conn->engine));
 }
 
-/** Transmit the newest frame; none waits before it. False: it waits for the next flush. */
+/** Transmit the newest frame, the only one to send. False: it waits for the next flush. */
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->via;
@@ -451,7 +451,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         rawe_conn_refused(conn, false, now_ns);
         return false;
     }
-    if (conn->sendwin.in_flight == 0) { /* any window would have let this one go */
+    if (conn->sendwin.in_flight == 0) { /* any window allows one frame */
         rawe_cc_validate(&conn->cc, &conn->rtt, 0, conn->engine->now_ns);
     }
     rawe_conn_sent(conn, frame, 1, now_ns);
@@ -459,7 +459,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     return true;
 }
 
-/** The frame that was held back goes now, or as soon as there is room. */
+/** Send the held-back frame now, or as soon as there is room. */
 static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_txframe *frame = rawe_sendwin_take_held(&conn->sendwin);
@@ -478,15 +478,15 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->sendwin.held != NULL) {
         if (conn->sendwin.held->send != NULL) {
-            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* PUTs in it are waited for */
+            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its PUTs */
         }
         send_coalesced(conn, now_ns);
     }
 }
 
-/* ---- what callers use ---- */
+/* ---- interface for callers ---- */
 
-/** The connection is not open: reconnect if need be. Returns why nothing can be sent now. */
+/** Connect if idle or closed by the peer. Returns why nothing can be sent now. */
 static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
@@ -495,14 +495,14 @@ static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
     return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
 }
 
-/** May a copied send take the short way now: a frame of its own, past an empty queue? */
+/** Return true if a copied send can be transmitted at once in a frame of its own. */
 static inline bool may_go_alone(const struct rawe_conn *conn)
 {
     return conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
            rawe_conn_window_room(conn) != 0 && rawe_sendwin_free_numbers(&conn->sendwin) != 0;
 }
 
-/** A frame holds a copied send: hold it back, or transmit it. False: neither, it is gone. */
+/** Hold back or transmit a frame with a copied send. False: it could not, and freed the frame. */
 static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
                           uint64_t now_ns)
 {
@@ -520,7 +520,7 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
     return false;
 }
 
-/** Must the next message wait for others to the process to be acknowledged? */
+/** Return true if the next message must wait until others to the process are acknowledged. */
 static inline bool must_wait(const struct rawe_conn *conn)
 {
     return rawe_conn_must_wait(conn, conn->ordered.order->next);
@@ -550,7 +550,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
             return RAWE_STATUS_BUSY; /* a callback has sent others */
         }
     }
-    /* Frames that take the short way would overtake batches, and look like evidence of their loss. */
+    /* A frame sent at once would overtake batches, which would then seem lost. */
     if (!may_go_alone(conn) || rawe_conn_batch_used(conn)) {
         if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
@@ -594,7 +594,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     }
     bool hold = record_waits(conn, send);
     size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
-    /* If not, it will be queued, and credit asked for then. */
+    /* Otherwise the caller queues it, which requests credit if necessary. */
     struct rawe_txframe *frame = may_go_alone(conn) ? take_frame(conn, bytes, hold) : NULL;
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
@@ -602,7 +602,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     frame->number = 0;
     rawe_coalesce_send(frame, send);
     if (!hold && frame->send != NULL) {
-        frame->flags |= RAWE_FLAG_ACK_NOW; /* its completion is waited for */
+        frame->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its completion */
     }
     if (!launch(conn, frame, hold, now_ns)) {
         return RAWE_STATUS_BUSY;
@@ -611,7 +611,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     return RAWE_STATUS_DONE;
 }
 
-/** While batches are on their way, coalesce until one is full, or the round ends. */
+/** Return true if enough batches are in flight to wait until one is full, or the round ends. */
 static bool coalesces(const struct rawe_conn *conn)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
@@ -628,7 +628,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
         return false;
     }
     if (conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
-        send_coalesced(conn, now_ns); /* it was there before */
+        send_coalesced(conn, now_ns); /* it precedes this send */
     }
     send->number = send->kind == RAWE_FRAGMENT_MESSAGE ? conn->ordered.order->next++ : 0;
     rawe_sendqueue_push(&conn->queue, send);

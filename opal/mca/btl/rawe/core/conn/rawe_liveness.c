@@ -6,13 +6,13 @@
 
 #include "base/rawe_wire.h"
 
-/** No estimate lets a first probe wait longer: a rank that computed leaves huge RTT samples. */
+/** Longest wait for a first probe: a rank that computed leaves huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull
 
-/** Probes that must have gone unanswered before the peer's life is in doubt. */
+/** Unanswered probes before the peer's life is in doubt. */
 #define DOUBT_PROBES 3u
 
-/** Probes that are answered follow each other faster than that, as long as we run. */
+/** While our process runs, answered probes follow each other faster than this. */
 #define OWN_PAUSE_NS 100000000ull
 
 /** More doublings than any limit needs. */
@@ -43,7 +43,7 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
     }
 }
 
-/** Not all of the time since the last question is the peer's silence. */
+/** Exclude from the peer's silence the time in which we deferred or did not run. */
 static void discount_absence(struct rawe_liveness *liveness, bool deferring, uint64_t now_ns)
 {
     uint64_t interval_ns = rawe_liveness_interval_ns(liveness);
@@ -96,7 +96,7 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, uint32_t una, 
     return now_ns > liveness->stalled_since_ns ? now_ns - liveness->stalled_since_ns : 0;
 }
 
-/** None is remembered any more. */
+/** Forget all unanswered probes. */
 static void forget_probes(struct rawe_liveness *liveness)
 {
     free(liveness->probes);

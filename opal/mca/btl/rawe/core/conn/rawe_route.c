@@ -12,7 +12,7 @@ void rawe_route_init(struct rawe_route *route)
     __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
 }
 
-/** The route whose next one is `route`. */
+/** Return the predecessor of `route` in the ring. */
 static struct rawe_route *before(struct rawe_route *route)
 {
     struct rawe_route *last = route;
@@ -31,7 +31,7 @@ void rawe_route_join(struct rawe_route *route, struct rawe_route *other)
     __atomic_store_n(&last->next, route, __ATOMIC_RELEASE);
 }
 
-/** If the others' order of messages is this route's, it is the next one's from now on. */
+/** Move the message order to the next route if the others share this route's. */
 static void hand_on_order(struct rawe_route *route)
 {
     struct rawe_route *heir = rawe_route_next(route);
