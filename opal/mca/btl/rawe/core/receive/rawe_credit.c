@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/** Credit of a peer that does not send, at most: what its congestion window begins with. */
+/** Most credit of an idle peer: the first window of its congestion control. */
 #define IDLE_CREDIT_MAX 64u
 
 static uint32_t at_most(uint32_t frames, uint32_t most)
@@ -16,14 +16,17 @@ static bool has_queue(const struct rawe_credit *credit)
     return credit->queue_frames != 0;
 }
 
-/** What a lane may fill. Bulk comes into the ring, too, until batches are validated: half. */
+/**
+ * Return the frames that a lane may queue here. Bulk has at most half of the ring, because it also
+ * arrives there until batches are validated.
+ */
 static uint32_t room(const struct rawe_credit *credit, unsigned lane)
 {
     uint32_t bulk = at_most(credit->queue_frames, credit->ring_frames / 2);
     return lane == RAWE_LANE_BULK ? bulk : credit->ring_frames - bulk;
 }
 
-/** Share out a queue of `frames` among `senders` and the rest of `open` connections. */
+/** Divide a queue of `frames` among `senders` and the other `open` connections. */
 static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t frames,
                                       uint32_t senders, uint32_t open)
 {
@@ -40,7 +43,7 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
     };
     if (result.active == 0) {
         result.active = 1;
-        /* Frames of those before may still be there when the next ones begin. */
+        /* Frames of the previous turn may still be queued when the next one begins. */
         result.turns = (2 * senders + for_senders - 1) / for_senders;
     }
     return result;
@@ -50,7 +53,7 @@ static void share_out(struct rawe_credit *credit)
 {
     const uint32_t *open = credit->open;
     uint32_t senders[RAWE_LANES];
-    credit->version += 1 + (credit->version == UINT32_MAX); /* 0, in a connection, is none */
+    credit->version += 1 + (credit->version == UINT32_MAX); /* 0 means no version */
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         senders[lane] = credit->senders_before[lane] + credit->joined[lane];
     }
@@ -71,7 +74,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
     memset(credit, 0, sizeof(*credit));
     credit->window_frames = window_frames;
     credit->ring_frames = ring_frames;
-    credit->epoch = 2; /* 0, in a connection, is never; and not the one before */
+    credit->epoch = 2; /* a new member's 0 is neither this epoch nor the one before */
     credit->epoch_start_ns = now_ns;
     share_out(credit);
 }
@@ -99,7 +102,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     credit->open[lane]--;
     credit->advertised[lane] -= member->advertised;
     if (rawe_credit_is_active(credit, member)) {
-        /* Whichever of the two counted it: both are counted again in the next epoch. */
+        /* Either counter may include it. The next epoch counts both again. */
         if (credit->joined[lane] != 0) {
             credit->joined[lane]--;
         } else if (credit->senders_before[lane] != 0) {
@@ -123,7 +126,7 @@ void rawe_credit_enter(struct rawe_credit *credit, unsigned lane, struct rawe_cr
     share_out(credit);
 }
 
-/** Do peers together know of more credit than the lane's queue holds? */
+/** Return true if peers have been promised more credit than the lane's queue holds. */
 static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
 {
     const uint32_t *advertised = credit->advertised;

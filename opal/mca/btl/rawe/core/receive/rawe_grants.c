@@ -5,23 +5,23 @@
 
 #include "base/rawe_wire.h"
 
-/** Granted for the path: fewer would be many small batches, more than a batch gains nothing. */
+/** Bounds of a grant: small grants cause many small batches; more than a batch gains nothing. */
 #define LEAST_FRAMES 6u
 #define MOST_FRAMES 48u
-/** Granted first, where many wait: most of them may need no more. */
+/** The first grant of a peer when many wait: most may need no more. */
 #define FIRST_FRAMES 3u
 
-/** What a PROBE takes of the link, without headers. */
+/** Length of a PROBE on the link, without headers. */
 #define PROBE_BYTES 100u
 
-/** A peer that does not use its grant for that time has no turns until it sends again. */
+/** A peer that does not use its grant for this long has no turns until it sends again. */
 #define UNUSED_NS 20000000u
 
-/** How long frames waited is remembered for one to two of these: some turns of a scheduler. */
+/** Waiting times are remembered for one to two periods: some turns of a scheduler. */
 #define PERIOD_NS 4000000u
 /** Shorter waits are part of the round trip that the limit allows for. */
 #define WAITED_LEAST_NS 10000u
-/** Of longer waits there is no need to know: the ring is full before. */
+/** Longer waits do not matter, because the ring is full before. */
 #define WAITED_MOST_NS 10000000u
 
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
@@ -36,7 +36,10 @@ void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct ra
     rawe_list_init(&grants->peers);
 }
 
-/** As much as comes while frames wait here, as where the program computes, or has no processor. */
+/**
+ * Return the number of frames that arrive while frames wait in this host because the program
+ * computes or has no processor.
+ */
 static uint32_t waiting_frames(const struct rawe_grants *grants)
 {
     const uint64_t *waited_ns = grants->waited_ns;
@@ -45,14 +48,14 @@ static uint32_t waiting_frames(const struct rawe_grants *grants)
     return (uint32_t)(bytes / grants->frame_bytes / grants->ranks);
 }
 
-/** Granted, and on its way or in the port: the rest waits here. */
+/** Return the granted frames that are in flight or in the port. The others wait in this host. */
 static uint32_t frames_under_way(const struct rawe_grants *grants)
 {
     const uint32_t waiting = waiting_frames(grants);
     return grants->frames > waiting ? grants->frames - waiting : 0;
 }
 
-/** Tell other processes of the host what has been granted here. */
+/** Publish the granted bytes to the other processes of the host. */
 static void publish(struct rawe_grants *grants)
 {
     if (grants->inflow.share != NULL) {
@@ -61,7 +64,7 @@ static void publish(struct rawe_grants *grants)
     }
 }
 
-/** What a member is granted is so much more, or, modulo 2^32, less. */
+/** Add to a member's grant. To subtract, pass the negative number modulo 2^32. */
 static void add(struct rawe_grants *grants, struct rawe_grants_member *member, uint32_t frames)
 {
     member->frames += frames;
@@ -75,7 +78,7 @@ void rawe_grants_forget(struct rawe_grants *grants, struct rawe_grants_member *m
         rawe_list_remove(&member->link);
         grants->senders--;
         add(grants, member, 0 - member->frames);
-        grants->waits = grants->senders != 0; /* others have more */
+        grants->waits = grants->senders != 0; /* the others have more to send */
     }
 }
 
@@ -86,13 +89,16 @@ void rawe_grants_reset(struct rawe_grants *grants, struct rawe_grants_member *me
     *member = (struct rawe_grants_member){.newest = first_sequence - 1};
 }
 
-/** Do several peers have more to send, into one port? */
+/** Return true if several peers have more to send through our port. */
 static bool shares(const struct rawe_grants *grants)
 {
     return grants->senders >= 2;
 }
 
-/** What fills port and path. What is granted first comes all at once: half of that. */
+/**
+ * Return the number of frames that fill port and path. Half is held back at first, because the
+ * first grants arrive in one burst.
+ */
 static uint32_t path_frames(const struct rawe_grants *grants)
 {
     const uint32_t frames =
@@ -100,7 +106,7 @@ static uint32_t path_frames(const struct rawe_grants *grants)
     return frames > grants->held_back ? frames - grants->held_back : 0;
 }
 
-/** The peer has more to send. */
+/** Give turns to a peer that has more to send. */
 static void enter(struct rawe_grants *grants, struct rawe_grants_member *member, uint64_t now_ns)
 {
     if (!rawe_list_has(&member->link)) {
@@ -114,7 +120,7 @@ static void enter(struct rawe_grants *grants, struct rawe_grants_member *member,
     }
 }
 
-/** Frames have waited that long in this host. */
+/** Note that frames have waited for `waited_ns` in this host. */
 static void note_wait(struct rawe_grants *grants, uint64_t waited_ns, uint64_t now_ns)
 {
     if (now_ns - grants->period_ns >= PERIOD_NS) {
@@ -143,11 +149,11 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     }
     member->heard_ns = now_ns;
     note_wait(grants, waited_ns, now_ns);
-    /* A tenth of headers is added there. */
+    /* rawe_inflow adds a tenth for headers. */
     rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
     grants->held_back -= used < grants->held_back ? used : grants->held_back;
-    add(grants, member, 0 - used); /* of a member without more, none are counted */
-    if (!rawe_sequence_before(newest, member->newest)) { /* one that is sent again says less */
+    add(grants, member, 0 - used);                       /* 0 if the member has no grant */
+    if (!rawe_sequence_before(newest, member->newest)) { /* a frame sent again has an old flag */
         member->newest = newest;
         if (more) {
             member->begins = member->begins && used == 0;
@@ -163,11 +169,11 @@ void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
 {
     if (shares(grants)) {
         rawe_inflow_arrived(&grants->inflow, PROBE_BYTES, now_ns);
-        publish(grants); /* nothing of what was granted has come */
+        publish(grants); /* a PROBE uses up no grant */
     }
 }
 
-/** What each has in flight where several share. */
+/** Return the grant of each peer while several share the port. */
 static uint32_t share_frames(const struct rawe_grants *grants)
 {
     const uint32_t path = path_frames(grants) / grants->senders / grants->ranks;
@@ -177,13 +183,13 @@ static uint32_t share_frames(const struct rawe_grants *grants)
     return frames < *grants->ring_frames ? frames : *grants->ring_frames;
 }
 
-/** The peer whose turn is next. */
+/** Return the peer whose turn is next. */
 static struct rawe_grants_member *first(const struct rawe_grants *grants)
 {
     return RAWE_OWNER(rawe_list_first(&grants->peers), struct rawe_grants_member, link);
 }
 
-/** A peer that others no longer limit, and that does not know yet. */
+/** Return a peer that is to be told that others no longer limit it, or NULL. */
 static struct rawe_grants_member *released(struct rawe_grants *grants)
 {
     struct rawe_grants_member *member = grants->senders != 0 ? first(grants) : NULL;
@@ -196,8 +202,8 @@ static struct rawe_grants_member *released(struct rawe_grants *grants)
 }
 
 /**
- * Is there room for more, beside what other processes of the host grant? Each has its part of it, and
- * where that is less than a share, one that has nothing granted has the next turn.
+ * Return true if the limit has room beside the grants of the host's other processes. Each process
+ * may use an equal part. If that is less than a share, a process without grants has the next turn.
  */
 static bool has_room(const struct rawe_grants *grants, const struct rawe_inflow_others *others)
 {
@@ -207,7 +213,7 @@ static bool has_room(const struct rawe_grants *grants, const struct rawe_inflow_
            under_way * grants->ranks < most && !others->first;
 }
 
-/** What a peer is granted when it is its turn. */
+/** Return the number of frames to grant a peer in its turn. */
 static uint32_t wanted_frames(const struct rawe_grants *grants,
                               const struct rawe_grants_member *member)
 {
@@ -216,7 +222,7 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
     return first ? FIRST_FRAMES : share;
 }
 
-/** Grant a peer its share. If the link idles, the limit grows by that. False: not now. */
+/** Grant a peer its share. If the link idles, the limit grows by it. False if there is no room. */
 static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *others,
                  struct rawe_grants_member *member, uint64_t now_ns)
 {
@@ -234,7 +240,7 @@ static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *ot
     return true;
 }
 
-/** What other processes of the host grant. */
+/** Read what the other processes of the host grant, and count them. */
 static struct rawe_inflow_others poll_others(struct rawe_grants *grants, uint64_t now_ns)
 {
     const struct rawe_inflow_others others = rawe_inflow_others(&grants->inflow, now_ns);
@@ -268,7 +274,7 @@ struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t
         }
         const bool needs = member->frames <= wanted_frames(grants, member) / 2;
         if (needs && !give(grants, &others, member, now_ns)) {
-            return NULL; /* waits */
+            return NULL; /* `waits` stays set */
         }
         rawe_list_remove(&member->link);
         rawe_list_append(&grants->peers, &member->link);

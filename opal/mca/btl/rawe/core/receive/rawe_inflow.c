@@ -3,22 +3,25 @@
 
 #include <stddef.h>
 
-/** Whatever hosts do: 10 ms at 25 Gb/s. */
+/** The limit never exceeds this: 10 ms at 25 Gb/s. */
 #define MOST_BYTES (1u << 25)
 
-/** Request and answer take some such time. */
+/** Typical time from a request to its answer. */
 #define ROUND_TRIP_NS 20000u
 
-/** Of a round trip, the time in which frames are on their way, and not in the port. */
+/** The part of a round trip that frames spend in transit, outside the port. */
 #define IN_TRANSIT_NS 16000u
 
-/** No link counts as busy when nothing has come for that time, however slow it seems to be. */
+/** After this long without data a link is idle, however slow it seems to be. */
 #define IDLE_MOST_NS 500000u
 
-/** Peers that have sent nothing for that many times what makes the link idle do not run, or are busy. */
+/** Peers that send nothing for this many times idle_ns() are busy or do not run. */
 #define PATIENCE 15u
 
-/** What comes makes the limit smaller by that part: where hosts send to all others, 3 % of the time idle. */
+/**
+ * Arriving data lowers the limit by this part of its length. Where hosts send to all others, the
+ * link then idles for 3 % of the time.
+ */
 #define DECAY_DIVISOR 32u
 
 static uint64_t get(const _Atomic uint64_t *value)
@@ -31,14 +34,14 @@ static void set(_Atomic uint64_t *value, uint64_t to)
     atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
-/** The limit while the link is busy: half of the port, and what is on its way; no more than the port. */
+/** Return the limit of a busy link: half of the port and the data in transit, at most the port. */
 static uint64_t least_bytes(const struct rawe_inflow *inflow, uint64_t link_mbps)
 {
     const uint64_t bytes = inflow->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;
     return bytes < inflow->port_bytes ? bytes : inflow->port_bytes;
 }
 
-/** Unless another process of the host has. */
+/** Set the first limit, unless another process of the host has. */
 static void begin(struct rawe_inflow *inflow)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
@@ -63,7 +66,7 @@ void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host,
     inflow->share = &host->shares[index];
     uint64_t used = get(&host->used);
     while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
-    } /* others join meanwhile */
+    } /* others join at the same time */
     begin(inflow);
     rawe_inflow_publish(inflow, 0);
 }
@@ -78,18 +81,18 @@ void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes)
 void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns)
 {
     inflow->progress_ns = now_ns;
-    set(&inflow->limit->used_ns, now_ns); /* nothing was to come before */
+    set(&inflow->limit->used_ns, now_ns); /* nothing was outstanding before */
 }
 
-/** The time that bytes take on the link, a tenth of headers included. */
+/** Return the time that bytes take on the link, including a tenth for headers. */
 static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
 {
     return bytes * 8800 / rawe_line_mbps(inflow->line);
 }
 
 /**
- * The link idles if nothing comes for a round trip. On slow links frames make that longer: an eighth of
- * a port is some 8 of them. With half a port, less of W4's load arrived at 1 Gb/s.
+ * Return the time without data after which the link is idle: a round trip, or on slow links the
+ * time of an eighth of a port, some 8 frames. With half, less of W4's load arrived at 1 Gb/s.
  */
 static uint64_t idle_ns(const struct rawe_inflow *inflow)
 {
@@ -120,7 +123,7 @@ bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_
     return true;
 }
 
-/** What has been asked for and has not come is so much more, or less. */
+/** Note progress: `more` bytes were requested, `less` bytes arrived. */
 static void change(struct rawe_inflow *inflow, uint64_t more, uint64_t less, uint64_t now_ns)
 {
     inflow->progress_ns = now_ns;
@@ -151,7 +154,7 @@ void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns)
     }
 }
 
-/** Shares of the host that may be in use. */
+/** Return the number of the host's shares that may be in use. */
 static uint64_t shares_used(const struct rawe_inflow *inflow)
 {
     const uint64_t used = inflow->share != NULL ? get(&inflow->host->used) : 0;
@@ -180,7 +183,7 @@ struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, u
     return others;
 }
 
-/** What comes makes the limit smaller, down to what it is while the link is busy. */
+/** Lower the limit by a part of the arrived bytes, down to that of a busy link. */
 static void decay(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
 {
     struct rawe_inflow_limit *limit = inflow->limit;
@@ -188,7 +191,7 @@ static void decay(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns)
     const uint64_t limit_bytes = get(&limit->bytes);
     const uint64_t busy_bytes = least_bytes(inflow, link_mbps);
     if (link_mbps < get(&limit->link_mbps)) {
-        set(&limit->bytes, busy_bytes); /* it grew by a wrong rate */
+        set(&limit->bytes, busy_bytes); /* it grew with too high a rate */
     } else if (limit_bytes > busy_bytes) {
         const uint64_t over_bytes = limit_bytes - busy_bytes;
         const uint64_t less_bytes = bytes / DECAY_DIVISOR;

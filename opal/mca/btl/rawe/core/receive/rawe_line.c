@@ -4,30 +4,30 @@
 /** The rate of a line whose interface reports none. */
 #define UNKNOWN_MBPS 10000u
 
-/** A window lasts at least that long, and has that many frames. A longer one has pauses. */
+/** A window has at least this duration and number of frames. One that is too long has pauses. */
 #define WINDOW_LEAST_NS 2000000u
 #define WINDOW_MOST_NS 50000000u
 #define WINDOW_FRAMES 32u
 
-/** Losses are too many from one frame of that many on, ... */
+/** One lost frame in this many is tolerated. */
 #define TOLERATED 64u
-/** ... and when that many frames beyond that were lost. */
+/** Losses are too many when they exceed those tolerated by this many. */
 #define LOST_FRAMES 8u
 
-/** Frames lost in the port are sent again, and arrive, within that time: queue, and probes. */
+/** Time for the retransmission of frames lost in the port, including queue and probes. */
 #define OVERFULL_NS 50000000u
 
-/** A higher rate is tried each time that much has arrived. */
+/** Try a higher rate each time this much has arrived. */
 #define RETRY_BYTES (1u << 25)
 
 /**
- * A rate of less than half is on probation. It fails if losses are not halved: something else loses
- * frames. It fails if less than three quarters of it arrive: what was in flight was needed. At first,
- * frames arrive that were granted by the old rate.
+ * A rate of less than half of the old one is on probation. It fails if losses are not halved: then
+ * something else loses frames. It also fails if less than three quarters of it arrive: then the
+ * path needs more in flight. Frames granted at the old rate arrive first; ignore their losses.
  */
 #define PROBATION_DRAIN_FRAMES 2048u
 #define PROBATION_FRAMES 1024u
-/** After probation that failed, losses do not count until that much has arrived. */
+/** After a failed probation, losses do not count until this much has arrived. */
 #define SPARED_BYTES (1u << 27)
 
 static uint64_t get(const _Atomic uint64_t *value)
@@ -89,7 +89,7 @@ static void begin_probation(struct rawe_line_host *host, uint64_t mbps, uint64_t
     clear_sample(host);
 }
 
-/** Return to the rate before probation, unless the line has delivered more since. */
+/** End probation. If it failed, return to the old rate unless the line has delivered more since. */
 static void end_probation(struct rawe_line *line, bool failed)
 {
     struct rawe_line_host *host = line->host;
@@ -102,7 +102,7 @@ static void end_probation(struct rawe_line *line, bool failed)
     clear_sample(host);
 }
 
-/** The line delivers less than its rate and loses frames. */
+/** Lower the rate to the delivered one, because the line loses frames. */
 static void slow_down(struct rawe_line *line, uint64_t delivered_mbps)
 {
     struct rawe_line_host *host = line->host;
@@ -117,7 +117,7 @@ static void slow_down(struct rawe_line *line, uint64_t delivered_mbps)
     }
 }
 
-/** Has probation taken long enough? It has failed unless losses are less than half. */
+/** End probation after enough frames. It has failed unless losses have halved. */
 static void judge_probation(struct rawe_line *line)
 {
     struct rawe_line_host *host = line->host;
@@ -128,7 +128,7 @@ static void judge_probation(struct rawe_line *line)
     }
 }
 
-/** Learn from what the line has delivered in a window. */
+/** Adjust the rate to what the line has delivered in a window. */
 static void learn(struct rawe_line *line, uint64_t delivered_mbps)
 {
     struct rawe_line_host *host = line->host;
@@ -179,7 +179,7 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
     add(&host->clean_bytes, bytes);
     count_losses(host, bytes, frames, lost, arrived_ns);
     if (arrived_ns < begin_ns) {
-        return; /* it waited here since a window before */
+        return; /* it arrived in an earlier window and waited here */
     }
     add(&host->bytes, bytes);
     add(&host->frames, frames);

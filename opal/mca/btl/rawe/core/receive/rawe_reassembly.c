@@ -45,7 +45,7 @@ void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool)
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
 {
     if (pool->allocated > pool->limit) {
-        free(buffer); /* one of the urgent ones, or in place of one */
+        free(buffer); /* urgent requests have exceeded the limit */
         pool->allocated--;
         return;
     }
@@ -53,7 +53,7 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
-/** The message a fragment belongs to, begun if need be. NULL and the reason when it cannot be. */
+/** Return the fragment's message, which may be new. On failure, return NULL and set `*why`. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,
                                          const struct rawe_fragment *fragment,
@@ -150,7 +150,7 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
 
 struct rawe_sliced {
     uint32_t sequence;
-    uint32_t received_bytes; /**< of its payload, from the beginning */
+    uint32_t received_bytes; /**< from the beginning of the payload */
     struct rawe_slice first;
     uint8_t payload[];
 };
@@ -189,7 +189,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
     if (frame->received_bytes != slice.total_bytes) {
         return RAWE_SLICE_ADDED;
     }
-    /* While it is delivered, a callback may receive the slices of the next one. */
+    /* During its delivery, a callback may receive the slices of the next frame. */
     *sliced = NULL;
     *memory = frame;
     *payload = frame->payload;
@@ -199,7 +199,7 @@ enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t pay
 
 /* ---- deferral ---- */
 
-/** A message shorter than this part of a reassembly buffer is copied, and its buffer used again. */
+/** A message shorter than 1/COPIED_PART of a reassembly buffer is copied, to reuse the buffer. */
 #define COPIED_PART 2u
 
 void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes)
@@ -207,7 +207,7 @@ void rawe_deferral_init(struct rawe_deferral *deferral, size_t limit_bytes)
     *deferral = (struct rawe_deferral){.limit_bytes = limit_bytes};
 }
 
-/** Append an entry with room for `payload_bytes` of its `len_bytes`; NULL without memory. */
+/** Append an entry with room for `payload_bytes` of its `len_bytes`. NULL when out of memory. */
 static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_conn *conn,
                                     size_t payload_bytes, size_t len_bytes)
 {
@@ -245,7 +245,7 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
     return true;
 }
 
-/** Keep the next fragmented message, which is whole. False without memory. */
+/** Keep the next fragmented message, which is complete. Returns false when out of memory. */
 static bool keep_next(struct rawe_deferral *deferral, struct rawe_conn *conn,
                       struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool)
 {
