@@ -15,9 +15,9 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
     for (unsigned i = 0; i < count; i++) {
         bytes += routes[i].backlog_bytes;
         rate += routes[i].rate;
-        routes[i].share_bytes = 1; /* takes part */
+        routes[i].share_bytes = 1; /* nonzero: takes part */
     }
-    /* All backlogs and the new data in one queue: a route that is behind without new data gets none. */
+    /* Treat backlogs and new data as a queue. A route whose backlog exceeds its part gets 0. */
     while (changed) {
         changed = false;
         for (unsigned i = 0; i < count; i++) {
@@ -48,13 +48,13 @@ void rawe_balance_share(struct rawe_balance_route *routes, unsigned count, uint6
 
 #define ROUTES_MAX 16u
 
-/** What is taken over is no less: a batch costs a system call, whatever its length. */
+/** Steal at least this many bytes: a batch costs a system call, whatever its length. */
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
 
-/** Assume at least 1/16 of the fastest rate, so that recovery is noticed. */
+/** Assume at least 1/SLOWEST_PART of the fastest rate, so that recovery is noticed. */
 #define SLOWEST_PART 16u
 
-/** The routes to a process that carry PUTs, and what each has to do. */
+/** The routes to a process that carry PUTs, and the load of each. */
 struct routes {
     struct rawe_peer *peers[ROUTES_MAX];
     struct rawe_balance_route loads[ROUTES_MAX];
@@ -66,7 +66,7 @@ static struct rawe_conn *bulk(const struct rawe_peer *peer)
     return peer->conn[RAWE_LANE_BULK];
 }
 
-/** May PUTs of other routes go by this one? Not when its own go by another. */
+/** Return true if PUTs of other routes may use this one. Not if its own use another. */
 static bool carries(const struct rawe_peer *peer)
 {
     const struct rawe_conn *conn = bulk(peer);
@@ -81,7 +81,7 @@ static uint64_t movable_bytes(const struct rawe_peer *peer)
     return conn == NULL ? 0 : conn->queue.movable_bytes;
 }
 
-/** What has to go by this connection. */
+/** Return the bytes that only this connection can send. */
 static uint64_t fixed_bytes(const struct rawe_conn *conn)
 {
     uint64_t frames = conn->sendwin.in_flight + conn->sendwin.to_transmit;
@@ -100,7 +100,7 @@ static uint64_t nominal_mbps(const struct rawe_peer *peer)
     return mbps < RAWE_CC_RATE_MOST_MBPS ? mbps : RAWE_CC_RATE_MOST_MBPS;
 }
 
-/** Measured rates; for others nominal ones, scaled alike: a switch may slow all of them. */
+/** Fill in measured rates, or nominal ones scaled like them: a switch may slow all of them. */
 static void fill_rates(struct routes *routes)
 {
     uint64_t measured = 0, nominal = 0, best = 0;
@@ -120,7 +120,7 @@ static void fill_rates(struct routes *routes)
         routes->loads[i].rate = rate != 0 ? rate : 1;
         best = routes->loads[i].rate > best ? routes->loads[i].rate : best;
     }
-    /* A silent route's old rate is meaningless. */
+    /* The old rate of a silent route is meaningless. */
     for (unsigned i = 0; i < routes->count; i++) {
         struct rawe_balance_route *load = &routes->loads[i];
         const struct rawe_conn *conn = bulk(routes->peers[i]);
@@ -130,7 +130,7 @@ static void fill_rates(struct routes *routes)
     }
 }
 
-/** The routes to the process of `peer` that carry PUTs, with their shares of what is queued on any. */
+/** Find the routes to the process of `peer` that carry PUTs, and divide all movable bytes. */
 static void share_out(struct routes *routes, struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
@@ -159,7 +159,7 @@ static uint64_t share_bytes(const struct routes *routes, const struct rawe_peer 
     return 0;
 }
 
-/** Do the others have something that is worth taking over? */
+/** Return true if the other routes have enough movable bytes to steal. */
 static bool others_have(struct rawe_peer *peer)
 {
     uint64_t bytes = 0;
@@ -170,7 +170,7 @@ static bool others_have(struct rawe_peer *peer)
     return bytes >= GRAIN_BYTES;
 }
 
-/** rawe_conn.refill: take over what is too much for others, on a route with nothing queued. */
+/** rawe_conn.refill: steal what exceeds the shares of other routes, when nothing is queued here. */
 static bool refill(struct rawe_conn *conn)
 {
     struct rawe_peer *peer = conn->peer;
@@ -196,7 +196,7 @@ static bool refill(struct rawe_conn *conn)
     return conn->queue.first != NULL;
 }
 
-/** Send data by the bulk lanes to the process. False without memory. */
+/** Send data over the bulk lanes to the process. Returns false when out of memory. */
 static bool send_balanced(struct rawe_peer *peer, struct rawe_send *send)
 {
     uint64_t now_ns = rawe_engine_clock_ns(peer->engine);

@@ -17,7 +17,7 @@ static void set_due(struct rawe_failover *failover, uint64_t due_ns)
     __atomic_store_n(&failover->due_ns, due_ns, __ATOMIC_RELAXED);
 }
 
-/** Have a route looked at from now on. */
+/** Check a route from now on. */
 static void add(struct rawe_failover *failover, struct rawe_peer *peer)
 {
     if (!peer->is_suspected) {
@@ -41,13 +41,13 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
     peer->is_suspected = false;
 }
 
-/** Is its quality being measured? Losses begin that, and it ends when there have been none. */
+/** Return true if the route is measured: from the first loss to a measurement without one. */
 static bool is_measured(const struct rawe_peer *peer)
 {
     return peer->quality.since_ns != 0;
 }
 
-/** Have all routes to the process measured, if one of them seems to lose frames. */
+/** Measure all routes to the process, because one of them seems to lose frames. */
 static void measure(struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
 {
     struct rawe_peer *each = peer;
@@ -82,7 +82,7 @@ void rawe_failover_lossy(struct rawe_failover *failover, const struct rawe_conn 
     }
 }
 
-/** A route is down. If it was the last, those that only lose frames are better than none. */
+/** Set a route down. If it was the last, return to those that only lose frames. */
 static void set_down(struct rawe_peer *peer, enum rawe_failover_report report, uint64_t now_ns)
 {
     peer->report = (uint8_t)report;
@@ -116,7 +116,7 @@ void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer
         lose(peer, now_ns);
         add(failover, peer);
     } else if (!peer->engine->no_carrier && peer->health.state == RAWE_HEALTH_DOWN) {
-        rawe_health_lose(&peer->health, now_ns); /* it is asked at once */
+        rawe_health_lose(&peer->health, now_ns); /* a PING is sent at once */
         add(failover, peer);
     }
 }
@@ -134,7 +134,7 @@ static uint64_t answered_ns(const struct rawe_failover *failover, const struct r
     return failover->callbacks.answered_ns(failover->context, peer);
 }
 
-/** Ask by a route; by the others as well, if it is to be compared with them. */
+/** Send a PING over a route, and with `others` over all others as well, to compare them. */
 static void ask(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
 {
     struct rawe_peer *each = peer;
@@ -146,7 +146,7 @@ static void ask(const struct rawe_failover *failover, struct rawe_peer *peer, bo
     } while (others && each != peer);
 }
 
-/** The newest answer by any other route to the process that is not dead: one left for losses counts. */
+/** Return when another route last answered. Dead routes do not count, lossy ones do. */
 static uint64_t others_answered_ns(const struct rawe_failover *failover, struct rawe_peer *peer)
 {
     uint64_t newest_ns = 0;
@@ -159,7 +159,7 @@ static uint64_t others_answered_ns(const struct rawe_failover *failover, struct 
     return newest_ns;
 }
 
-/** Is any connection that uses the route silent, and not given up? */
+/** Return true if a connection that uses the route is silent and has not failed. */
 static bool is_silent(struct rawe_peer *peer)
 {
     struct rawe_peer *each = peer;
@@ -177,7 +177,7 @@ static bool is_silent(struct rawe_peer *peer)
     return false;
 }
 
-/** What the best of the other routes loses that are up; UINT32_MAX: none is. */
+/** Return the least loss of the other routes that are up, in permille. UINT32_MAX: none is up. */
 static uint32_t others_permille(struct rawe_peer *peer)
 {
     uint32_t least = UINT32_MAX;
@@ -192,18 +192,18 @@ static uint32_t others_permille(struct rawe_peer *peer)
     return least;
 }
 
-/** It loses frames: what comes of a PING by it says little. */
+/** Set a route down because it loses frames. One answered PING then says little. */
 static void avoid(struct rawe_peer *peer, uint64_t now_ns)
 {
     rawe_health_avoid(&peer->health, now_ns);
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
 }
 
-/** An answer has come by another route: how long is that of this one waited for, or for none at all? */
+/** A PING counts as lost after ANSWER_NS if another route answers, and not at all without any. */
 #define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
 #define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
 
-/** Too few frames go by a route: ask by all. A host that is busy answers by none. */
+/** Send PINGs over all routes if a route has too few frames: a busy host answers on none. */
 static void compare_answers(const struct rawe_failover *failover, struct rawe_peer *peer,
                             uint64_t now_ns)
 {
@@ -223,7 +223,7 @@ static void compare_answers(const struct rawe_failover *failover, struct rawe_pe
     }
 }
 
-/** Leave a route that loses more than others. */
+/** Leave a route that loses more frames than others. */
 static void check_quality(const struct rawe_failover *failover, struct rawe_peer *peer,
                           uint64_t now_ns)
 {
@@ -247,7 +247,7 @@ static void check(const struct rawe_failover *failover, struct rawe_peer *peer, 
     if (peer->health.state == RAWE_HEALTH_UP && is_measured(peer)) {
         check_quality(failover, peer, now_ns);
     }
-    /* Into a full port PINGs are lost like all else, but what is resent arrives in the end. */
+    /* A full port loses PINGs like all other frames, but what is resent arrives in the end. */
     bool heard = peer->health.state == RAWE_HEALTH_SUSPECT && !is_silent(peer);
     switch (rawe_health_check(&peer->health, heard ? now_ns : answered_ns(failover, peer),
                               others_answered_ns(failover, peer), now_ns)) {
@@ -278,7 +278,7 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
     }
 }
 
-/** Nothing to do? A route without carrier is not asked, nor used beside another one. */
+/** Return true if the route needs no checks: it is up, or has no carrier and another is up. */
 static bool is_steady(struct rawe_peer *peer)
 {
     return (peer->health.state == RAWE_HEALTH_UP && !is_measured(peer)) ||
@@ -286,7 +286,7 @@ static bool is_steady(struct rawe_peer *peer)
             rawe_route_best(&peer->route) != NULL);
 }
 
-/** When there is something to look at next. */
+/** Return the time of the route's next check. */
 static uint64_t when_due_ns(const struct rawe_peer *peer, uint64_t now_ns)
 {
     return peer->health.state == RAWE_HEALTH_UP && is_measured(peer)
@@ -310,11 +310,11 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
             uint64_t at_ns = when_due_ns(peer, now_ns);
             due_ns = at_ns < due_ns ? at_ns : due_ns;
         } else if (peer->health.state != RAWE_HEALTH_DOWN) {
-            /* It was not there yet, or had no other route, when the carrier was lost. */
+            /* When the carrier was lost, the peer was unknown or had no other route. */
             lose(peer, now_ns);
         }
         if (peer->health.state == RAWE_HEALTH_DOWN) {
-            rawe_peer_set_down(peer, now_ns); /* another route may have come since */
+            rawe_peer_set_down(peer, now_ns); /* another route may have been added since */
         }
         if (may_say) {
             say(failover, peer);
@@ -324,6 +324,6 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
         }
     }
     if (due_ns < __atomic_load_n(&failover->due_ns, __ATOMIC_RELAXED)) {
-        set_due(failover, due_ns); /* else a route was followed meanwhile */
+        set_due(failover, due_ns); /* else a callback has asked for an earlier check */
     }
 }

@@ -3,20 +3,20 @@
 
 #define MS 1000000ull
 
-/** How long to wait once another route has answered: a responder serves all interfaces. */
+/** Time to wait if another route has answered: a responder serves all interfaces. */
 #define PATIENCE_NS (40 * MS)
 
-/** Answers in a row after which a route is used again: a plug that is being moved bounces. */
+/** Consecutive answers before a route is used again: a plug that is being moved bounces. */
 #define ANSWERS_WANTED 3u
 
-/** A failure this soon after a recovery doubles that, up to 24 answers: some three seconds. */
+/** A failure this soon after a recovery doubles ANSWERS_WANTED, up to 24: some three seconds. */
 #define RELAPSE_NS (10000 * MS)
 #define DOUBLINGS_MAX 3u
 
-/** The same of a route that loses frames: some of the answers come all the time. */
+/** Consecutive answers before a lossy route is used again: it answers some PINGs all the time. */
 #define LOSSY_ANSWERS_WANTED 24u
 
-/** Interval of questions: a part of the time since the state began, within these bounds. */
+/** Interval of PINGs: 1/PARTS of the time since the state began, within these bounds. */
 #define SUSPECT_LEAST_NS (10 * MS)
 #define SUSPECT_MOST_NS (250 * MS)
 #define DOWN_LEAST_NS (50 * MS)
@@ -43,7 +43,7 @@ void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
     enter(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
-/** It fails: how often has it soon after it had recovered? */
+/** Return the number of failures soon after recoveries, including the present one. */
 static uint8_t relapses(const struct rawe_health *health, uint64_t now_ns)
 {
     bool soon = health->recovered_ns != 0 && now_ns - health->recovered_ns < RELAPSE_NS;
@@ -78,7 +78,7 @@ uint64_t rawe_health_due_ns(const struct rawe_health *health)
     if (health->asked_ns == 0) {
         return health->since_ns;
     }
-    /* Where a question is as long after the last one as a part of the time since the beginning. */
+    /* The next PING is then 1/PARTS of its time since the beginning after the last one. */
     uint64_t interval_ns = (health->asked_ns - health->since_ns) / (PARTS - 1);
     interval_ns = interval_ns < least_ns ? least_ns : interval_ns;
     return health->asked_ns + (interval_ns > most_ns ? most_ns : interval_ns);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** What is known of a message while it is being sent. */
+/** Progress of a message. */
 enum phase {
     PHASE_CALLING,     /**< inside rawe_peer_send; nothing has been reported */
     PHASE_TRANSMITTED, /**< inside rawe_peer_send; all of it has been transmitted */
@@ -64,7 +64,7 @@ void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other)
     rawe_route_join(&peer->route, &other->route);
 }
 
-/** Call a function for each connection to the process. */
+/** Call a function for each connection to the process. It is passed the route of `peer`. */
 static void for_all(struct rawe_peer *peer,
                     void (*each)(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns),
                     uint64_t now_ns)
@@ -80,7 +80,7 @@ static void for_all(struct rawe_peer *peer,
     } while (other != peer);
 }
 
-/** A route is down, or up again: use the preferred one where that is up, else stay if possible. */
+/** A route went down or up. Use the preferred route if it is up, else stay if possible. */
 static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_route *best = rawe_route_best(conn->preferred);
@@ -90,7 +90,7 @@ static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t no
     }
 }
 
-/** The route is removed: connections that use it move, to the preferred one if there is no other. */
+/** Move a connection off a removed route, to the preferred one if there is no other. */
 static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     choose(conn, route, now_ns);
@@ -125,7 +125,7 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
     if (conn != NULL) {
         peer->conn[lane] = conn;
         peer->resting[lane] = 0;
-        choose(conn, &peer->route, now_ns(peer)); /* its route may have failed meanwhile */
+        choose(conn, &peer->route, now_ns(peer)); /* its route may have failed since */
     }
     return conn;
 }
@@ -176,7 +176,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
 {
     abandon_waiting(peer->engine, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* without memory the peer is silent */
+        struct rawe_conn *conn = rawe_peer_conn(peer, lane); /* out of memory: no notice is sent */
         if (conn == NULL || conn->handshake.state == RAWE_CONN_FAILED) {
             continue;
         }
@@ -187,7 +187,7 @@ void rawe_peer_give_up(struct rawe_peer *peer)
     }
 }
 
-/** What a route carries has changed. */
+/** Fit a connection to a changed payload limit of a route. */
 static void fit(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     rawe_conn_path_fit(conn);
@@ -199,7 +199,7 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
     for_all(peer, fit, peer->engine->now_ns);
 }
 
-/** An end of the route has another address. */
+/** Use the new address of an end of the route. */
 static void readdress(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     if (conn->route == route) {
@@ -239,7 +239,7 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
     return waits ? RAWE_FINALIZED_NOT : lost ? RAWE_FINALIZED_LOST : RAWE_FINALIZED_DONE;
 }
 
-/** Is everything there for a streak to begin, once enough messages have been sent in a row? */
+/** Return true if a streak can begin, apart from the number of messages in a row. */
 static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *express,
                           const struct rawe_conn *bulk, uint64_t passed_ns)
 {
@@ -251,13 +251,13 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
             bulk->batch == RAWE_BATCH_VALID);
 }
 
-/** Does a message that coalesces poorly join a streak, or begin one? See joins_streak. */
+/** Return true if a message that coalesces poorly joins or begins a streak. See joins_streak. */
 static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *express)
 {
     const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
     bool idle = bulk == NULL || rawe_conn_drained(bulk);
     if (peer->streak && (!idle || peer->streak_count == 0)) {
-        return true; /* 0: it has begun with this message, which could not be copied */
+        return true; /* 0: this message began the streak, but could not be copied */
     }
     peer->streak = false;
     if (++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES) {
@@ -271,13 +271,12 @@ static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *ex
 }
 
 /**
- * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
- * a batch with those behind it, on the bulk lane: a system call for dozens of them instead of one
- * for each. It takes both signs: frames in flight alone also pile up when the peer is slow, and
- * messages close to each other alone are also those of a ping-pong; lone messages lose by it (NAS
- * LU 10 % of its time, ping-pong 20 %). Not while long messages are there, which it would have to
- * wait for; and once in a streak, until all of that lane is acknowledged, as changing lanes changes
- * the order.
+ * Return true if this message, which fits a frame, is one of many sent in a row. It then shares a
+ * batch with its successors on the bulk lane: one system call for dozens of messages. Both signs
+ * are needed: a slow peer also causes frames in flight, and a ping-pong also has messages close
+ * together. Lone messages are slower on the bulk lane (NAS LU by 10 %, ping-pong by 20 %). No
+ * streak begins while long messages would delay it. A streak lasts until the bulk lane is
+ * acknowledged, because changing lanes changes the order.
  */
 static inline bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express,
                                 size_t total_bytes)
@@ -318,7 +317,7 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
     }
 }
 
-/** A message has been transmitted: what is not in its own memory is copied there. */
+/** Complete a transmitted message early. Copy to its own memory what is elsewhere. */
 static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
 {
     struct rawe_send *send = &message->send;
@@ -343,14 +342,14 @@ static void message_transmitted(struct rawe_send *send, struct rawe_conn *conn)
     }
 }
 
-/** Hand a message to a connection from where it lies. */
+/** Send a message without copying it first. */
 static enum rawe_peer_result send_in_place(struct rawe_peer *peer, struct rawe_conn *conn,
                                            struct rawe_message *message, size_t total_bytes)
 {
     struct rawe_send *send = &message->send;
     bool may_copy = !send->ordered && total_bytes <= RAWE_PEER_COPY_BYTES;
     bool early = message->own != NULL && (send->piece_count == 1 || may_copy);
-    /* In order it can share batches with others, however short it is. */
+    /* A message sent in order can share batches, however short it is. */
     send->ordered = send->ordered || (conn->lane == RAWE_LANE_BULK && peer->streak);
     send->kind = RAWE_FRAGMENT_MESSAGE;
     send->relaxed = early;
@@ -408,18 +407,18 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
 }
 
 /*
- * Long GETs, which bring all long messages. What they have asked for and not got yet may meet in the
- * switch port in front of this host. Those of several peers ask for no more than a limit together
- * (receive/rawe_inflow.h), in pieces, by turns: a peer that is busy with others holds up only what was
- * asked of it. A single peer fills no port, so its GETs ask for all at once.
+ * Long GETs, which fetch all long messages. Their outstanding data queues in the switch port in
+ * front of this host. GETs to several peers therefore share a limit of outstanding bytes
+ * (receive/rawe_inflow.h) and request pieces by turns, so that a busy peer delays only the pieces
+ * requested from it. A single peer fills no port, so its GETs request everything at once.
  */
 
 /** Shorter GETs do not take turns: it takes many of them to fill a port. */
 #define TURNS_BYTES_MIN 4096u
-/** Piece of a GET: a quarter of the limit. Shorter ones cost time, longer ones gain nothing. */
+/** Bounds of a piece, a quarter of the limit: shorter ones cost time, longer ones gain nothing. */
 #define PIECE_BYTES_MIN 32768u
 #define PIECE_BYTES_MAX 61440u
-/** What GETs of a single peer may have asked for: those of others wait for it. */
+/** Most outstanding bytes of GETs to a single peer. GETs to others wait for them. */
 #define SINGLE_PEER_BYTES 4194304u
 
 static bool takes_turns(const struct rawe_operation *operation)
@@ -427,12 +426,12 @@ static bool takes_turns(const struct rawe_operation *operation)
     return operation->kind == RAWE_FRAGMENT_GET && operation->len_bytes >= TURNS_BYTES_MIN;
 }
 
-/** What long GETs of an engine have asked for. */
+/** Outstanding data of an engine's long GETs. */
 struct asked {
     uint64_t bytes;
     struct rawe_inflow_others others; /**< other processes of this host */
-    uint64_t progress_ns; /**< something of that was asked for, or came, last; or of all before */
-    bool single;          /**< of no other peer than one, and none of another waits */
+    uint64_t progress_ns; /**< last request or arrival; of an earlier GET if none is outstanding */
+    bool single;          /**< all of one peer, and no GET to another waits */
 };
 
 static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer *peer)
@@ -462,7 +461,7 @@ static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer
     return asked;
 }
 
-/** How much is asked for at a time. */
+/** Return the length of a piece. */
 static uint64_t piece_bytes(const struct rawe_inflow *inflow)
 {
     uint64_t bytes = rawe_inflow_limit_bytes(inflow) / 4;
@@ -474,14 +473,14 @@ static bool may_ask(struct rawe_engine *engine, const struct asked *asked)
 {
     struct rawe_inflow *inflow = &engine->inflow;
     uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(inflow);
-    /* Others have their turns before nothing coming says that peers do not run. */
+    /* Other processes have their turns before silence means that peers do not run. */
     uint64_t patience_ns = (1 + asked->others.count) * rawe_inflow_patience_ns(inflow);
     return asked->bytes + asked->others.bytes < limit_bytes ||
            engine->now_ns >= asked->progress_ns + patience_ns ||
            (!asked->single && rawe_inflow_idles(inflow, piece_bytes(inflow), engine->now_ns));
 }
 
-/** Begin an operation now. False: not possible at present. */
+/** Begin an operation now. Returns false if that is not possible at present. */
 static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
@@ -489,13 +488,13 @@ static bool operate(struct rawe_peer *peer, struct rawe_operation *operation)
     if (conn == NULL || (put && !rawe_conn_copies_record(conn, operation->len_bytes))) {
         return false;
     }
-    /* What joins others in a frame that is held back needs no time. */
+    /* A record that joins a frame held back needs no current time. */
     bool joins = operation->kind != RAWE_FRAGMENT_ATOMIC &&
                  rawe_conn_record_joins(conn, put ? operation->len_bytes : RAWE_REQUEST_BYTES);
     return rawe_conn_operate(conn, operation, joins ? peer->engine->now_ns : now_ns(peer));
 }
 
-/** A GET in pieces has one the less, or asks for no more. */
+/** Count a piece of a split GET, or its last request, as complete. */
 static void finish_part(struct rawe_operation *whole)
 {
     if (--whole->parts == 0) {
@@ -503,14 +502,14 @@ static void finish_part(struct rawe_operation *whole)
     }
 }
 
-/** rawe_send.done: it asks for no more. */
+/** rawe_send.done: the split GET requests no more. */
 static void asking_done(struct rawe_send *send, enum rawe_status status)
 {
     (void)status; /* the operation has its own */
     finish_part(((struct rawe_operation_part *)(void *)send)->operation);
 }
 
-/** A GET in pieces asks for no more. Its caller may have to be spared until it is back in MPI. */
+/** End the requests of a split GET. Its completion may be deferred until the caller is in MPI. */
 static void end_asking(struct rawe_engine *engine, struct rawe_operation *whole)
 {
     whole->completion = (struct rawe_operation_part){
@@ -520,7 +519,7 @@ static void end_asking(struct rawe_engine *engine, struct rawe_operation *whole)
     rawe_conn_complete(engine, &whole->completion.send, RAWE_STATUS_DONE);
 }
 
-/** rawe_operation.done of a piece. */
+/** rawe_operation.done of a piece of a split GET. */
 static void piece_done(struct rawe_operation *piece, enum rawe_status status)
 {
     struct rawe_operation *whole = piece->whole;
@@ -536,7 +535,7 @@ static void piece_done(struct rawe_operation *piece, enum rawe_status status)
     finish_part(whole);
 }
 
-/** Ask for the next `len_bytes` of a GET. False: not possible at present. */
+/** Request the next `len_bytes` of a GET. Returns false if that is not possible at present. */
 static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
 {
     struct rawe_operation *piece = malloc(sizeof(*piece));
@@ -583,7 +582,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->table = NULL;
     operation->refusal = RAWE_REFUSAL_NONE;
     operation->status = RAWE_STATUS_DONE;
-    operation->parts = 1; /* it has still to ask */
+    operation->parts = 1; /* until its last request */
     operation->asked_bytes = 0;
     if (rawe_list_empty(&engine->waiting)) {
         rawe_inflow_wait(&engine->inflow, engine->now_ns);
@@ -593,10 +592,10 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     return true;
 }
 
-/** Looked at for each piece, at most: of more peers than that, one will owe nothing. */
+/** GETs considered for each piece. With more peers, at least one is idle. */
 #define CANDIDATES_MAX 16u
 
-/** What long GETs have asked of a peer and not got. */
+/** Return the outstanding bytes of long GETs to a peer. */
 static uint64_t owed_bytes(const struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     const struct rawe_link *all = &engine->operations.under_way;
@@ -610,7 +609,7 @@ static uint64_t owed_bytes(const struct rawe_engine *engine, const struct rawe_p
     return bytes;
 }
 
-/** Take that one out of the queue, which is not empty, whose peer owes least. */
+/** Take the GET whose peer owes least out of the queue, which is not empty. */
 static struct rawe_operation *choose_turn(struct rawe_engine *engine)
 {
     struct rawe_link *link = engine->waiting.next;
@@ -629,7 +628,7 @@ static struct rawe_operation *choose_turn(struct rawe_engine *engine)
     return best;
 }
 
-/** One that was taken out of the queue has its turn. False: what it asks for is not possible. */
+/** Request the next piece of a GET taken out of the queue. Returns false if that is impossible. */
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
@@ -663,7 +662,7 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     }
 }
 
-/** The peer object goes: its GETs ask for no more. */
+/** End the waiting GETs of a peer that is closed or given up, as failed. */
 static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer)
 {
     struct rawe_link abandoned, *next;

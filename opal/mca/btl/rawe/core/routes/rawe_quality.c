@@ -2,16 +2,16 @@
 #include "rawe_quality.h"
 
 /**
- * ... and this many frames, or PINGs: of 12, a route that loses 19 % shows one lost, or none, in three
- * measurements of ten. With fewer in MOST_NS the measurement begins again.
+ * A measurement has at least this many frames or PINGs. With 12, a route that loses 19 % shows at
+ * most one loss in three measurements of ten. With fewer in MOST_NS the measurement starts again.
  */
 #define FRAMES_MIN 40u
 #define MOST_NS 5000000000ull
 
-/** How many times as much as another. */
+/** A poor route loses at least this many times as much as another. */
 #define POOR_TIMES 4u
 
-/** It is left when that is so in that many measurements in a row. */
+/** A route is left after this many consecutive poor measurements. */
 #define POOR_MEASUREMENTS 2u
 
 void rawe_quality_begin(struct rawe_quality *quality, uint32_t arrived, uint32_t lost,
@@ -20,7 +20,7 @@ void rawe_quality_begin(struct rawe_quality *quality, uint32_t arrived, uint32_t
     *quality = (struct rawe_quality){.since_ns = now_ns, .arrived = arrived, .lost = lost};
 }
 
-/** Frames since the measurement began. */
+/** Frames and PINGs since the measurement began. */
 struct frames {
     uint64_t arrived, lost;
 };
