@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Congestion control, what algorithms have in common: see rawe_cc.h.
+ * Code common to all congestion control algorithms: see rawe_cc.h.
  */
 #include "rawe_cc.h"
 
 /**
- * The first window of the bulk lane: half of what the port of a small switch holds. That is 21 frames
- * at MTU 1500, where RFC 9002 section 7.2 has 10. Frames of the express lane are short.
+ * First window of the bulk lane: half of the port buffer of a small switch, or 21 frames at MTU
+ * 1500, where RFC 9002 section 7.2 has 10. Frames of the express lane are short.
  */
 #define FIRST_BYTES 32000u
 #define FIRST_LEAST_FRAMES 4u
@@ -16,23 +16,23 @@
 /** RFC 9002 section 7.2: kMinimumWindow. */
 #define LEAST_FRAMES 2u
 
-/** After losses, this many frames go besides those that acknowledgements let out. */
+/** After losses, this many frames may be sent besides those that acknowledgements release. */
 #define REFILL_FRAMES 10u
 
 /** Persistent congestion: RFC 9002 section 7.6.1, kPersistentCongestionThreshold. */
 #define PERSISTENT_TIMEOUTS 3u
 
-/** No estimate of the round trip keeps an unused window for longer. */
+/** An unused window stays no longer than this, whatever the estimated round trip. */
 #define UNUSED_MOST_NS 1000000000ull
 
 /**
- * Acknowledgements come in lumps, a quarter of the window each, and so does what a shaper lets pass:
- * a measurement of the rate takes at least that time and that many bytes.
+ * Least time and bytes of a rate measurement: acknowledgements arrive in lumps of a quarter of the
+ * window, and shapers release lumps as well.
  */
 #define RATE_LEAST_NS 2000000ull
 #define RATE_LEAST_BYTES 65536u
 
-/** A measurement counts for that part of the mean. */
+/** Weight of a measurement in the mean: 1/RATE_PART. */
 #define RATE_PART 4u
 
 const struct rawe_cc_type *const rawe_cc_types[] = {&rawe_cc_cubic, &rawe_cc_delay, NULL};
@@ -67,13 +67,13 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
 }
 
 /**
- * What is acknowledged in a time in which something is always in flight. What is in flight in a
- * round trip says less: right behind a pause it is little, and the round trip is that of the queue
- * that was there before.
+ * Measure the rate of acknowledged bytes while frames are always in flight. Frames in flight per
+ * round trip would mislead: after a pause few are in flight, but the round trip still includes the
+ * old queue.
  */
 void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 {
-    /* It is not known when the first ones left: they begin a measurement, and do not count. */
+    /* The first acknowledgement begins a measurement and does not count: its start is unknown. */
     if (cc->rate_from_ns == 0) {
         cc->rate_from_ns = ack->now_ns;
         cc->rate_bytes = 0;
@@ -97,7 +97,7 @@ void rawe_cc_measure_rate(struct rawe_cc *cc, const struct rawe_ack *ack)
 enum rawe_cc_loss rawe_cc_lost(struct rawe_cc *cc, uint64_t sent_ns, bool again,
                                const struct rawe_rtt *rtt, uint64_t now_ns)
 {
-    /* Within one turn time stands still: losses are found, and sent again, after what was sent. */
+    /* Time stands still within a turn. Losses are found, and resent, after frames were sent. */
     if (sent_ns < cc->recovery_ns || (sent_ns == cc->recovery_ns && !again)) {
         return RAWE_CC_KNOWN;
     }

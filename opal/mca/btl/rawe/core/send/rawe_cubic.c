@@ -1,18 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * CUBIC (RFC 9438): slow start, a reduction by 0.7 when frames were lost, and a cubic way back, fast
- * to near the window at which frames were lost, slow around it, fast beyond. CUBIC's time is counted
- * in round trips here, not in seconds, as they take microseconds; and the way back takes ROUNDS_BACK
- * of them whatever the window. Frames lost at random, as on a bad cable, then leave the window
- * nearly full, where additive increase would need a hundred round trips for each loss.
+ * CUBIC (RFC 9438): slow start, a reduction to 0.7 when frames are lost, and cubic growth, which is
+ * fast up to near the window of the loss, slow around it, and fast beyond. Time is counted in round
+ * trips, not in seconds, because a round trip takes microseconds. Growth back takes ROUNDS_BACK
+ * round trips whatever the window. Random losses, as on a bad cable, then leave the window nearly
+ * full. Additive increase would need a hundred round trips for each loss.
  */
 #include "rawe_cc.h"
 
 /** Round trips from a reduction back to the window before it. */
 #define ROUNDS_BACK 5
 
-/** Round trips after a reduction at which the curve is beyond any window. */
+/** Round trips after a reduction when the curve is beyond any window. */
 #define ROUNDS_MOST 64u
 
 static void started(struct rawe_cc *cc)
@@ -21,15 +21,15 @@ static void started(struct rawe_cc *cc)
     cc->state.cubic = (struct rawe_cubic){.threshold = cc->most};
 }
 
-/** The window `rounds` round trips after a reduction: 0.7 of the plateau at first. */
+/** Return the window `rounds` round trips after a reduction: at first 0.7 of the plateau. */
 static int64_t curve(uint32_t plateau, uint32_t rounds)
 {
     const int64_t back = ROUNDS_BACK;
-    int64_t since = (int64_t)rounds - back; /* the plateau; before it: negative */
+    int64_t since = (int64_t)rounds - back; /* negative before the plateau */
     return plateau + (int64_t)plateau * 3 * since * since * since / (10 * back * back * back);
 }
 
-/** One more round trip since the last reduction. */
+/** Grow the window after another round trip. */
 static void end_round(struct rawe_cc *cc)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;
@@ -76,13 +76,13 @@ void rawe_cubic_resume(struct rawe_cc *cc)
     };
 }
 
-/** From the least window, slow start leads back to where the last reduction left it. */
+/** Use the least window. Slow start leads back to the window after the last reduction. */
 static void timed_out(struct rawe_cc *cc)
 {
     rawe_cc_set_window(cc, cc->least);
 }
 
-/** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to near where it was. */
+/** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to nearly the old one. */
 static void idle(struct rawe_cc *cc, uint64_t periods)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A window that yields to delay, as Swift's does (Kumar et al., SIGCOMM 2020): queues stay short, and
- * it shrinks before anything is lost. The delay of the network is the time from the sending of a
- * frame to its acknowledgement, less what our link took for batches in front of it, and what both
- * wait in the hosts. The shortest recent delay is the path's own, the rest is queues. Of a round trip
- * the shortest delay counts, as NICs that wait before they interrupt lengthen some. While queues are
- * short, and after losses, the window is CUBIC's.
+ * A window that yields to delay like Swift's (Kumar et al., SIGCOMM 2020): it shrinks before frames
+ * are lost, and queues stay short. The delay of the network is the time from a frame's sending to
+ * its acknowledgement, less our link's time for batches ahead of it, and the time both wait in
+ * hosts. The shortest recent delay belongs to the path, the excess to queues. The shortest delay of
+ * each round trip counts, because NICs that delay interrupts lengthen some. While queues are short,
+ * and after losses, the window is CUBIC's.
  */
 #include "rawe_cc.h"
 
@@ -16,26 +16,26 @@
 /** Shorter delays may come from hosts and NICs. */
 #define QUEUE_LEAST_NS 20000u
 
-/** The same where the rate of our link is not known. */
+/** A queue is too long when it exceeds this, if the rate of our link is unknown. */
 #define QUEUE_UNKNOWN_NS 50000u
 
 /**
- * A small window bears longer queues, by this part over the square root of its frames, as otherwise
- * the largest of several takes all (Swift section 3.6).
+ * A small window tolerates longer queues, by this factor over the square root of its frames.
+ * Otherwise the largest of several windows takes all (Swift section 3.6).
  */
 #define SMALL_WINDOW_PART 3u
 
-/** As much of its own a connection may have in the queues whatever the delay: some links are slow. */
+/** A connection may always have this many frames in queues, because some links are slow. */
 #define OWN_FRAMES 2u
 
-/** No more than two batches need to wait for our link. */
+/** At most two batches need to wait for our link. */
 #define AHEAD_BYTES 128000u
 
-/** Swift's multiplicative decrease: 0.8 of the part that is too long, half of the window at most. */
+/** Swift's multiplicative decrease: 0.8 of the excess, at most half of the window. */
 #define DECREASE_TENTHS 8u
 #define DECREASE_DIVISOR 2u
 
-/** A path may become longer: the shortest delay is that of the last two periods. */
+/** The shortest delay is that of the last two periods, because a path may become longer. */
 #define PERIOD_NS 10000000000ull
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -43,7 +43,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/** For how long queues may last, for a window of that size. */
+/** Return the longest delay that queues may cause for the present window. */
 static uint32_t queue_most_ns(const struct rawe_cc *cc)
 {
     uint32_t ns = QUEUE_UNKNOWN_NS, root = 1;
@@ -86,8 +86,8 @@ static void note(struct rawe_delay *delay, const struct rawe_ack *ack)
 }
 
 /**
- * What the shortest delay of this round trip has in excess of the path's own. A sender with pauses may
- * take longer than both periods for a round trip, whose shortest delay is older than they are then.
+ * Return the excess of this round trip's shortest delay over the path's own. With pauses, a round
+ * trip may last longer than both periods, and its shortest delay is then older than them.
  */
 static uint32_t queue_ns(const struct rawe_delay *delay)
 {
@@ -98,8 +98,8 @@ static uint32_t queue_ns(const struct rawe_delay *delay)
 }
 
 /**
- * Queues last for `queue_ns` of a delay of `delay_ns`, and may for `most_ns`. What is in flight tells
- * nothing of a smaller window yet.
+ * Reduce the window if queues cause `queue_ns` of a delay of `delay_ns`, and `most_ns` are allowed.
+ * Frames in flight then drain first, because they do not show the effect of the smaller window.
  */
 static void yield(struct rawe_cc *cc, uint64_t queue_ns, uint64_t most_ns, uint64_t delay_ns,
                   const struct rawe_ack *ack)
@@ -113,7 +113,7 @@ static void yield(struct rawe_cc *cc, uint64_t queue_ns, uint64_t most_ns, uint6
     rawe_cc_set_window(cc, cc->window - (less < most ? (uint32_t)less : most));
     rawe_cubic_resume(cc);
     delay->draining = ack->in_flight;
-    rawe_cc_excuse(cc, ack->now_ns); /* losses until now are of the same queues */
+    rawe_cc_excuse(cc, ack->now_ns); /* the same queues cause losses until now */
 }
 
 static void acknowledged(struct rawe_cc *cc, const struct rawe_ack *ack)
@@ -154,7 +154,7 @@ static void lost(struct rawe_cc *cc)
 static void timed_out(struct rawe_cc *cc)
 {
     struct rawe_delay *delay = &cc->state.delay;
-    delay->draining = 0; /* nothing of that will come */
+    delay->draining = 0; /* no acknowledgements of it will arrive */
     rawe_cc_cubic.timed_out(cc);
 }
 

@@ -36,13 +36,13 @@ uint64_t rawe_rtt_overdue(const struct rawe_rtt *rtt, uint64_t least_ns, uint64_
     return overdue < least_ns ? least_ns : overdue > most_ns ? most_ns : overdue;
 }
 
-/** Loss recoveries for which a wider window stays (RFC 8985: reo_wnd_persist). */
+/** Number of loss recoveries that keep a wider window (RFC 8985: reo_wnd_persist). */
 #define PERSIST_RECOVERIES 16u
 
 /** RFC 8985 stops at the smoothed RTT, which is shorter than the queue of a LAG's leg. */
 #define STEPS_MAX 20u
 
-/** All steps together: a stopped peer leaves round trips of minutes; losses cannot wait. */
+/** Limit of all steps: a stopped peer leaves round trips of minutes, but losses cannot wait. */
 #define STEPS_MOST_NS 10000000ull
 
 void rawe_reorder_init(struct rawe_reorder *reorder)

@@ -3,10 +3,10 @@
 
 #include <assert.h>
 
-/** Messages pass long replies up to this much, then let one pass. */
+/** Messages may overtake long replies by this many bytes, then a long reply is sent. */
 #define PASS_BYTES (64u << 10)
 
-/** A long reply that has put this much into frames is cut where messages wait. */
+/** A long reply is cut after this much in frames if messages wait. */
 #define TURN_BYTES (32u << 10)
 
 _Static_assert(RAWE_REASSEMBLY_MESSAGES <= 64, "messages_done has a bit for each of them");
@@ -29,14 +29,14 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/** There are more bytes of a send in the queue, or (negative, wrapping) fewer. */
+/** Add to the queued bytes of a send. To subtract, pass the negative number modulo 2^64. */
 static void add_bytes(struct rawe_sendqueue *queue, const struct rawe_send *send, uint64_t bytes)
 {
     queue->bytes += bytes;
     queue->movable_bytes += send->split != NULL ? bytes : 0;
 }
 
-/** Nothing of it is in frames. */
+/** Prepare a send of which nothing is in frames, and count it. */
 static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     send->queue = queue;
@@ -66,7 +66,7 @@ static void insert(struct rawe_sendqueue *queue, struct rawe_send **link, struct
     }
 }
 
-/** Behind all that is no long reply, and what is half in frames. */
+/** Return the place behind all sends but long replies, and behind a send partly in frames. */
 static struct rawe_send **behind_last(struct rawe_sendqueue *queue)
 {
     struct rawe_send *first = queue->first;
@@ -115,18 +115,18 @@ struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue)
     return send;
 }
 
-/** How many bytes of a send stay, when all but `keep_bytes` might go. */
+/** Return how many bytes of a send stay in its queue when all but `keep_bytes` may move. */
 static uint64_t stays_bytes(const struct rawe_send *send, uint64_t keep_bytes, uint64_t grain_bytes)
 {
     uint64_t left_bytes = send->total_bytes - send->framed_bytes;
     if (keep_bytes < grain_bytes) {
-        /* What is in frames is complete with the rest of the send: there has to be one. */
+        /* A send partly in frames needs a rest, with which it completes. */
         keep_bytes = send->framed_bytes != 0 ? grain_bytes : 0;
     }
     return keep_bytes == 0 || keep_bytes + grain_bytes <= left_bytes ? keep_bytes : left_bytes;
 }
 
-/** Have the send, whose first bytes stay, end behind those; returns the rest as another, or NULL. */
+/** End a send after `stay_bytes` more. Returns the rest as another, NULL when out of memory. */
 static struct rawe_send *cut(struct rawe_sendqueue *queue, struct rawe_send *send,
                              uint64_t stay_bytes)
 {
@@ -199,7 +199,7 @@ void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *sen
     prepare(queue, send);
 }
 
-/** The first send, a long reply, has had its turn: end it here, and queue the rest. False: not. */
+/** End the first send, a long reply, if its turn is over, and queue the rest. Else return false. */
 static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     if (send->framed_bytes < TURN_BYTES || queue->last == NULL) {
@@ -207,7 +207,7 @@ static bool end_turn(struct rawe_sendqueue *queue, struct rawe_send *send)
     }
     struct rawe_send *rest = cut(queue, send, 0);
     if (rest == NULL) {
-        return false; /* no memory: they wait */
+        return false; /* no memory: messages wait */
     }
     prepare(queue, rest);
     insert(queue, behind_last(queue), rest);
@@ -246,7 +246,7 @@ struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue)
     return send;
 }
 
-/** A send is done before it was reported as transmitted: it is not reported any more. */
+/** Remove the report of a send that completes before it was reported as transmitted. */
 static void drop_report(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     struct rawe_send **link = &queue->reports.first;

@@ -9,21 +9,21 @@
 #define SLAB_FRAMES 64u
 #define CACHE_LINE 64u
 
-/* Buffers begin 2 bytes off a cache line, so that what follows the Ethernet header is aligned. */
+/* Buffers begin 2 bytes past a cache line, which aligns the data after the Ethernet header. */
 #define BUFFER_SHIFT 2u
 
-/** The pool is looked at once a second; after that many calm looks it gives memory back. */
+/** The pool is checked once a second. After this many calm checks in a row it frees memory. */
 #define TRIM_INTERVAL_NS 1000000000ull
 #define CALM_ROUNDS 3u
 
-/** It is calm when fewer than one in that many frames are in use; a pool of one window stays. */
+/** The pool is calm when less than 1/CALM_PART of its frames are used. One window's pool stays. */
 #define CALM_PART 4u
 #define TRIM_LEAST_FRAMES 1024u
 
-/** Frames allocated together; they follow it. */
+/** Frames allocated together, which follow this header. */
 struct rawe_txframe_slab {
     struct rawe_txframe_slab *next;
-    unsigned free_frames; /**< counted by rawe_txframe_pool_check alone */
+    unsigned free_frames; /**< used only by rawe_txframe_pool_check */
     bool large;
 };
 
@@ -42,7 +42,7 @@ void rawe_txframe_pool_free(struct rawe_txframe_pool *pool)
     rawe_txframe_pool_init(pool, (uint32_t)pool->large_bytes, pool->limit);
 }
 
-/** Take the frames of slabs that are wholly free off a list. */
+/** Remove the frames of entirely free slabs from a list. */
 static void drop_free(struct rawe_txframe **list)
 {
     for (const struct rawe_txframe *frame = *list; frame != NULL; frame = frame->next) {
@@ -133,7 +133,7 @@ void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence)
     window->loss_deadline_ns = 0;
 }
 
-/** More segments are sent, while `missing` of the same kind, sent earlier, may still arrive. */
+/** Note when segments are sent. Earlier ones of their kind may still arrive: `missing`. */
 static void note_time(struct rawe_txframe_times *times, uint64_t missing, uint64_t sent_ns)
 {
     times->newest_ns = sent_ns;
@@ -192,7 +192,7 @@ bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint3
     return true;
 }
 
-/** Segments from una on: what is before has been acknowledged already. */
+/** Return the segments that are not cumulatively acknowledged: those from una on. */
 static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                  const struct rawe_txframe *frame)
 {
@@ -201,13 +201,13 @@ static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                     : rawe_txframe_all(frame);
 }
 
-/** What arrived segments, sent at `sent_ns` or later, mean for the search for losses. */
+/** Note arrived segments, sent at `sent_ns` or later, as evidence of losses. Returns RTT or 0. */
 static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
                          uint64_t segments, bool again, uint64_t sent_ns,
                          const struct rawe_ack *ack)
 {
     uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
-    /* Resent: no sample (Karn), and no evidence if it comes sooner than any round trip. */
+    /* Resent segments give no RTT (Karn), and no evidence if they arrive sooner than any RTT. */
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
         uint32_t last = frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
         (void)rawe_sendwin_delivered(window, sent_ns, last, ack->now_ns);
@@ -215,7 +215,7 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
     return again ? 0 : rtt_ns;
 }
 
-/** Note segments as arrived. Returns the round trip of those that were sent once, or 0. */
+/** Note the arrival of segments. Returns the round trip of those sent once, or 0. */
 static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t segments,
                        struct rawe_ack *ack)
 {
@@ -238,7 +238,7 @@ static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, 
     return rtt_ns;
 }
 
-/** The oldest frame leaves the window. */
+/** Remove and return the oldest frame of the window. */
 static struct rawe_txframe *take_oldest(struct rawe_sendwin *window)
 {
     struct rawe_txframe *frame = window->oldest;
@@ -292,7 +292,7 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
             uint32_t sequence =
                 acknowledgement + 1 + (uint32_t)i * 8 + (uint32_t)__builtin_ctz(bits);
             if (!rawe_sequence_before(sequence, window->next)) {
-                return; /* claims what was never sent: the rest is no better */
+                return; /* never sent: the rest is invalid, too */
             }
             while (sequence - frame->sequence >= frame->segments) {
                 frame = frame->next;
@@ -309,24 +309,24 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns)
 {
     /*
-     * The probe was sent after the frames in flight then, and stands for the newest of them; 1 ns
-     * earlier, so that frames sent in the same turn, behind the probe, are not meant.
+     * The probe was sent after the frames then in flight and counts as the newest of them. 1 ns
+     * less excludes frames sent after the probe in the same turn.
      */
     if (rawe_sendwin_delivered(window, sent_ns - 1, window->next, now_ns)) {
         window->evidence_is_probe = true;
     }
 }
 
-/** Segments sent by `sent_ns` that later ones have overtaken, or may have: `*undecided`. */
+/** Return the segments that later ones overtook. Set `*undecided` if more may be overtaken. */
 static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)
 {
     if (segments == 0) {
-        return 0; /* then nothing says when they were sent */
+        return 0; /* `sent_ns` is not set then */
     }
     if (sent_ns == window->newest_delivered_ns) {
-        /* Of what was sent in the same turn, only first sendings are known to be in order. */
+        /* In a turn, only segments sent for the first time are known to be in order. */
         uint32_t ahead = window->newest_delivered - frame->sequence;
         segments &= ~frame->resent;
         if (rawe_sequence_before(window->newest_delivered, frame->sequence)) {
@@ -344,7 +344,7 @@ static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_t
     return segments;
 }
 
-/** A segment that was in flight is lost. */
+/** Mark a segment in flight as lost. */
 static void lose(struct rawe_sendwin *window, struct rawe_txframe *frame, uint32_t sequence)
 {
     frame->to_send |= 1ull << (sequence - frame->sequence);
@@ -377,7 +377,7 @@ bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns
     return undecided;
 }
 
-/** The newest frame of a send, from `frame` backwards. There is one. */
+/** Return the newest frame of a send, from `frame` backwards. There must be one. */
 static struct rawe_txframe *frame_of(struct rawe_txframe *frame, const struct rawe_send *send)
 {
     while (frame->send != send) {
@@ -404,7 +404,7 @@ void rawe_sendwin_rebase(const struct rawe_sendwin *window, struct rawe_send *se
 
 void rawe_sendwin_revoke(const struct rawe_sendwin *window, const struct rawe_send *send)
 {
-    static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
+    static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame or batch is longer */
     struct rawe_fragment fragment;
     struct rawe_txframe *frame = window->newest;
     for (uint32_t left = send->frames; left != 0; left--, frame = frame->previous) {
