@@ -7,10 +7,10 @@
 /** The polynomial 0x1EDC6F41, bits reversed. */
 #define POLYNOMIAL 0x82F63B78u
 
-/** Bytes that a step of by_table takes. */
+/** Bytes per step of by_table. */
 #define SLICES 8u
 
-/** `table[i][b]`: what byte b adds to the CRC when i more bytes follow it. */
+/** `table[i][b]`: the contribution of byte b to the CRC if i bytes follow it. */
 static uint32_t table[SLICES][256];
 static bool table_filled;
 
@@ -32,7 +32,7 @@ static void fill_table(void)
 static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 {
     if (!__atomic_load_n(&table_filled, __ATOMIC_ACQUIRE)) {
-        fill_table(); /* threads that do this at the same time write the same values */
+        fill_table(); /* concurrent threads write the same values */
     }
     for (; len_bytes >= SLICES; bytes += SLICES, len_bytes -= SLICES) {
         uint32_t next = 0;
@@ -75,17 +75,17 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 }
 
 /*
- * The instruction has a latency of three cycles for 8 bytes, and each waits for the one before. So
- * long data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ",
- * Intel 2009): multiplying by x^n modulo the polynomial moves 16 bytes forward, onto others of the
- * same remainder. Four such lanes do not wait for each other. The constants are x^n for a lane's two
- * halves, bits reversed.
+ * The instruction takes three cycles for 8 bytes, and each one depends on the one before. Therefore
+ * long data is folded (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
+ * PCLMULQDQ", Intel 2009): multiplying 16 bytes by x^n modulo the polynomial moves them forward
+ * onto later bytes, without changing the remainder. Four lanes are independent of each other. The
+ * constants are x^n for the two halves of a lane, bits reversed.
  */
 #define LANES 4u
 #define LANE_BYTES 16u
 #define FOLD_BYTES (LANES * LANE_BYTES)
 
-/** Shorter data takes no longer without. */
+/** Shorter data gains nothing from folding. */
 #define FOLD_FROM_BYTES 192u
 
 typedef long long lane __attribute__((vector_size(16)));
@@ -99,7 +99,7 @@ FOLDING static inline lane load(const uint8_t *bytes)
     return loaded;
 }
 
-/** Move a lane as far forward as the constants say, onto `onto`. */
+/** Move a lane forward by the distance of the constants, onto `onto`. */
 FOLDING static inline lane fold(lane from, lane constants, lane onto)
 {
     return __builtin_ia32_pclmulqdq128(from, constants, 0x00) ^

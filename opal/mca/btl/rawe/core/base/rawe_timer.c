@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/** The wheel jumps over longer gaps (4 ms: the process computed): as many ticks as slots. */
+/** The wheel jumps over gaps of more ticks than it has slots (4 ms: the process computed). */
 #define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
@@ -28,7 +28,7 @@ static struct rawe_timer *timer_of(struct rawe_link *link)
     return link == NULL ? NULL : RAWE_OWNER(link, struct rawe_timer, link);
 }
 
-/** The slot of a level that holds the timers of a tick. */
+/** Return the slot of a level that holds the timers of a tick. */
 static struct rawe_link *slot_of(struct rawe_timer_wheel *wheel, unsigned level, uint64_t tick)
 {
     return &wheel->slots[level][(tick >> (level * RAWE_TIMER_SLOT_BITS)) & SLOT_MASK];
@@ -36,7 +36,7 @@ static struct rawe_link *slot_of(struct rawe_timer_wheel *wheel, unsigned level,
 
 static void insert(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
 {
-    uint64_t tick = (timer->deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1; /* the deadline has passed */
+    uint64_t tick = (timer->deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1; /* past the deadline */
     if (tick < wheel->tick) {
         tick = wheel->tick;
     }
@@ -67,7 +67,7 @@ void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer)
     rawe_list_remove(&timer->link);
 }
 
-/** Insert timers where they belong by now. */
+/** Insert timers again, relative to the present tick. */
 static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
 {
     struct rawe_timer *timer;
@@ -76,7 +76,7 @@ static void insert_all(struct rawe_timer_wheel *wheel, struct rawe_link *timers)
     }
 }
 
-/** Move a slot's timers to a finer level, or to the same slot again. */
+/** Move a slot's timers to a finer level, or back to the same slot. */
 static void cascade(struct rawe_timer_wheel *wheel, unsigned level)
 {
     struct rawe_link timers;
@@ -85,7 +85,7 @@ static void cascade(struct rawe_timer_wheel *wheel, unsigned level)
     insert_all(wheel, &timers);
 }
 
-/** Sort all timers again around `tick`: cheaper than stepping over a long gap. */
+/** Move the wheel to `tick` and insert all timers again, which is cheaper than stepping. */
 static void jump(struct rawe_timer_wheel *wheel, uint64_t tick)
 {
     struct rawe_link all;
@@ -116,7 +116,7 @@ void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns)
         }
         struct rawe_link *slot = slot_of(wheel, 0, wheel->tick++);
         if (rawe_list_empty(slot)) {
-            continue; /* most are */
+            continue; /* the usual case */
         }
         struct rawe_link expired;
         struct rawe_timer *timer;

@@ -92,7 +92,7 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
     reread(fragment, in, rawe_fragment_header_bytes(in[0]));
 }
 
-/** What is put together from parts has room for this one. */
+/** Return true if the fragment is no part, or lies inside its message. */
 static bool part_fits(const struct rawe_fragment *fragment)
 {
     return rawe_fragment_header_bytes(fragment->kind) != RAWE_FRAGMENT_PART_BYTES ||
@@ -151,12 +151,12 @@ enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const 
     return RAWE_DECODE_OK;
 }
 
-/* What makes a batch header a TCP header with one option. */
+/* These values make a batch header a TCP header with one option. */
 #define TCP_WORDS_ACK 0xF010u
 #define TCP_OPTION 0xFE28u
 #define TCP_EXPERIMENT 0x5257u
 
-/** What the headers of connections' and groups' batches have in common; the rest is 0. */
+/** Encode the common fields of the batch headers of connections and groups. The rest is 0. */
 static void batch_begin(uint8_t out[RAWE_BATCH_HEADER_BYTES], uint8_t type, uint8_t flags,
                         uint16_t segment_bytes, uint32_t key)
 {
@@ -170,7 +170,7 @@ static void batch_begin(uint8_t out[RAWE_BATCH_HEADER_BYTES], uint8_t type, uint
     rawe_put32(out + RAWE_BATCH_OFFSET_KEY, key);
 }
 
-/** Read it, for frames of the types from `type` to before `type_end`. */
+/** Check a batch header whose type must be from `type` to `type_end` - 1. */
 static enum rawe_decode_result batch_check(const uint8_t *in, size_t len_bytes, size_t data_bytes,
                                            uint8_t type, uint8_t type_end, uint8_t flags)
 {
@@ -212,7 +212,7 @@ void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_b
     out[58] = batch->frames;
 }
 
-/** Which frames of the batch, which has `total`, a packet carries. */
+/** Determine which of the batch's `total` frames a packet carries. */
 static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, size_t data_bytes)
 {
     uint32_t segment_bytes = batch->segment_bytes;
@@ -224,7 +224,7 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, uint32_t total, 
     uint32_t first = batch->at_bytes / segment_bytes;
     uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
     batch->last = first + frames == total;
-    /* Only the last frame may be short: a short one elsewhere was cut by another device. */
+    /* Only the last frame may be short: another device has cut the batch if others are. */
     if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
         return RAWE_DECODE_LENGTH;
     }
@@ -403,7 +403,7 @@ bool rawe_group_shared_fits(const uint8_t *payload, uint32_t payload_bytes)
     return at_bytes == payload_bytes;
 }
 
-/** Can a frame with these flags have that payload, of such a message? Only an empty one has none. */
+/** Return true if lengths fit the flags. Only an empty message has an empty payload. */
 static bool group_lengths_fit(uint8_t flags, uint32_t payload_bytes, uint32_t total_bytes)
 {
     if ((flags & RAWE_GROUP_FLAG_SHARED) != 0) {
@@ -487,7 +487,7 @@ void rawe_group_control_encode(uint8_t out[RAWE_GROUP_CONTROL_HEADER_BYTES],
     rawe_put16(out + 14, control->piece);
 }
 
-/** Does the data have the length that belongs to the type? */
+/** Return true if the data has the right length for its type. */
 static bool control_lengths_fit(const struct rawe_group_control *control)
 {
     const uint32_t at_bytes = control->piece * RAWE_GROUP_PIECE_BYTES;
