@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine: finds the connection a frame is for, shares out credit, drives timers and rounds.
+ * The engine finds the connection of a frame, divides credit, and drives timers and rounds.
  */
 #include "rawe_engine.h"
 
@@ -20,8 +20,8 @@
 #include "routes/rawe_peer.h"
 
 /*
- * The engines while their owner cannot be called: they go on acknowledging, probing and sending again.
- * What would have been delivered or completed is kept (rawe_reassembly.c) until the owner is back.
+ * While their owner cannot be called, the engines still acknowledge, probe and retransmit. They
+ * keep deliveries and completions (rawe_reassembly.c) until the owner is back.
  */
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)
@@ -72,7 +72,7 @@ void rawe_engine_complete_deferred(struct rawe_engine *engine)
                        RAWE_STATUS_FAILED);
 }
 
-/** There is room again: senders may go on, and what has stayed where it was is next. */
+/** Let senders continue because there is room again, and take what had to wait in connections. */
 static void admit_all(struct rawe_engine *engine)
 {
     engine->deferral->fragments_wait = engine->deferral->refused = false;
@@ -84,7 +84,7 @@ static void admit_all(struct rawe_engine *engine)
     }
 }
 
-/** Tell the owner what is kept, oldest first. */
+/** Report kept losses, completions and messages to the owner, the messages oldest first. */
 static void deliver_all(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = engine->deferral;
@@ -109,10 +109,10 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     rawe_deferral_note_reported(deferral); /* there may still be no memory */
 }
 
-/** Reassembly buffers in existence at most, over all connections. */
+/** Most reassembly buffers of all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u
 
-/** Probes within the timeout, at least: an answer counts when the next one is due. */
+/** Least number of probes within the timeout: an answer counts when the next probe is due. */
 #define PROBES_PER_TIMEOUT 4u
 
 void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
@@ -142,7 +142,7 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->output = *output;
     engine->now_ns = now_ns;
     engine->incarnation = now_ns;
-    /* A REPLY names an operation of any of a process's engines: each engine has its own key. */
+    /* A REPLY may name an operation of any engine of the process, so each has its own key. */
     rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
     rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
     engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
@@ -189,7 +189,7 @@ void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
 }
 
-/** The connection that a frame is for, woken if it rests. NULL: none, or no memory. */
+/** Find the connection of a frame and wake it if it rests. NULL if there is none, or no memory. */
 static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t id)
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, id);
@@ -201,8 +201,8 @@ static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t 
 }
 
 /**
- * rawe_route_from, of CONNECT or PROBE: the peer may have found a route that we have not, or its
- * interface has another address now. `from` NULL: the frame does not say who sent it.
+ * Find the route of a CONNECT or PROBE. The peer may have found a route that we have not, or its
+ * interface may have a new address. `from` is NULL if the frame does not identify its sender.
  */
 static struct rawe_route *route_asked(const struct rawe_engine *engine,
                                       const struct rawe_conn *conn, const struct rawe_connect *from,
@@ -216,7 +216,7 @@ static struct rawe_route *route_asked(const struct rawe_engine *engine,
     return route;
 }
 
-/** The same of any frame of a connection. */
+/** Find the route of any frame of a connection. */
 static struct rawe_route *route_of(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                    const struct rawe_header *header, const uint8_t *payload,
                                    const uint8_t *source_mac)
@@ -229,13 +229,13 @@ static struct rawe_route *route_of(const struct rawe_engine *engine, const struc
     return route_asked(engine, conn, identified ? &from : NULL, source_mac);
 }
 
-/** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
+/** Return true if the request is from the connection's own interface, by whatever route. */
 static bool is_preferred(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
     return from->key == conn->preferred->key && from->port == conn->preferred->port;
 }
 
-/** Has it come by the preferred route? Several routes may end at one address of the peer. */
+/** Return true if a frame arrived by the predicted route. Routes may share the peer's address. */
 static inline bool is_predicted(const struct rawe_engine *engine, const struct rawe_conn *conn,
                                 const uint8_t *source_mac)
 {
@@ -243,7 +243,7 @@ static inline bool is_predicted(const struct rawe_engine *engine, const struct r
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
-/** Does a connection with these routes lead to the peer that describes itself so, from that address? */
+/** Return true if a connection with these routes leads to the peer `from` at that address. */
 static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used,
                      const struct rawe_engine *engine, const struct rawe_connect *from,
                      const uint8_t *source_mac)
@@ -255,7 +255,7 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
     return route != NULL && route->key == from->key && route->port == from->port;
 }
 
-/** Does the peer describe a connection that we have? Then it knows the right id. One may rest on. */
+/** Return true if the peer describes one of our connections: it knows the id. None is woken. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
@@ -272,7 +272,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
     return false;
 }
 
-/** A peer asks about a closed connection, or for one while we finalize: a short answer. */
+/** Answer a peer that asks about a closed connection, or for a new one while we finalize. */
 static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
                           const uint8_t *source_mac, const uint8_t *payload)
 {
@@ -349,7 +349,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
-/** Is a decoded header one for this process? False, and counted by reason: not. */
+/** Return true if a decoded header is for this process. Else count the reason. */
 static inline bool is_ours(struct rawe_engine *engine, const struct rawe_header *header,
                            enum rawe_decode_result decoded)
 {
@@ -385,7 +385,7 @@ static inline bool checksum_right(const struct rawe_header *header, const uint8_
            rawe_checksum_decode(frame + covered_bytes) == rawe_crc32c(0, frame, covered_bytes);
 }
 
-/** A frame for a connection. */
+/** Hand a frame or packet of a batch to its connection. */
 static inline void receive(struct rawe_conn *conn, const struct rawe_header *header,
                            const uint8_t *payload, const struct rawe_batch *batch, uint64_t now_ns)
 {
@@ -397,9 +397,8 @@ static inline void receive(struct rawe_conn *conn, const struct rawe_header *hea
 }
 
 /**
- * A frame for a connection that has not come from where its own go to: by another route between the
- * same two processes, and perhaps through this engine's link for a connection of another's. Apart from
- * the usual way, which is short.
+ * Dispatch a frame that arrived by another route between the two processes than its connection
+ * uses, perhaps for a connection of another engine. Not inlined, to keep the usual path short.
  */
 __attribute__((noinline)) static void dispatch_elsewhere(
     struct rawe_engine *engine, const uint8_t *source_mac, const struct rawe_header *header,
@@ -421,14 +420,14 @@ __attribute__((noinline)) static void dispatch_elsewhere(
     receive(conn, header, payload, batch, now_ns);
 }
 
-/** A frame for this process, in a batch header or not. */
+/** Dispatch a frame for this process, with a batch header or without. */
 static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
                             const struct rawe_header *header, const uint8_t *payload,
                             const struct rawe_batch *batch, uint64_t now_ns)
 {
     struct rawe_conn *conn = find(engine, header->connection_id);
     if (conn == NULL) {
-        /* There may be no memory to wake it: then the peer asks again. */
+        /* If there is no memory to wake the connection, the peer asks again. */
         if (header->type == RAWE_FRAME_PROBE &&
             rawe_conn_table_find_rest(engine->table, header->connection_id) == NULL) {
             answer_closed(engine, header, source_mac, payload);
@@ -504,7 +503,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
-/** The connection at an index, woken if its credit is outdated; NULL: it rests on. */
+/** Return the connection at an index, woken if its credit is outdated. NULL if it stays at rest. */
 static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t index)
 {
     const struct rawe_rest *rest = engine->table->entries[index].rest;
@@ -515,11 +514,11 @@ static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t ind
                : engine->table->entries[index].conn;
 }
 
-/** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */
+/** Inform peers of new credit, after an epoch, if no other frame would tell them. */
 static void update_credit(struct rawe_engine *engine)
 {
     if (!rawe_credit_review(&engine->credit)) {
-        return; /* with a thousand peers, looking at each takes longer than all else does */
+        return; /* with a thousand peers, the loop takes longer than all else */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = credited(engine, i);
@@ -536,7 +535,7 @@ static void update_credit(struct rawe_engine *engine)
     }
 }
 
-/** Called by rounds and by timers: a peer that waits for its turn may leave no timer armed here. */
+/** Begin a credit epoch if due, in rounds too: a peer that waits may leave no timer armed here. */
 static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
     if (rawe_credit_advance(&engine->credit, now_ns)) {
@@ -544,7 +543,7 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** A flush begins for links of other engines, too, through which connections of this one go. */
+/** Begin a flush for the links of other engines that connections of this one use. */
 static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 {
     const struct rawe_link *flushing = &engine->flushing;
@@ -559,7 +558,7 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Tell peers what they are granted. */
+/** Grant peers their shares, and owe them acknowledgements that say so. */
 static void grant(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_grants_member *member;
@@ -576,7 +575,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     grant(engine, now_ns);
-    /* Inside a callback of a flush: go on with its rest, which the callback may wait for. */
+    /* A flush inside a flush's callback takes over its rest, which the callback may wait for. */
     rawe_list_append_all(&engine->flushing, &engine->pending);
     engine->link_full = engine->batches_full = false;
     rawe_peer_begin_waiting(engine);
@@ -589,17 +588,17 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Connections looked at in one round at most: a thousand would take long. */
+/** Most connections checked in a round: a thousand would take long. */
 #define CHECKS_MAX 64u
 
-/** The connection that is to be looked at next; NULL: all are at rest. */
+/** Return the connection to check next, or NULL if all are at rest. */
 static struct rawe_conn *first_awake(const struct rawe_engine *engine)
 {
     struct rawe_link *first = rawe_list_first(&engine->awake);
     return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, awake);
 }
 
-/** Have connections rest that were idle when they were looked at last, and are now. */
+/** Put connections to rest that were idle at the last check and still are. */
 static void rest_idle(struct rawe_engine *engine, uint64_t now_ns)
 {
     struct rawe_conn *conn;
@@ -607,7 +606,7 @@ static void rest_idle(struct rawe_engine *engine, uint64_t now_ns)
          (conn = first_awake(engine)) != NULL && checks < CHECKS_MAX && conn->check_ns <= now_ns;
          checks++) {
         if (rawe_conn_check_idle(conn, now_ns)) {
-            (void)rawe_peer_rest(conn); /* without memory it is looked at again */
+            (void)rawe_peer_rest(conn); /* out of memory: check it again later */
         }
     }
     engine->check_ns = conn != NULL ? conn->check_ns : now_ns;
