@@ -72,7 +72,7 @@ void rawe_engine_complete_deferred(struct rawe_engine *engine)
                        RAWE_STATUS_FAILED);
 }
 
-/** Let senders continue because there is room again, and take what had to wait in connections. */
+/** Readmit refused senders and keep the fragments that waited, because there is room again. */
 static void admit_all(struct rawe_engine *engine)
 {
     engine->deferral->fragments_wait = engine->deferral->refused = false;
@@ -255,7 +255,7 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
     return route != NULL && route->key == from->key && route->port == from->port;
 }
 
-/** Return true if the peer describes one of our connections: it knows the id. None is woken. */
+/** Return true if the peer describes one of our connections, so it knows the id. Wakes none. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {

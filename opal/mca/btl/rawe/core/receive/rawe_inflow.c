@@ -92,7 +92,7 @@ static uint64_t link_ns(const struct rawe_inflow *inflow, uint64_t bytes)
 
 /**
  * Return the time without data after which the link is idle: a round trip, or on slow links the
- * time of an eighth of a port, some 8 frames. With half, less of W4's load arrived at 1 Gb/s.
+ * time of 1/8 of a port, some 8 frames. With half a port, less of W4's load arrived at 1 Gb/s.
  */
 static uint64_t idle_ns(const struct rawe_inflow *inflow)
 {

@@ -4,7 +4,7 @@
 /** The rate of a line whose interface reports none. */
 #define UNKNOWN_MBPS 10000u
 
-/** A window has at least this duration and number of frames. One that is too long has pauses. */
+/** Least duration, greatest duration (a longer one has pauses) and least frames of a window. */
 #define WINDOW_LEAST_NS 2000000u
 #define WINDOW_MOST_NS 50000000u
 #define WINDOW_FRAMES 32u

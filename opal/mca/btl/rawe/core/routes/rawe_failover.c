@@ -199,7 +199,7 @@ static void avoid(struct rawe_peer *peer, uint64_t now_ns)
     set_down(peer, RAWE_FAILOVER_LOSSY, now_ns);
 }
 
-/** A PING counts as lost after ANSWER_NS if another route answers, and not at all without any. */
+/** A PING is lost after ANSWER_NS if another route answers, else ignored after NO_ANSWER_NS. */
 #define ANSWER_NS (2 * RAWE_FAILOVER_INTERVAL_NS)
 #define NO_ANSWER_NS (10 * RAWE_FAILOVER_INTERVAL_NS)
 
@@ -278,7 +278,7 @@ static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
     }
 }
 
-/** Return true if the route needs no checks: it is up, or has no carrier and another is up. */
+/** True if a route needs no checks: up and not measured, or no carrier while another is up. */
 static bool is_steady(struct rawe_peer *peer)
 {
     return (peer->health.state == RAWE_HEALTH_UP && !is_measured(peer)) ||

@@ -13,7 +13,7 @@
 #define RELAPSE_NS (10000 * MS)
 #define DOUBLINGS_MAX 3u
 
-/** Consecutive answers before a lossy route is used again: it answers some PINGs all the time. */
+/** Consecutive answers before a lossy route is used again: it always answers some PINGs. */
 #define LOSSY_ANSWERS_WANTED 24u
 
 /** Interval of PINGs: 1/PARTS of the time since the state began, within these bounds. */
@@ -78,7 +78,7 @@ uint64_t rawe_health_due_ns(const struct rawe_health *health)
     if (health->asked_ns == 0) {
         return health->since_ns;
     }
-    /* The next PING is then 1/PARTS of its time since the beginning after the last one. */
+    /* The interval is then 1/PARTS of the next PING's time since the state began. */
     uint64_t interval_ns = (health->asked_ns - health->since_ns) / (PARTS - 1);
     interval_ns = interval_ns < least_ns ? least_ns : interval_ns;
     return health->asked_ns + (interval_ns > most_ns ? most_ns : interval_ns);

@@ -80,7 +80,7 @@ static void for_all(struct rawe_peer *peer,
     } while (other != peer);
 }
 
-/** A route went down or up. Use the preferred route if it is up, else stay if possible. */
+/** Choose a route after a change: the preferred one if it is up, else the present one if it is. */
 static void choose(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
 {
     struct rawe_route *best = rawe_route_best(conn->preferred);

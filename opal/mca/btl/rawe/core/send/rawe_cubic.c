@@ -82,7 +82,7 @@ static void timed_out(struct rawe_cc *cc)
     rawe_cc_set_window(cc, cc->least);
 }
 
-/** Halve the window each time (RFC 7661, RFC 2861). Slow start leads back to nearly the old one. */
+/** Halve the window each period (RFC 7661, RFC 2861). Slow start leads nearly back to the old. */
 static void idle(struct rawe_cc *cc, uint64_t periods)
 {
     struct rawe_cubic *cubic = &cc->state.cubic;

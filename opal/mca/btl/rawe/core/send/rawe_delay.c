@@ -87,7 +87,7 @@ static void note(struct rawe_delay *delay, const struct rawe_ack *ack)
 
 /**
  * Return the excess of this round trip's shortest delay over the path's own. With pauses, a round
- * trip may last longer than both periods, and its shortest delay is then older than them.
+ * trip may outlast both periods, and its shortest delay may be older than either.
  */
 static uint32_t queue_ns(const struct rawe_delay *delay)
 {

@@ -309,7 +309,7 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns)
 {
     /*
-     * The probe was sent after the frames then in flight and counts as the newest of them. 1 ns
+     * The probe was sent after the frames then in flight and counts as the newest of them. One ns
      * less excludes frames sent after the probe in the same turn.
      */
     if (rawe_sendwin_delivered(window, sent_ns - 1, window->next, now_ns)) {
@@ -317,7 +317,7 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
     }
 }
 
-/** Return the segments that later ones overtook. Set `*undecided` if more may be overtaken. */
+/** Return segments, sent by `sent_ns`, that later ones overtook. `*undecided`: more may be. */
 static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
                           uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
                           bool window_passed, bool *undecided)
