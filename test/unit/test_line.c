@@ -179,6 +179,24 @@ TEST(rawe_line_join__processes_learn_together)
 }
 
 /** Another process may have written anything there. */
+/** A peer on the same machine delivers more than the NIC does. */
+TEST(rawe_line_arrived__a_rate_above_the_reported_one_is_corrected)
+{
+    deliver(19000, 10, 0, false);
+    assert_rate(19000);
+    deliver(9800, 1000, 20, true);
+    assert_in_range(rawe_line_mbps(&line), 9500, 11000);
+}
+
+TEST(rawe_line_arrived__a_window_that_begins_in_the_future_is_dropped)
+{
+    memset(&host, 0, sizeof(host));
+    host.begin_ns = UINT64_MAX - 5;
+    rawe_line_join(&line, &host);
+    deliver(200, 60, 8, true);
+    assert_rate(200);
+}
+
 TEST(rawe_line_mbps__what_is_shared_may_be_wrong)
 {
     memset(&host, 0xff, sizeof(host));

@@ -206,9 +206,12 @@ static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uin
     }
     rawe_grants_arrived(&into->grants, &conn->grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
-    /* Frames resent on another route were lost with a route, not in this port. */
-    rawe_line_arrived(&into->line, arrival->wire_bytes, arrival->frames,
-                      arrival->resent && conn->predicted != NULL ? arrival->frames : 0, arrived_ns);
+    if (into->grants.inflow.port_bytes != 0) { /* else nothing needs the rate */
+        /* Frames resent on another route were lost with a route, not in this port. */
+        bool lost = arrival->resent && conn->predicted != NULL;
+        rawe_line_arrived(&into->line, arrival->wire_bytes, arrival->frames,
+                          lost ? arrival->frames : 0, arrived_ns);
+    }
 }
 
 /** Accept frames that have arrived. */

@@ -248,7 +248,9 @@ static inline uint64_t rawe_engine_arrival_ns(const struct rawe_engine *engine)
     }
     uint64_t now_ns = engine->config.arrival_clock_ns(engine->config.clock_context);
     uint64_t waited_ns = now_ns > engine->arrived_ns ? now_ns - engine->arrived_ns : 0;
-    return rawe_engine_clock_ns(engine) - waited_ns;
+    uint64_t clock_ns = rawe_engine_clock_ns(engine);
+    /* That clock can be set, forward as well. */
+    return waited_ns < clock_ns ? clock_ns - waited_ns : clock_ns;
 }
 
 /** Whether this connection sends batches. */

@@ -9,6 +9,9 @@
 #define WINDOW_MOST_NS 50000000u
 #define WINDOW_FRAMES 32u
 
+/** A window that begins this far in the future was begun with a wrong clock. */
+#define BEGIN_AHEAD_MOST_NS 10000000000u
+
 /** One lost frame in this many is tolerated. */
 #define TOLERATED 64u
 /** Losses are too many when they exceed those tolerated by this many. */
@@ -85,7 +88,7 @@ static void begin_probation(struct rawe_line_host *host, uint64_t mbps, uint64_t
 {
     set(&host->probation_mbps, mbps);
     set(&host->least_mbps, delivered_mbps * 3 / 4);
-    set(&host->probation_lost, get(&host->sample_lost) * 1024 / (get(&host->sample_frames) + 1));
+    set(&host->probation_lost, get(&host->sample_lost) * 1024 / (get(&host->sample_frames) | 1));
     clear_sample(host);
 }
 
@@ -140,7 +143,7 @@ static void learn(struct rawe_line *line, uint64_t delivered_mbps)
     if (less_mbps > mbps) {
         set_rate(line, less_mbps);
     } else if (get(&host->excess_frames) >= TOLERATED * LOST_FRAMES && more_mbps < mbps &&
-               (mbps < line->reported_mbps || more_mbps < mbps / 2)) {
+               (mbps != line->reported_mbps || more_mbps < mbps / 2)) {
         slow_down(line, more_mbps);
     } else if (mbps < line->reported_mbps && get(&host->clean_bytes) >= RETRY_BYTES) {
         set_rate(line, next_mbps < line->reported_mbps ? next_mbps : line->reported_mbps);
@@ -178,19 +181,21 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
     uint64_t begin_ns = get(&host->begin_ns);
     add(&host->clean_bytes, bytes);
     count_losses(host, bytes, frames, lost, arrived_ns);
-    if (arrived_ns < begin_ns) {
+    if (arrived_ns < begin_ns && begin_ns - arrived_ns < BEGIN_AHEAD_MOST_NS) {
         return; /* it arrived in an earlier window and waited here */
     }
+    const bool astray = arrived_ns < begin_ns;
     add(&host->bytes, bytes);
     add(&host->frames, frames);
-    if (arrived_ns < begin_ns + WINDOW_LEAST_NS || get(&host->frames) < WINDOW_FRAMES) {
+    if (!astray &&
+        (arrived_ns < begin_ns + WINDOW_LEAST_NS || get(&host->frames) < WINDOW_FRAMES)) {
         return;
     }
     const uint64_t window_ns = arrived_ns - begin_ns, window_bytes = get(&host->bytes);
     if (atomic_compare_exchange_strong(&host->begin_ns, &begin_ns, arrived_ns)) {
         set(&host->bytes, 0);
         set(&host->frames, 0);
-        if (begin_ns != 0 && window_ns < WINDOW_MOST_NS) {
+        if (begin_ns != 0 && !astray && window_ns < WINDOW_MOST_NS) {
             learn(line, window_bytes * 8000 / window_ns);
         }
     }
