@@ -276,21 +276,14 @@ static int tell_hosts(mca_coll_rawe_module_t *module, struct ompi_communicator_t
 {
     const int members = ompi_comm_size(comm);
     int *of = module->hosts->of;
-    int *told = malloc((size_t)(members + ID_INTS) * sizeof(*told));
+    void *behind = of + members; /* where the leaders will be noted: room for at least as many */
 
-    if (NULL == told) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
     if (0 == ompi_comm_rank(comm) && sizeof(*id) != getrandom(id, sizeof(*id), 0)) {
         *id = 0;
     }
-    memcpy(told, of, (size_t)members * sizeof(*told));
-    memcpy(told + members, id, sizeof(*id));
-    const int status =
-        module->bcast(told, members + ID_INTS, MPI_INT, 0, comm, module->bcast_module);
-    memcpy(of, told, (size_t)members * sizeof(*told));
-    memcpy(id, told + members, sizeof(*id));
-    free(told);
+    memcpy(behind, id, sizeof(*id));
+    const int status = module->bcast(of, members + ID_INTS, MPI_INT, 0, comm, module->bcast_module);
+    memcpy(id, behind, sizeof(*id));
     return status;
 }
 
