@@ -345,8 +345,8 @@ static void repair(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * A member has asked for some frames from `first` on. Does it hear any, since it began to ask? If it has asked for none in
- * the meantime, it has heard what was sent, and begins to ask now.
+ * Judge whether a member, which requests frames from `first` on, hears any since it began to request
+ * them. If it requested none for a while, it heard what was sent, and begins now.
  */
 static void judge(struct rawe_group *group, uint32_t index, uint32_t first, uint32_t frames,
                   uint64_t now_ns)
