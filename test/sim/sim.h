@@ -102,6 +102,7 @@ struct sim_net {
     bool one_way;  /**< only frames from side 0 to side 1 are lost */
     uint64_t in_flight;
     struct sim_packet *heard[SIM_HEARD]; /**< frames kept for replay; may be NULL */
+    uint64_t given_up_forged_ns;         /**< the first forged CLOSE with GIVEN_UP; 0: none yet */
 };
 
 /** Faults so far; they decide which invariants hold. */

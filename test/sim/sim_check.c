@@ -321,9 +321,11 @@ void sim_check_given_up(struct sim_channel *channel)
         net_fail("death is told once", "n%u hears again that n%u has given it up", node->index,
                  channel->peer);
     }
-    /* A sender that knows all keys can write that CLOSE itself. */
-    if (sim->plan.hostile_gap_ns == 0 && peer->alive && peer->life == channel->peer_life &&
-        back != NULL && !back->failed &&
+    /* A forged CLOSE is believed where the peer computes, or is cut off, and answers no question. */
+    bool may_be = sim->net.given_up_forged_ns != 0 &&
+                  sim->now_ns - sim->net.given_up_forged_ns >= SECOND;
+    if (!may_be && peer->alive && peer->life == channel->peer_life && back != NULL &&
+        !back->failed &&
         sim_conn(back)->handshake.peer_id == sim_conn(channel)->handshake.local_id) {
         net_fail("the living are not given up", "n%u hears that n%u has given it up on lane %u",
                  node->index, channel->peer, channel->lane);

@@ -286,6 +286,17 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
+/** Note when one is first told, by a forged frame, that its peer has given it up. */
+static void note_given_up(struct sim *sim, const struct sim_packet *packet)
+{
+    struct rawe_header header;
+
+    if (sim->net.given_up_forged_ns == 0 && sim_packet_header(packet, &header) &&
+        header.type == RAWE_FRAME_CLOSE && (header.flags & RAWE_FLAG_GIVEN_UP) != 0) {
+        sim->net.given_up_forged_ns = sim->now_ns;
+    }
+}
+
 void sim_forge(struct sim *sim, enum sim_forgery kind)
 {
     struct sim_node *node = choose_target(sim);
@@ -314,6 +325,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
         return;
     }
     sim_trace(sim, "forged: %s", sim_trace_frame(packet, text, sizeof(text)));
+    note_given_up(sim, packet);
     if (kind == SIM_FORGERY_UNKNOWN_PEER) {
         sim_queue_put(&nic->stray, packet);
         sim_node_wake(node, sim->now_ns + 1);

@@ -287,6 +287,46 @@ TEST(rawe_conn_disowned__a_peer_that_answers_has_given_nobody_up)
     assert_int_equal(net.node[0].given_up_calls, 0);
 }
 
+/** Nothing is in flight, so nothing else would ask. */
+TEST(rawe_conn_disowned__an_idle_peer_is_asked)
+{
+    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
+    unit_start_with((struct unit_options){0});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint32_t probes = net.node[0].sent[RAWE_FRAME_PROBE];
+    for (unsigned round = 0; round < 3; round++) {
+        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+        unit_run(&net, 1200 * UNIT_MS, UNIT_MS);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_PROBE], probes + 3);
+    assert_int_equal(net.node[0].given_up_calls, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+}
+
+/** While our process did not run, nothing was asked. */
+TEST(rawe_conn_disowned__a_pause_is_no_silence)
+{
+    const struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_GIVEN_UP};
+    unit_start_with((struct unit_options){0});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    net.now_ns += 3 * UNIT_S;
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    unit_run(&net, 1200 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[0].given_up_calls, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+}
+
+/** It only receives, and would never ask. */
+TEST(rawe_conn_close__tells_an_idle_peer_that_was_given_up)
+{
+    give_node_1_up();
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[1].given_up_calls, 1);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_FAILED);
+}
+
 /** It asks for a connection that it has closed, or never had. */
 TEST(rawe_conn_receive_connect__of_a_peer_that_was_given_up)
 {

@@ -11,7 +11,7 @@
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_path.h"
 
-/** After this time a peer that disowns the connection is believed: a live one answers sooner. */
+/** After this time without an answer it is believed that the peer has ended the connection. */
 #define DISOWNED_NS 1000000000ull
 
 static void begin_path(struct rawe_conn *conn)
@@ -217,8 +217,9 @@ bool rawe_conn_disowned(struct rawe_conn *conn, bool given_up, uint64_t now_ns)
     uint64_t disowned_ns = now_ns - rawe_conn_note_disowned(conn, given_up, now_ns);
     bool doubtful =
         conn->finalize.given_up || (data_lost && !(regular && conn->engine->finalizing));
-    if (doubtful && disowned_ns < DISOWNED_NS) {
+    if (doubtful && (disowned_ns < DISOWNED_NS || conn->liveness.probes_unanswered == 0)) {
         rawe_conn_revoke_credit(conn); /* keeps queued data out of flight, where it would be lost */
+        rawe_conn_arm_idle(conn);      /* asks the peer, if nothing is in flight */
         return false;
     }
     if (conn->finalize.given_up) {

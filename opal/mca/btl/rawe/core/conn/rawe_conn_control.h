@@ -37,12 +37,15 @@ void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Slow path of rawe_conn_idle_deadline_ns. */
 uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
-/** Return when to probe a peer that owes nothing, for a reply or because we finalize; 0: never. */
+/**
+ * Return when to probe a peer that owes nothing, for a reply, because we finalize or because it is
+ * said to have ended the connection; 0: never.
+ */
 static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
     const struct rawe_engine *engine = conn->engine;
     bool any = engine->config.liveness.idle_ns != 0 || engine->operations.in_use != 0 ||
-               engine->finalizing;
+               engine->finalizing || conn->finalize.disowned_ns != 0;
     return any ? rawe_conn_idle_question_ns(conn) : 0;
 }
 /** An operation begins now: arm the timer for the first question to its target. */
