@@ -322,8 +322,8 @@ void sim_check_given_up(struct sim_channel *channel)
                  channel->peer);
     }
     /* A forged CLOSE is believed where the peer computes, or is cut off, and answers no question. */
-    bool may_be = sim->net.given_up_forged_ns != 0 &&
-                  sim->now_ns - sim->net.given_up_forged_ns >= SECOND;
+    bool may_be =
+        sim->net.given_up_forged_ns != 0 && sim->now_ns - sim->net.given_up_forged_ns >= SECOND;
     if (!may_be && peer->alive && peer->life == channel->peer_life && back != NULL &&
         !back->failed &&
         sim_conn(back)->handshake.peer_id == sim_conn(channel)->handshake.local_id) {
