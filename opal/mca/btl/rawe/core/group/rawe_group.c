@@ -11,8 +11,8 @@
 /** A frame of the window. */
 struct rawe_group_frame {
     uint8_t *bytes;        /**< header, payload, room for a checksum; in a batch: payload only */
-    uint8_t *memory;       /**< to free with the frame; of a batch, with its last */
-    uint32_t batch_frames; /**< of its batch, from this one on; 0: it goes alone */
+    uint8_t *memory;       /**< to free with the frame; a batch has one, at its last frame */
+    uint32_t batch_frames; /**< frames of its batch from this one on; 0: sent alone */
     struct rawe_group_header header;
 };
 
@@ -31,7 +31,7 @@ void rawe_group_init(struct rawe_group *group, const struct rawe_group_config *c
     }
 }
 
-/** The record of all members, when the first frame comes or goes. False without memory. */
+/** Allocate the members with the first frame sent or received. Returns false without memory. */
 static bool have_members(struct rawe_group *group)
 {
     if (group->members == NULL) {
@@ -46,7 +46,7 @@ static struct rawe_group_frame *frame_at(const struct rawe_group *group, uint32_
     return &group->window[sequence & (group->config.window_frames - 1)];
 }
 
-/** All members have the frames before `base`. */
+/** Free the frames before `base`, which all members have. */
 static void release(struct rawe_group *group, uint32_t base)
 {
     for (; group->base != base; group->base++) {
@@ -61,7 +61,7 @@ static void release(struct rawe_group *group, uint32_t base)
     }
 }
 
-/** A member below this one has acknowledged our frames before `next`: all may have. */
+/** Process a child's acknowledgement of our frames before `next`. */
 static void acknowledge(struct rawe_group *group, uint32_t from, uint32_t next)
 {
     const struct rawe_group_config *config = &group->config;
@@ -73,7 +73,7 @@ static void acknowledge(struct rawe_group *group, uint32_t from, uint32_t next)
     }
 }
 
-/** Memory for what is put into the window next. NULL: there is none, or none for the window. */
+/** Return memory for the next frames, and allocate the window; NULL when out of memory. */
 static uint8_t *frame_memory(struct rawe_group *group, size_t len_bytes)
 {
     if (group->window == NULL) {
@@ -82,7 +82,7 @@ static uint8_t *frame_memory(struct rawe_group *group, size_t len_bytes)
     return group->window == NULL ? NULL : malloc(len_bytes);
 }
 
-/** The frame `next` of the window, of which `window_frames` may be used for now. */
+/** Add frame `next` to the window. Request acknowledgement each half of `window_frames`. */
 static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t window_frames,
                                              uint8_t *bytes, uint8_t *memory)
 {
@@ -103,7 +103,7 @@ static struct rawe_group_frame *number_frame(struct rawe_group *group, uint32_t 
     return frame;
 }
 
-/** With `payload_bytes` of room, the frame `next` of the window. NULL without memory. */
+/** Add frame `next` with room for `payload_bytes`; NULL when out of memory. */
 static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t payload_bytes)
 {
     uint8_t *bytes =
@@ -111,7 +111,7 @@ static struct rawe_group_frame *add_frame(struct rawe_group *group, uint32_t pay
     return bytes == NULL ? NULL : number_frame(group, group->config.window_frames, bytes, bytes);
 }
 
-/** Let a message share the last frame. False: it does not wait, or the message does not fit. */
+/** Put a message into the held-back frame. Returns false if there is none, or too little room. */
 static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
 {
     struct rawe_group_frame *frame =
@@ -134,7 +134,7 @@ static bool join_frame(struct rawe_group *group, struct rawe_group_send *send)
     return true;
 }
 
-/** Begin a frame that waits for other messages. False without memory. */
+/** Begin a held-back frame with a message. Returns false when out of memory. */
 static bool hold_frame(struct rawe_group *group, struct rawe_group_send *send, uint64_t now_ns)
 {
     struct rawe_group_frame *frame = add_frame(group, group->config.payload_bytes);
@@ -146,7 +146,7 @@ static bool hold_frame(struct rawe_group *group, struct rawe_group_send *send, u
     return join_frame(group, send);
 }
 
-/** Put the next part of a message into the window. False without memory. */
+/** Put the next part of a message into the window. Returns false when out of memory. */
 static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
 {
     const uint32_t left_bytes = send->len_bytes - send->framed_bytes;
@@ -167,9 +167,9 @@ static bool frame_part(struct rawe_group *group, struct rawe_group_send *send)
 }
 
 /**
- * Put the next parts of a message into the window as a batch; all of its batches are about as long,
- * and at most half of the window, so that acknowledgements make room for the next. Of short ones fewer
- * frames are in flight. False without room, or memory.
+ * Put the next parts of a message into the window as a batch. A message's batches are about equally
+ * long, and at most half of the window, so that acknowledgements make room for the next one. Returns
+ * false without room or memory.
  */
 static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
 {
@@ -208,7 +208,7 @@ static bool frame_batch(struct rawe_group *group, struct rawe_group_send *send)
     return true;
 }
 
-/** May this message wait, if it has a frame of its own? Two of its length are to fit one. */
+/** Return true if a frame with this message may be held back. Two such messages must fit it. */
 static bool waits(const struct rawe_group *group, const struct rawe_group_send *send)
 {
     return send->may_wait && !send->last && group->config.share_from != 0 &&
@@ -216,11 +216,11 @@ static bool waits(const struct rawe_group *group, const struct rawe_group_send *
            send->len_bytes <= group->config.payload_bytes / 2 - RAWE_GROUP_SHARED_BYTES;
 }
 
-/** Messages become frames, as far as the window has room. */
+/** Put queued messages into frames while the window has room. */
 static void frame_messages(struct rawe_group *group, uint64_t now_ns)
 {
     if (group->framing) {
-        return; /* `done` has sent another message: the call that is under way comes to it */
+        return; /* `done` has sent another message: the outer call processes it */
     }
     group->framing = true;
     while (group->first != NULL) {
@@ -241,7 +241,7 @@ static void frame_messages(struct rawe_group *group, uint64_t now_ns)
     group->framing = false;
 }
 
-/** Transmit the batch that is next. Returns how many frames the link took: all, or none. */
+/** Transmit the next batch. Returns its number of frames, or 0 if the link is full. */
 static uint32_t transmit_batch(struct rawe_group *group)
 {
     struct rawe_group_frame *first = frame_at(group, group->sent);
@@ -263,7 +263,7 @@ static uint32_t transmit_batch(struct rawe_group *group)
     return taken ? frames : 0;
 }
 
-/** Transmit the frame that is next, which goes alone. Returns how many the link took. */
+/** Transmit the next frame alone. Returns 1, or 0 if the link is full. */
 static uint32_t transmit_frame(struct rawe_group *group)
 {
     const struct rawe_group_frame *frame = frame_at(group, group->sent);
@@ -284,7 +284,7 @@ static void transmit(struct rawe_group *group)
     }
 }
 
-/** The window may have room, or the link. The last frame may wait for more messages, or not. */
+/** Frame and transmit what window and link have room for. `may_wait`: hold back the last frame. */
 static void pump(struct rawe_group *group, bool may_wait, uint64_t now_ns)
 {
     const uint32_t before = group->sent;
@@ -318,7 +318,7 @@ bool rawe_group_send(struct rawe_group *group, struct rawe_group_send *send, uin
     return true;
 }
 
-/** Send a frame to a member that lacks it, in pieces. */
+/** Send a frame to a member over its connection, in pieces. */
 static void repair(const struct rawe_group *group, uint32_t to,
                    const struct rawe_group_frame *frame)
 {
@@ -389,7 +389,7 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
     judge(group, from, control->sequence, frames, now_ns);
 }
 
-/** Tell a root which frame of it is awaited. */
+/** Tell a root which of its frames this member waits for. */
 static void send_wait(const struct rawe_group *group, uint32_t root)
 {
     const struct rawe_group_stream *stream = group->members[root].stream;
@@ -418,9 +418,9 @@ void rawe_group_ask(struct rawe_group *group, uint32_t root)
     }
 }
 
-/* What comes in. */
+/* Receiving. */
 
-/** What a root sends; NULL without memory. */
+/** Return the stream of a root's frames; NULL when out of memory. */
 static struct rawe_group_stream *stream_of(struct rawe_group *group, uint32_t root)
 {
     struct rawe_group_member *member = &group->members[root];
@@ -471,7 +471,7 @@ void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header
     }
 }
 
-/** About what we have sent. */
+/** Process a control message about our own frames. */
 static void receive_as_root(struct rawe_group *group, uint32_t from,
                             const struct rawe_group_control *control, uint64_t now_ns)
 {
@@ -491,7 +491,7 @@ static void receive_as_root(struct rawe_group *group, uint32_t from,
     }
 }
 
-/** About what another root has sent. */
+/** Process a control message about another root's frames. */
 static void receive_as_member(struct rawe_group *group, uint32_t from,
                               const struct rawe_group_control *control, uint64_t now_ns)
 {

@@ -12,7 +12,7 @@
  *           these              was full
  *
  * Each frame is multicast once, and may be lost. Everything else uses control messages over the
- * connections between members, which are reliable, so nothing is repeated here. A root requests
+ * connections between members, which are reliable. A root requests
  * acknowledgements with a frame when the window is half full, and with a STATUS when it has been
  * silent. A tree collects them: each member acknowledges for all below it, and the STATUS travels
  * down the same tree. A member that misses a frame for a while sends a NACK to the root, which
@@ -31,8 +31,8 @@
  *
  * No I/O and no clock: time comes with each call. One thread at a time; callbacks may send.
  *
- * At the end, a member may leave once rawe_group_done returns true: all have what it sent, and what
- * it received is acknowledged for all below it, so no other member waits for it.
+ * A member may leave once rawe_group_done returns true: all members have its messages, and it has
+ * acknowledged for its subtree, so no other member waits for it.
  */
 #ifndef RAWE_GROUP_H
 #define RAWE_GROUP_H
@@ -55,7 +55,7 @@ struct rawe_group_send {
 struct rawe_group_frame;
 struct rawe_group_stream;
 
-/** What is known of a member. */
+/** Another member. */
 struct rawe_group_member {
     struct rawe_group_stream *stream; /**< NULL: it has sent nothing */
     struct rawe_group_member *next_waiting;
@@ -111,19 +111,19 @@ void rawe_group_receive(struct rawe_group *group, const struct rawe_group_header
 void rawe_group_receive_control(struct rawe_group *group, uint32_t from, const uint8_t *bytes,
                                 size_t len_bytes, uint64_t now_ns);
 
-/** Where to receive the data of a packet of a batch; NULL: anywhere. */
+/** Return where to receive the data of a batch's packet; NULL: anywhere. */
 uint8_t *rawe_group_place(const struct rawe_group *group, const struct rawe_group_header *header);
 
-/** Run due timers, send what the link had no room for, and deliver what was refused. */
+/** Run due timers, send what the link refused, and deliver what the owner refused. */
 void rawe_group_progress(struct rawe_group *group, uint64_t now_ns);
 
 /** Return when rawe_group_progress is next needed, at the latest; UINT64_MAX: not at all. */
 uint64_t rawe_group_next_ns(const struct rawe_group *group);
 
 /**
- * The owner has waited for long: send something to `root`, whose message it waits for, and to the
- * next member; or with RAWE_GROUP_ALL, for acknowledgements, down the tree. So each death is
- * noticed, and what a lack of memory lost is requested again.
+ * Send a control message to `root`, whose message the owner awaits, and to the next member, or down
+ * the tree if the owner awaits acknowledgements (RAWE_GROUP_ALL). This detects deaths and requests
+ * again what was dropped for want of memory. To be called after a long wait.
  */
 void rawe_group_ask(struct rawe_group *group, uint32_t root);
 

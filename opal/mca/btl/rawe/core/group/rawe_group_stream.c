@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** A frame that came before an earlier one, or that was not delivered yet. */
+/** A frame that waits for an earlier one, or that the owner has refused. */
 struct rawe_group_stored {
-    uint64_t missing;     /**< pieces of it, a bit each; 0: it is whole */
+    uint64_t missing;     /**< a bit for each missing piece; 0: complete */
     uint32_t total_bytes; /**< of its message */
     uint16_t len_bytes;
     uint8_t flags;
@@ -62,7 +62,7 @@ void rawe_group_stream_free(struct rawe_group_stream *stream)
     free(stream);
 }
 
-/** The first frame that is missing from `sequence` on; `end`: none. */
+/** Return the first missing frame from `sequence` on; `end`: none is missing. */
 static uint32_t first_missing(const struct rawe_group_stream *stream, uint32_t sequence)
 {
     sequence = rawe_sequence_before(sequence, stream->next) ? stream->next : sequence;
@@ -72,13 +72,14 @@ static uint32_t first_missing(const struct rawe_group_stream *stream, uint32_t s
     return sequence;
 }
 
-/** Ask for what is missing, unless it comes in time, or what was asked for before is still to come. */
+/** Plan a NACK for missing frames, unless all of them have been requested. */
 static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
 {
     const uint32_t missing = first_missing(stream, stream->next);
     if (!rawe_sequence_before(missing, stream->end)) {
         stream->nack_ns = 0;
-        stream->asked = stream->nack_end = stream->end; /* close behind, as numbers come round */
+        stream->asked = stream->nack_end =
+            stream->end; /* keep close, because sequence numbers wrap */
     } else if (stream->nack_ns == 0 && !rawe_sequence_before(missing, stream->asked)) {
         const uint32_t hash = (stream->config->self * 0x9E3779B9u ^ stream->next) * 0x85EBCA6Bu;
         const uint64_t spread_ns = (uint64_t)stream->config->members * RAWE_GROUP_SPREAD_NS;
@@ -88,7 +89,7 @@ static void expect(struct rawe_group_stream *stream, uint64_t now_ns)
     }
 }
 
-/** A frame that has come is missing all the same: ask again. */
+/** Request a frame again that was received and could not be kept. */
 static void lose(struct rawe_group_stream *stream, uint32_t sequence)
 {
     if (rawe_sequence_before(sequence, stream->asked)) {
@@ -96,7 +97,7 @@ static void lose(struct rawe_group_stream *stream, uint32_t sequence)
     }
 }
 
-/** Deliver a part of a message. False: not now. */
+/** Deliver a part of a message. Returns false if the owner refuses it for now. */
 static bool take_part(struct rawe_group_stream *stream, uint8_t flags, uint32_t total_bytes,
                       const uint8_t *data, uint32_t len_bytes)
 {
@@ -123,7 +124,7 @@ static bool take_part(struct rawe_group_stream *stream, uint8_t flags, uint32_t 
     return true;
 }
 
-/** Deliver the messages that share a frame, but those that were delivered before. */
+/** Deliver the messages that share a frame, except those already delivered. */
 static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, uint32_t len_bytes)
 {
     uint32_t at_bytes = stream->shared_bytes, message_bytes;
@@ -137,7 +138,7 @@ static bool take_shared(struct rawe_group_stream *stream, const uint8_t *data, u
     return true;
 }
 
-/** May this be the next part of the message that is under way? */
+/** Return true if a part of this length can follow what has been delivered of its message. */
 static bool continues(const struct rawe_group_stream *stream, uint32_t total_bytes,
                       uint32_t len_bytes)
 {
@@ -145,7 +146,7 @@ static bool continues(const struct rawe_group_stream *stream, uint32_t total_byt
            (total_bytes == stream->total_bytes && len_bytes <= total_bytes - stream->at_bytes);
 }
 
-/** Deliver the frames that are next, or drop them. False: not delivered now, or not wholly. */
+/** Deliver the next frames, or drop them. Returns false if the owner refuses some for now. */
 static bool take(struct rawe_group_stream *stream, uint32_t frames, uint8_t flags,
                  uint32_t total_bytes, const uint8_t *data, uint32_t len_bytes)
 {
@@ -163,12 +164,12 @@ static bool take(struct rawe_group_stream *stream, uint32_t frames, uint8_t flag
     }
     stream->shared_bytes = 0;
     for (uint32_t i = 0; i < frames; i++) {
-        drop_stored(stream, stream->next++); /* pieces may have come before the whole */
+        drop_stored(stream, stream->next++); /* pieces of it may have been stored */
     }
     return true;
 }
 
-/** Deliver what waits, as far as nothing is missing. */
+/** Deliver stored frames up to the first missing one. */
 static void take_stored(struct rawe_group_stream *stream)
 {
     while (rawe_sequence_before(stream->next, stream->end) && !lacks(stream, stream->next)) {
@@ -179,13 +180,13 @@ static void take_stored(struct rawe_group_stream *stream)
     }
 }
 
-/** All members have acknowledged everything before this: the root is not further than a window. */
+/** Return a sequence number before which all members have acknowledged: the window ensures it. */
 static uint32_t acked_by_all(const struct rawe_group_stream *stream)
 {
     return stream->next - stream->config->window_frames;
 }
 
-/** Acknowledge for all members below, once they and this one have what the root asked for. */
+/** Acknowledge for the subtree once all of it has received what the root asked about. */
 static void answer_tree(struct rawe_group_stream *stream)
 {
     const struct rawe_group_config *config = stream->config;
@@ -211,7 +212,7 @@ void rawe_group_stream_acked(struct rawe_group_stream *stream, uint32_t from, ui
     }
 }
 
-/** Frames before `end` exist. False, and counted: they cannot. */
+/** Note that frames before `end` exist. Returns false, and counts it, if they are impossible. */
 static bool learn(struct rawe_group_stream *stream, uint32_t end)
 {
     if (rawe_sequence_before(stream->next + stream->config->window_frames, end)) {
@@ -222,13 +223,13 @@ static bool learn(struct rawe_group_stream *stream, uint32_t end)
     return true;
 }
 
-/** Does a frame with these flags, before `end`, ask for what has not been acknowledged? */
+/** Return true if a frame with these flags requests an acknowledgement not sent yet. */
 static bool asks(const struct rawe_group_stream *stream, uint8_t flags, uint32_t end)
 {
     return (flags & RAWE_GROUP_FLAG_ASK) != 0 && rawe_sequence_before(stream->acked, end);
 }
 
-/** What came may be asked to be acknowledged, and may leave a gap. */
+/** Acknowledge if requested (`ask`), and plan a NACK if frames are missing. */
 static void heed(struct rawe_group_stream *stream, bool ask, uint32_t end, uint64_t now_ns)
 {
     if (ask) {
@@ -239,7 +240,7 @@ static void heed(struct rawe_group_stream *stream, bool ask, uint32_t end, uint6
     expect(stream, now_ns);
 }
 
-/** Room for a frame that has to wait. NULL without memory. */
+/** Return memory for a frame that must wait; NULL when out of memory. */
 static struct rawe_group_stored *store(struct rawe_group_stream *stream, uint32_t sequence,
                                        uint8_t flags, uint32_t total_bytes, uint16_t len_bytes)
 {
@@ -261,7 +262,7 @@ static struct rawe_group_stored *store(struct rawe_group_stream *stream, uint32_
     return frame;
 }
 
-/** Has it been taken? Counted. */
+/** Return true if the frame was received before, and count it. */
 static bool is_duplicate(struct rawe_group_stream *stream, uint32_t sequence)
 {
     const bool duplicate = rawe_sequence_before(sequence, stream->next) || !lacks(stream, sequence);
@@ -290,7 +291,7 @@ static void receive_frame(struct rawe_group_stream *stream, const struct rawe_gr
     }
 }
 
-/** Is it next, and nothing of it here yet? */
+/** Return true if the frame or batch is next and no part of it is stored. */
 static bool is_whole(const struct rawe_group_stream *stream, const struct rawe_group_header *header)
 {
     return header->sequence == stream->next && stream->stored_frames == 0;
@@ -375,7 +376,7 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
     if (!learn(stream, control->sequence)) {
         return;
     }
-    if (again) { /* there may have been no memory for a message */
+    if (again) { /* a message may have been lost for want of memory */
         stream->asked = stream->next;
     }
     rawe_group_send_down(stream->config, stream->root, control->flags, control->sequence);
@@ -383,7 +384,7 @@ void rawe_group_stream_status(struct rawe_group_stream *stream,
          now_ns);
 }
 
-/** Ask for what is missing. */
+/** Request missing frames from the root. */
 static void send_nack(struct rawe_group_stream *stream)
 {
     uint8_t bitmap[RAWE_GROUP_NACK_BYTES_MAX] = {0};

@@ -58,7 +58,7 @@ void rawe_group_stream_receive(struct rawe_group_stream *stream,
 void rawe_group_stream_repair(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns);
 
-/** The root, or the parent in its tree, reports what the root has sent. */
+/** Process a STATUS from the root, or from the parent in its tree. */
 void rawe_group_stream_status(struct rawe_group_stream *stream,
                               const struct rawe_group_control *control, uint64_t now_ns);
 
