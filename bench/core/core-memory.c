@@ -86,23 +86,6 @@ static double measure_connected(struct core_net *net, unsigned lane)
     return grown / net->peers;
 }
 
-/* Time passes in which the hub is not used; returns by how much its heap grew. */
-static double measure_rest(struct core_net *net)
-{
-    struct rawe_engine *hub = &net->nodes[0].engine;
-    size_t before = heap_bytes();
-    for (int looks = 0; looks < 3; looks++) {
-        net->now_ns += hub->config.rest_ns;
-        for (uint32_t looked = 0; looked < RAWE_LANES * net->peers; looked++) {
-            rawe_engine_advance(hub, net->now_ns);
-        }
-    }
-    if (!rawe_list_empty(&hub->awake)) {
-        core_net_fail("a connection does not come to rest");
-    }
-    return ((double)heap_bytes() - (double)before) / net->peers;
-}
-
 /* With unacknowledged messages to every peer at the same time; the lane has just been used. */
 static double measure_active(struct core_net *net)
 {
@@ -138,7 +121,6 @@ int main(int argc, char **argv)
     print("connected", connected, -1);
     double both = connected + measure_connected(&net, RAWE_LANE_BULK);
     print("both", both, -1);
-    print("resting", both + measure_rest(&net), -1);
     double active = connected + measure_active(&net);
     print("active", active, -1);
     printf("core memory frames_allocated=%u\n", net.nodes[0].engine.frames.allocated);

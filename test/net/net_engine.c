@@ -29,7 +29,6 @@ struct rawe_engine_config net_component_config(void)
         .liveness.probe_least_ns = 200000,
         .liveness.probe_most_ns = 1000000000,
         .liveness.peer_timeout_ns = 30000000000,
-        .rest_ns = 1000000000,
         .streak_ns = 40000,
     };
 }

@@ -248,8 +248,7 @@ struct sim_watch {
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
-    struct sim_peer *via;    /**< its preferred route */
-    struct rawe_conn rested; /**< the connection's last state while it is at rest */
+    struct sim_peer *via; /**< its preferred route */
     uint32_t peer;
     uint32_t peer_life;
     uint8_t lane;
@@ -300,7 +299,7 @@ struct sim_node {
     unsigned nic_count;
     struct sim_host *host;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, trouble, accesses, rest, memory, steps;
+    struct sim_random pause, trouble, accesses, memory, steps;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
 
     struct rawe_handle_table handles;
@@ -392,16 +391,11 @@ static inline struct sim_channel *sim_channel_beside(const struct sim_channel *c
     return sim_channel_at(channel->via, lane);
 }
 void sim_channel_close(struct sim_channel *channel);
-/** Return its connection for reading: as it is, or was when it came to rest. */
-static inline const struct rawe_conn *sim_conn(const struct sim_channel *channel)
+/** Return its connection. */
+static inline struct rawe_conn *sim_conn(const struct sim_channel *channel)
 {
-    const struct rawe_conn *conn = channel->via->peer.conn[channel->lane];
-    return conn != NULL ? conn : &channel->rested;
+    return channel->via->peer.conn[channel->lane];
 }
-/** Return its connection for use; one at rest is restored. */
-struct rawe_conn *sim_channel_wake(struct sim_channel *channel);
-/** Put some connections of the node to rest, among those that may. */
-void sim_channel_rest(struct sim_node *node);
 /** Return the peer's channel of the same connection; NULL if it has none, or no longer. */
 const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel);
 /** Return true once the peer knows that an earlier connection was closed: nothing more is lost. */

@@ -58,54 +58,16 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     return channel;
 }
 
-struct rawe_conn *sim_channel_wake(struct sim_channel *channel)
-{
-    struct sim_node *scarce = sim_memory_scarce(NULL);
-    struct rawe_conn *conn = rawe_peer_conn(&channel->via->peer, channel->lane);
-
-    (void)sim_memory_scarce(scarce);
-    return conn;
-}
-
-void sim_channel_rest(struct sim_node *node)
-{
-    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        struct rawe_conn *conn = channel->via->peer.conn[channel->lane];
-        if (node->sim->plan.rests && conn != NULL && rawe_conn_may_rest(conn) &&
-            sim_random_below(&node->rest, 4) == 0) {
-            channel->rested = *conn;
-            channel->rested.timer.link = (struct rawe_link){NULL};
-            channel->rested.cc.window = conn->cc.first;
-            channel->rested.recvwin.taken = NULL; /* which ends with the connection */
-            channel->rested.liveness.probes = NULL;
-            channel->rested.liveness.probes_remembered = 0;
-            if (!rawe_peer_rest(conn)) {
-                abort();
-            }
-        }
-    }
-}
-
 /** Where the channel to send on is noted, if the program sends by the route. */
 static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
 {
     return via->is_used ? &via->nic->node->current[via->node].lanes[via->nic->index][lane] : NULL;
 }
 
-/** As rawe_peer_awake. */
-static const struct rawe_conn *awake(struct sim_peer *via, uint8_t lane)
-{
-    struct sim_node *scarce = sim_memory_scarce(NULL);
-    const struct rawe_conn *conn = rawe_peer_awake(&via->peer, lane);
-
-    (void)sim_memory_scarce(scarce);
-    return conn;
-}
-
 /** The channel of a route to the process that is on the node now: the one to send on from now on. */
 static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = awake(via, lane);
+    const struct rawe_conn *conn = via->peer.conn[lane];
     struct sim_channel *channel =
         conn != NULL ? conn->owner : channel_open(via->nic->node, via, lane);
     struct sim_channel **current = current_of(via, lane);
@@ -118,7 +80,7 @@ static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
 
 struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane)
 {
-    const struct rawe_conn *conn = awake(via, lane);
+    const struct rawe_conn *conn = via->peer.conn[lane];
 
     if (conn != NULL) {
         return conn->owner;
@@ -175,7 +137,7 @@ void sim_channel_close(struct sim_channel *channel)
     if (current != NULL && *current == channel) {
         *current = NULL;
     }
-    struct rawe_conn *conn = sim_channel_wake(channel);
+    struct rawe_conn *conn = sim_conn(channel);
     channel->via->peer.conn[channel->lane] = NULL;
     rawe_conn_close(conn, sim_node_clock(node));
     free(channel->sendings);
@@ -258,11 +220,11 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
         const struct sim_peer *via = channel->via;
         if (channel->peer == from->vpid && channel->lane == from->lane &&
             via->nic->index == sim_route_meant(nic, from) && via->peer.route.key == from->key) {
-            return sim_channel_wake(channel);
+            return sim_conn(channel);
         }
     }
     struct sim_peer *via = sim_route_called(nic, from, source_mac);
-    return via == NULL ? NULL : sim_channel_wake(channel_renew(via, from->lane));
+    return via == NULL ? NULL : sim_conn(channel_renew(via, from->lane));
 }
 
 static void fail(struct sim_channel *channel)

@@ -169,8 +169,8 @@ static bool may_depart(struct sim_node *node)
     bool all = true;
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        enum rawe_finalized finalized = rawe_conn_finalized(
-            sim_channel_wake(channel), RAWE_NEEDS_ALL, sim_nic_time(channel->via->nic));
+        enum rawe_finalized finalized =
+            rawe_conn_finalized(sim_conn(channel), RAWE_NEEDS_ALL, sim_nic_time(channel->via->nic));
         if (finalized == RAWE_FINALIZED_LOST) {
             net_fail("nothing is lost by leaving", "n%u leaves, and n%u does not have all",
                      node->index, channel->peer);

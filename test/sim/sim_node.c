@@ -64,7 +64,6 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->pause = sim_random_stream(seed, 1001 + 8ull * index);
     node->app.random = sim_random_stream(seed, 1003 + 8ull * index);
     node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
-    node->rest = sim_random_stream(seed, 1006 + 8ull * index);
     node->memory = sim_random_stream(seed, 1007 + 8ull * index);
     node->steps = sim_random_stream(seed, 70000 + (uint64_t)index);
     node->host = &sim->hosts[index / sim->plan.processes];
@@ -363,6 +362,5 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
         return;
     }
     sim_trouble_between(sim, node);
-    sim_channel_rest(node);
     plan_wake(sim, node);
 }

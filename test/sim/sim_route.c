@@ -183,7 +183,7 @@ void sim_route_close(struct sim_nic *nic)
 
     for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
         for (unsigned lane = 0; route->nic == nic && lane < RAWE_LANES; lane++) {
-            const struct rawe_conn *conn = rawe_peer_awake(&route->peer, lane);
+            const struct rawe_conn *conn = route->peer.conn[lane];
             if (conn != NULL) {
                 sim_channel_close(conn->owner);
             }
@@ -497,8 +497,7 @@ void sim_route_check_node(const struct sim_node *node)
         const struct rawe_conn *conn = sim_conn(channel);
         const struct sim_node *other = &sim->nodes[channel->peer];
         struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
-        bool rests = channel->via->peer.resting[channel->lane] != 0;
-        if (conn->route->down && !rests) {
+        if (conn->route->down) {
             check_down(channel, route);
         }
         if (channel->failed || !other->alive || other->life != channel->peer_life ||

@@ -120,8 +120,8 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 }
 
 /**
- * Check that the credit of all peers together fits the ring. A peer that has closed and whose
- * connection rests, and one that was given up, have none. Promised credit is not checked while a
+ * Check that the credit of all peers together fits the ring. A peer that was given up has
+ * none. Promised credit is not checked while a
  * sender with a closed connection is still counted, because the number of senders is wrong then.
  */
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
@@ -135,16 +135,15 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        const struct rawe_conn *awake = channel->via->peer.conn[channel->lane];
-        if (awake != NULL && awake->into == &nic->engine && rawe_list_has(&awake->grant.link)) {
-            granted += awake->grant.frames;
+        const struct rawe_conn *conn = sim_conn(channel);
+        if (conn->into != &nic->engine) {
+            continue;
         }
-        uint8_t state = sim_conn(channel)->handshake.state;
-        if (sim_conn(channel)->into == &nic->engine && state != RAWE_CONN_FAILED &&
-            (awake != NULL || state == RAWE_CONN_OPEN)) {
+        granted += rawe_list_has(&conn->grant.link) ? conn->grant.frames : 0;
+        if (conn->handshake.state != RAWE_CONN_FAILED) {
             open++;
-            promised += rawe_credit_of(credit, channel->lane, &sim_conn(channel)->credit);
-            active += rawe_credit_is_active(credit, &sim_conn(channel)->credit);
+            promised += rawe_credit_of(credit, channel->lane, &conn->credit);
+            active += rawe_credit_is_active(credit, &conn->credit);
         }
     }
     uint32_t counted = 0;
@@ -175,7 +174,7 @@ static uint64_t migrations_of(const struct sim_node *node)
 
     for (unsigned i = 0; i < node->nic_count; i++) {
         const struct rawe_counters *counters = &node->nics[i].engine.counters;
-        migrations += counters->migrations + counters->rests;
+        migrations += counters->migrations;
     }
     return migrations;
 }

@@ -378,3 +378,29 @@ TEST(rawe_liveness_heard__an_answer_ends_silence_by_whatever_route)
     assert_int_equal(conn->liveness.silent_since_ns, 0);
     assert_int_equal(rails.host[0].silent_calls, 0);
 }
+
+/** Another rank of the peer's host, which chose the same id for a connection that is gone, asks. */
+TEST(rawe_engine_receive__a_question_of_another_process_is_answered)
+{
+    struct rawe_engine *engine = rails_peer(1, 0)->engine;
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + RAWE_CONNECT_BYTES + RAWE_CHECKSUM_BYTES];
+    (void)rails_connect(RAWE_LANE_EXPRESS);
+    const struct rawe_connect from = {
+        .connection_id = rails_conn(1, 0, RAWE_LANE_EXPRESS)->handshake.peer_id,
+        .key = rails_peer(1, 0)->route.key + 1000,
+        .port = 7,
+    };
+    struct rawe_header header = {
+        .type = RAWE_FRAME_PROBE,
+        .port = engine->config.port,
+        .key = engine->config.key,
+        .connection_id = 77u | 1u << 20, /* no such connection */
+        .payload_bytes = RAWE_CONNECT_BYTES,
+    };
+    unit_settle(&rails.net);
+    rawe_eth_header_encode(frame, engine->config.mac, rails_peer(1, 0)->route.mac,
+                           engine->config.ethertype);
+    rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &from);
+    rawe_engine_receive(engine, frame, rawe_frame_seal(frame, &header), rails.now_ns);
+    assert_int_equal(net_queue_count(&rails.net.queue), 1);
+}

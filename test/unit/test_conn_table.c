@@ -102,28 +102,6 @@ TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
 }
 
-TEST(rawe_conn_table_replace__found_as_what_it_is)
-{
-    static struct rawe_rest *rest = (struct rawe_rest *)8;
-    uint32_t id = rawe_conn_table_add(&table, &conns[0]);
-    assert_null(rawe_conn_table_find_rest(&table, id));
-    rawe_conn_table_replace(&table, id, NULL, rest);
-    assert_null(rawe_conn_table_find(&table, id));
-    assert_ptr_equal(rawe_conn_table_find_rest(&table, id), rest);
-    assert_null(rawe_conn_table_find_rest(&table, id ^ 1u << GENERATION_SHIFT));
-    assert_null(rawe_conn_table_find_rest(&table, 0));
-    assert_null(rawe_conn_table_find_rest(&table, UINT32_MAX));
-    uint32_t other = rawe_conn_table_add(&table, &conns[1]); /* the entry is not free */
-    assert_int_not_equal(other & INDEX_MASK, id & INDEX_MASK);
-    rawe_conn_table_replace(&table, id, &conns[2], NULL);
-    assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[2]);
-    assert_null(rawe_conn_table_find_rest(&table, id));
-    rawe_conn_table_replace(&table, id, NULL, rest);
-    rawe_conn_table_remove(&table, id);
-    assert_null(rawe_conn_table_find_rest(&table, id));
-    assert_int_equal(rawe_conn_table_add(&table, &conns[3]) & INDEX_MASK, id & INDEX_MASK);
-}
-
 TEST(rawe_conn_table_find__ids_from_anywhere)
 {
     assert_null(rawe_conn_table_find(&table, 0)); /* in a table without memory */

@@ -385,6 +385,23 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
+/** A silent peer's credit is taken back in the epochs after its last message, then nothing is due. */
+TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
+{
+    struct rawe_credit *credit = &engine(1)->credit;
+    unit_send_copy(end(0), 1, 10);
+    unit_run(&net, 5 * UNIT_MS, UNIT_MS);
+    uint32_t before = end(0)->peer_credit;
+    credit->ring_frames = credit->queue_frames = 4;
+    assert_true(rawe_engine_reclaims_credit(engine(1)));
+    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+    assert_int_not_equal(counters(1)->credit_updates, 0);
+    assert_true(end(0)->peer_credit < before);
+    assert_int_equal(end(0)->peer_credit, end(1)->credit.advertised);
+    assert_false(rawe_engine_reclaims_credit(engine(1)));
+    assert_true(rawe_engine_idle(engine(1)));
+}
+
 /** The receiver's memory of the frames: a damaged one is dropped, whatever of it has changed. */
 TEST(rawe_engine_receive__drops_a_frame_with_any_bit_changed)
 {

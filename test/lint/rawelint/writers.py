@@ -2,8 +2,7 @@
 """Checks that each part of a connection is written by one module.
 
 struct rawe_conn says in a comment above each part which module writes it. Fields below the comment
-"objects" are structs of other modules: each is written by the module whose header defines it. What
-was kept of a connection at rest (`rest->...`) may be put back in any of them.
+"objects" are structs of other modules: each is written by the module whose header defines it.
 """
 
 import re
@@ -18,7 +17,6 @@ _FIELD = re.compile(
     r"(?:struct (?P<type>\w+) *(?P<pointer>\**)|[\w ]+?[ *])(?P<name>\w+)(?:\[\w+\])?$"
 )
 _ASSIGNED = r"\s*(?:=(?!=)|[-+*/|&^]=|<<=|>>=|\+\+|--)"
-_PUT_BACK = re.compile(r"\s*rest->\w+;")
 _POINTER = re.compile(r"\bstruct (rawe_\w+) \*(\w+)\b(?!\()")
 
 
@@ -74,7 +72,7 @@ def _breaches(text, module, parts, owners):
                 for match in re.finditer(pattern, chunk):
                     field = match[1]
                     writer = parts.get(field, (module,))[0] if kind == "rawe_conn" else owners[kind]
-                    if writer != module and not _PUT_BACK.match(chunk, match.end()):
+                    if writer != module:
                         yield start + match.start(), f"{name}->{field}", writer
 
 

@@ -41,7 +41,6 @@ def test_check__the_component_has_one_writer_a_part():
             "which rawe_recvwin writes",
         ),
         ("rawe_engine.c", "conn->finalize.lost = true;", "which rawe_conn_finalize writes"),
-        ("conn/rawe_conn.c", "conn->batch = rest->batch + 1;", "which rawe_conn_batch writes"),
     ],
 )
 def test_check__a_second_writer_is_found(mutant, path, text, reason):

@@ -200,7 +200,7 @@ static const struct option_row rows[] = {
      option_on, .to = &wanted.express_first},
     {"no-merge", NULL, "receivers do not merge frames of batches", option_off,
      .to = &wanted.merges},
-    {"idle", NULL, "all pairs have exchanged a message before, and rest", option_on,
+    {"idle", NULL, "all pairs have exchanged a message before, and are idle", option_on,
      .to = &wanted.idle},
     {"pings", NULL,
      "without end: all that the last host does is to exchange\n"

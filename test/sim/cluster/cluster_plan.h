@@ -59,7 +59,7 @@ struct cluster_plan {
     uint32_t load_percent; /**< W3, W4: of the hosts' links */
     bool sprays;           /**< each frame takes a spine at random */
     bool merges;           /**< the receiver merges frames of a batch */
-    bool idle;             /**< all pairs have exchanged a message and are at rest */
+    bool idle;             /**< all pairs have exchanged a message and are now idle */
     uint64_t inflow_bytes; /**< btl_rawe_inflow_bytes */
     const struct rawe_cc_type *congestion; /**< btl_rawe_congestion; NULL: the default */
     bool express_first; /**< the hosts' queueing disciplines send short frames first */

@@ -301,7 +301,7 @@ static void plan_wake(struct cluster_rank *rank)
         cluster_rank_wake_by(rank, cluster->now_ns + cluster->plan.host_ns);
     }
     cluster_rank_wake_by(rank, rank->next_ns);
-    if (rawe_engine_may_rest(&rank->engine)) {
+    if (rawe_engine_reclaims_credit(&rank->engine)) {
         cluster_rank_wake_by(rank, cluster->now_ns + PROGRESS_NS);
     }
     if (due_ns != UINT64_MAX) {
@@ -351,7 +351,7 @@ void cluster_rank_wake(struct cluster_rank *rank, uint64_t number)
     if (rank->cluster->plan.multicast) {
         rawe_group_progress(&rank->part.group, now_ns);
     }
-    if (rawe_engine_may_rest(engine) || rawe_timer_wheel_due(&engine->timers, now_ns)) {
+    if (rawe_engine_reclaims_credit(engine) || rawe_timer_wheel_due(&engine->timers, now_ns)) {
         rawe_engine_advance(engine, now_ns);
     }
     if (rawe_engine_pending(engine)) {

@@ -12,8 +12,8 @@
 #define MS_NS 1000000ull
 /** Time begins there: an incarnation is not 0. */
 #define BEGIN_NS (1000 * MS_NS)
-/** How long connections have rested when they count as idle. */
-#define REST_NS (100 * MS_NS)
+/** How long connections have been unused when they count as idle. */
+#define IDLE_NS (100 * MS_NS)
 /** Endless flows have found their rates after that. */
 #define SETTLING_NS (20 * MS_NS)
 /** Of each size, to find the median. */
@@ -272,7 +272,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     if (plan->idle || collective) {
         cluster_traffic_warm(&cluster);
         advance(&cluster, cluster.now_ns + most_ns, true);
-        advance(&cluster, cluster.now_ns + REST_NS, false);
+        advance(&cluster, cluster.now_ns + IDLE_NS, false);
     }
     measure_unloaded(&cluster, &result);
     cluster_traffic_begin(&cluster);
@@ -292,7 +292,7 @@ struct cluster_result cluster_run(const struct cluster_plan *plan)
     evaluate(&cluster, &before, began_ns, &result);
     result.completion_ns /= collective ? CLUSTER_COLLECTIVES : 1;
     if (!endless) {
-        advance(&cluster, cluster.now_ns + REST_NS, false); /* until all is acknowledged */
+        advance(&cluster, cluster.now_ns + IDLE_NS, false); /* until all is acknowledged */
     }
     finish(&cluster);
     return result;

@@ -46,9 +46,6 @@
 
 #define MEGA 1000000u
 
-/** A connection idle for this time, or up to twice as long, frees most of its memory. */
-#define REST_NS 1000000000ull
-
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
@@ -258,7 +255,6 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .link_mbps = module->address.speed_mbps,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .liveness.idle_ns = module->idle_ns,
-        .rest_ns = REST_NS,
         .streak_ns = 1000 * params->streak_us,
         .clock_ns = mca_btl_rawe_peer_now_ns,
         .arrival_clock_ns = arrival_clock_ns,

@@ -93,7 +93,7 @@ static void service(mca_btl_rawe_module_t *module)
     struct rawe_engine *engine = &module->engine;
 
     /* Receive first, because a timer may wait for a frame; but timers must not starve. */
-    if (rawe_engine_may_rest(engine) ||
+    if (rawe_engine_reclaims_credit(engine) ||
         (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
          (!mca_btl_rawe_module_receivable(module) ||
           rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS)))) {
@@ -197,8 +197,8 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 
     if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
                     !rawe_engine_has_deferred(engine) &&
-                    (!poll_clock || (0 == engine->timers.armed && rawe_list_empty(&engine->awake) &&
-                                     !data_is_missing(module))))) {
+                    (!poll_clock || (0 == engine->timers.armed && !data_is_missing(module) &&
+                                     !rawe_credit_has_senders(&engine->credit))))) {
         return 0;
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {

@@ -42,10 +42,6 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     rawe_deferral_discard(engine->deferral);
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i].conn;
-        const struct rawe_rest *rest = engine->table->entries[i].rest;
-        if (rest != NULL && rest->peer->engine == engine) {
-            conn = rawe_peer_awake(rest->peer, rest->lane);
-        }
         if (conn != NULL && conn->engine == engine) {
             rawe_conn_announce_finalizing(conn);
         }
@@ -162,7 +158,6 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_conn_owing_init(engine);
     rawe_list_init(&engine->pending);
     rawe_list_init(&engine->flushing);
-    rawe_list_init(&engine->awake);
     rawe_list_init(&engine->waiting);
     rawe_list_init(&engine->serving.used);
     rawe_list_init(&engine->serving.free);
@@ -187,17 +182,6 @@ void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
 {
     engine->batches = *batches;
     rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
-}
-
-/** Find the connection of a frame and wake it if it rests. NULL if there is none, or no memory. */
-static inline struct rawe_conn *find(const struct rawe_engine *engine, uint32_t id)
-{
-    struct rawe_conn *conn = rawe_conn_table_find(engine->table, id);
-    if (__builtin_expect(conn != NULL, 1)) {
-        return conn;
-    }
-    const struct rawe_rest *rest = rawe_conn_table_find_rest(engine->table, id);
-    return rest == NULL ? NULL : rawe_peer_awake(rest->peer, rest->lane);
 }
 
 /**
@@ -255,17 +239,14 @@ static bool leads_to(struct rawe_route *preferred, const struct rawe_route *used
     return route != NULL && route->key == from->key && route->port == from->port;
 }
 
-/** Return true if the peer describes one of our connections, so it knows the id. Wakes none. */
+/** Return true if the peer describes one of our connections, so it knows the id. */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
     for (uint32_t index = 0; index < engine->table->size; index++) {
         const struct rawe_conn *conn = engine->table->entries[index].conn;
-        const struct rawe_rest *rest = engine->table->entries[index].rest;
-        if ((conn != NULL && conn->handshake.peer_id == from->connection_id &&
-             leads_to(conn->preferred, conn->route, engine, from, source_mac)) ||
-            (rest != NULL && rest->handshake.peer_id == from->connection_id &&
-             leads_to(&rest->peer->route, &rest->peer->route, engine, from, source_mac))) {
+        if (conn != NULL && conn->handshake.peer_id == from->connection_id &&
+            leads_to(conn->preferred, conn->route, engine, from, source_mac)) {
             return true;
         }
     }
@@ -309,7 +290,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_conn *conn;
     if (reply) {
-        conn = find(engine, header->connection_id);
+        conn = rawe_conn_table_find(engine->table, header->connection_id);
         if (conn == NULL) {
             engine->counters.dropped_connection++;
             return;
@@ -425,11 +406,9 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
                             const struct rawe_header *header, const uint8_t *payload,
                             const struct rawe_batch *batch, uint64_t now_ns)
 {
-    struct rawe_conn *conn = find(engine, header->connection_id);
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     if (conn == NULL) {
-        /* If there is no memory to wake the connection, the peer asks again. */
-        if (header->type == RAWE_FRAME_PROBE &&
-            rawe_conn_table_find_rest(engine->table, header->connection_id) == NULL) {
+        if (header->type == RAWE_FRAME_PROBE) {
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
@@ -473,7 +452,7 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
         batch.header.key != engine->config.key) {
         return NULL;
     }
-    struct rawe_conn *conn = find(engine, batch.header.connection_id);
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, batch.header.connection_id);
     if (conn == NULL) {
         return NULL;
     }
@@ -503,17 +482,6 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
     }
 }
 
-/** Return the connection at an index, woken if its credit is outdated. NULL if it stays at rest. */
-static struct rawe_conn *credited(const struct rawe_engine *engine, uint32_t index)
-{
-    const struct rawe_rest *rest = engine->table->entries[index].rest;
-    return rest != NULL && rest->peer->engine == engine &&
-                   rest->handshake.state == RAWE_CONN_OPEN &&
-                   rawe_credit_outdated(&engine->credit, rest->lane, &rest->credit)
-               ? rawe_peer_awake(rest->peer, rest->lane)
-               : engine->table->entries[index].conn;
-}
-
 /** Inform peers of new credit, after an epoch, if no other frame would tell them. */
 static void update_credit(struct rawe_engine *engine)
 {
@@ -521,7 +489,7 @@ static void update_credit(struct rawe_engine *engine)
         return; /* with a thousand peers, the loop takes longer than all else */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
-        struct rawe_conn *conn = credited(engine, i);
+        struct rawe_conn *conn = engine->table->entries[i].conn;
         if (conn == NULL || conn->into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
@@ -588,37 +556,10 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
-/** Most connections checked in a round: a thousand would take long. */
-#define CHECKS_MAX 64u
-
-/** Return the connection to check next, or NULL if all are at rest. */
-static struct rawe_conn *first_awake(const struct rawe_engine *engine)
-{
-    struct rawe_link *first = rawe_list_first(&engine->awake);
-    return first == NULL ? NULL : RAWE_OWNER(first, struct rawe_conn, awake);
-}
-
-/** Put connections to rest that were idle at the last check and still are. */
-static void rest_idle(struct rawe_engine *engine, uint64_t now_ns)
-{
-    struct rawe_conn *conn;
-    for (unsigned checks = 0;
-         (conn = first_awake(engine)) != NULL && checks < CHECKS_MAX && conn->check_ns <= now_ns;
-         checks++) {
-        if (rawe_conn_check_idle(conn, now_ns)) {
-            (void)rawe_peer_rest(conn); /* out of memory: check it again later */
-        }
-    }
-    engine->check_ns = conn != NULL ? conn->check_ns : now_ns;
-}
-
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     now_ns = rawe_engine_time(engine, now_ns);
     advance_credit(engine, now_ns);
     rawe_txframe_pool_trim(&engine->frames, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);
-    if (__builtin_expect(now_ns >= engine->check_ns, 0)) {
-        rest_idle(engine, now_ns);
-    }
 }

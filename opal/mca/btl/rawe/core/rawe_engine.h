@@ -115,10 +115,10 @@ static inline bool rawe_engine_pending(const struct rawe_engine *engine)
            !rawe_list_empty(&engine->waiting) || engine->grants.waits;
 }
 
-/** Return true if only idle connections are left: call rawe_engine_advance now and then. */
-static inline bool rawe_engine_may_rest(const struct rawe_engine *engine)
+/** Return true if only idle peers' credit is to be taken back: call rawe_engine_advance for it. */
+static inline bool rawe_engine_reclaims_credit(const struct rawe_engine *engine)
 {
-    return engine->timers.armed == 0 && !rawe_list_empty(&engine->awake);
+    return engine->timers.armed == 0 && rawe_credit_has_senders(&engine->credit);
 }
 
 /** Return true if nothing is in flight, owed or held back, so that nothing needs service. */

@@ -30,8 +30,7 @@ static bool grow(struct rawe_conn_table *table)
 uint32_t rawe_conn_table_add(struct rawe_conn_table *table, struct rawe_conn *conn)
 {
     uint32_t index = table->full_below;
-    while (index < table->size &&
-           (table->entries[index].conn != NULL || table->entries[index].rest != NULL)) {
+    while (index < table->size && table->entries[index].conn != NULL) {
         index++;
     }
     if (index == table->size && !grow(table)) {
@@ -50,17 +49,10 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id)
     return table->entries[index].id;
 }
 
-void rawe_conn_table_replace(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn,
-                             struct rawe_rest *rest)
-{
-    table->entries[id & INDEX_MASK].conn = conn;
-    table->entries[id & INDEX_MASK].rest = rest;
-}
-
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id)
 {
     uint32_t index = id & INDEX_MASK;
-    rawe_conn_table_replace(table, id, NULL, NULL);
+    table->entries[index].conn = NULL;
     if (index < table->full_below) {
         table->full_below = index;
     }
@@ -70,7 +62,7 @@ void rawe_conn_table_free(struct rawe_conn_table *table)
 {
     uint32_t newest = table->generation;
     for (uint32_t i = 0; i < table->size; i++) {
-        assert(table->entries[i].conn == NULL && table->entries[i].rest == NULL);
+        assert(table->entries[i].conn == NULL);
         uint32_t generation = table->entries[i].id >> INDEX_BITS;
         newest = generation > newest ? generation : newest;
     }

@@ -16,11 +16,9 @@
 #include <stdint.h>
 
 struct rawe_conn;
-struct rawe_rest;
 
 struct rawe_conn_entry {
-    struct rawe_conn *conn; /**< NULL: free, or at rest */
-    struct rawe_rest *rest; /**< the saved state of a connection at rest, else NULL */
+    struct rawe_conn *conn; /**< NULL: free */
     uint32_t id;            /**< of the current or last connection in this entry */
 };
 
@@ -40,25 +38,12 @@ uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id);
 
 void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id);
 
-/** The connection with this id comes to rest (`conn` NULL) or wakes (`rest` NULL). */
-void rawe_conn_table_replace(struct rawe_conn_table *table, uint32_t id, struct rawe_conn *conn,
-                             struct rawe_rest *rest);
-
 /** Return the connection that has this (untrusted) id now, or NULL. */
 static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_table *table,
                                                      uint32_t id)
 {
     uint32_t index = id & 0xFFFFFu;
     return index < table->size && table->entries[index].id == id ? table->entries[index].conn
-                                                                 : NULL;
-}
-
-/** Return the saved state of the resting connection that has this (untrusted) id now, or NULL. */
-static inline struct rawe_rest *rawe_conn_table_find_rest(const struct rawe_conn_table *table,
-                                                          uint32_t id)
-{
-    uint32_t index = id & 0xFFFFFu;
-    return index < table->size && table->entries[index].id == id ? table->entries[index].rest
                                                                  : NULL;
 }
 

@@ -64,7 +64,6 @@
     X(slices_sent,          "parts of frames sent that the path does not carry whole any more")    \
     X(dropped_slice,        "such parts dropped: one before them is missing")                      \
     X(credit_updates,       "acknowledgements sent only because credit has changed")            \
-    X(rests,                "times an idle connection gave most of its memory back")              \
     X(migrations,           "times a connection went on by another way between the same processes")  \
     X(peers_lost,           "peers given up after silence, or that have given us up")
 /* clang-format on */

@@ -23,16 +23,6 @@
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
-/** Schedule the next idle check of a connection, after those of all others. */
-static void append_awake(struct rawe_conn *conn, uint64_t now_ns)
-{
-    struct rawe_engine *engine = conn->engine;
-    conn->check_ns = engine->config.rest_ns != 0 ? now_ns + engine->config.rest_ns : UINT64_MAX;
-    conn->checked_sent = conn->sendwin.next;
-    conn->checked_taken = conn->recvwin.next;
-    rawe_list_append(&engine->awake, &conn->awake);
-}
-
 /** Allocate a connection in its initial state, without an id. Returns NULL when out of memory. */
 static struct rawe_conn *create(struct rawe_route *preferred, unsigned lane, struct rawe_peer *peer,
                                 void *owner)
@@ -73,7 +63,6 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     rawe_handshake_begin(&conn->handshake, local_id, ++engine->incarnation);
     engine->connections++;
     rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
-    append_awake(conn, engine->now_ns);
     rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
 }
@@ -145,7 +134,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_owe_nothing(conn);
     rawe_list_remove(&conn->pending);
-    rawe_list_remove(&conn->awake);
     rawe_order_remove(&conn->ordered);
     rawe_conn_forget_finalizing(conn);
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
@@ -156,138 +144,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);
     free(conn);
-}
-
-/** Return true if the engine's state requires even its idle connections to stay awake. */
-static bool prevents_rest(const struct rawe_engine *engine)
-{
-    const struct rawe_deferral *deferral = engine->deferral;
-    return engine->finalizing || deferral->active || deferral->pending || deferral->first != NULL ||
-           !rawe_list_empty(&engine->waiting) || !rawe_list_empty(&engine->serving.used);
-}
-
-/** Return true if no acknowledgement, credit or rest of a message is owed to the peer. */
-static bool owes_nothing(const struct rawe_conn *conn)
-{
-    const struct rawe_recvwin *recvwin = &conn->recvwin;
-    return !rawe_list_has(&conn->pending) && !rawe_recvwin_due(recvwin) &&
-           recvwin->unacked_frames == 0 && recvwin->ack_deadline_ns == 0 &&
-           !rawe_recvwin_has_gap(recvwin) && conn->reassembly.first == NULL &&
-           !conn->credit.asked && !conn->credit.refused &&
-           !rawe_credit_waits(&conn->into->credit, &conn->credit);
-}
-
-/** Return true if all sends are complete, and no answer of the peer is awaited. */
-static bool awaits_nothing(const struct rawe_conn *conn)
-{
-    const struct rawe_sendqueue *queue = &conn->queue;
-    return rawe_conn_drained(conn) && queue->reports.first == NULL &&
-           queue->messages_open == queue->message_number && !conn->wants_credit &&
-           conn->batch != RAWE_BATCH_VALIDATING && conn->liveness.waits_since_ns == 0 &&
-           !rawe_liveness_is_silent(&conn->liveness) && conn->liveness.probes_unanswered == 0 &&
-           conn->liveness.probe_deadline_ns == 0 && rawe_conn_idle_deadline_ns(conn) == 0;
-}
-
-bool rawe_conn_may_rest(const struct rawe_conn *conn)
-{
-    enum rawe_conn_state state = conn->handshake.state;
-    return !prevents_rest(conn->engine) &&
-           (state == RAWE_CONN_OPEN || state == RAWE_CONN_PEER_CLOSED) && conn->peer != NULL &&
-           conn->predicted != NULL && conn->finalize.disowned_ns == 0 &&
-           !conn->finalize.report_loss && !conn->finalize.lost && owes_nothing(conn) &&
-           awaits_nothing(conn);
-}
-
-bool rawe_conn_check_idle(struct rawe_conn *conn, uint64_t now_ns)
-{
-    bool idle =
-        conn->checked_sent == conn->sendwin.next && conn->checked_taken == conn->recvwin.next;
-    rawe_list_remove(&conn->awake);
-    append_awake(conn, now_ns);
-    return idle && rawe_conn_may_rest(conn);
-}
-
-bool rawe_conn_rest(struct rawe_conn *conn)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_rest *rest = malloc(sizeof(*rest));
-    if (rest == NULL) {
-        return false;
-    }
-    *rest = (struct rawe_rest){
-        .peer = conn->peer,
-        .owner = conn->owner,
-        .handshake = conn->handshake,
-        .rtt = conn->rtt,
-        .credit = conn->credit,
-        .batch_verdict_ns = conn->batch_verdict_ns,
-        .next_sequence = conn->sendwin.next,
-        .next_message = conn->queue.message_number,
-        .expected = conn->recvwin.next,
-        .expected_message = conn->reassembly.next,
-        .accepted_max_bytes = conn->accepted_max_bytes,
-        .peer_credit = conn->peer_credit,
-        .probe_number = conn->liveness.probe_number,
-        .rate_mbps = conn->cc.rate_mbps,
-        .batch = conn->batch,
-        .batch_failures = conn->batch_failures,
-        .lane = conn->lane,
-        .peer_finalizes = conn->finalize.peer,
-    };
-    if (rest->handshake.state != RAWE_CONN_OPEN) {
-        /* The peer needs no credit, because it must connect before it sends. */
-        rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
-    }
-    rawe_timer_cancel(&engine->timers, &conn->timer);
-    rawe_conn_owe_nothing(conn);
-    rawe_list_remove(&conn->awake);
-    rawe_order_remove(&conn->ordered);
-    rawe_sliced_free(&conn->sliced); /* its frame has arrived, or will be resent */
-    rawe_recvwin_reset(&conn->recvwin, 0);
-    rawe_liveness_reset(&conn->liveness);
-    rawe_conn_table_replace(engine->table, conn->handshake.local_id, NULL, rest);
-    engine->counters.rests++;
-    free(conn);
-    return true;
-}
-
-struct rawe_conn *rawe_conn_wake(struct rawe_rest *rest, struct rawe_route *preferred)
-{
-    struct rawe_engine *engine = preferred->engine;
-    struct rawe_conn *conn = create(preferred, rest->lane, rest->peer, rest->owner);
-    if (conn == NULL) {
-        return NULL;
-    }
-    rawe_conn_limit_payload(conn, rest->accepted_max_bytes);
-    rawe_sendwin_reset(&conn->sendwin, rest->next_sequence);
-    rawe_sendqueue_renumber(&conn->queue, rest->next_message);
-    rawe_recvwin_reset(&conn->recvwin, rest->expected);
-    rawe_grants_reset(&engine->grants, &conn->grant, rest->expected);
-    rawe_reassembly_clear(&conn->reassembly, &engine->reassembly_buffers, rest->expected_message);
-    rawe_cc_resume(&conn->cc, rest->rate_mbps);
-    conn->rtt = rest->rtt;
-    conn->credit = rest->credit;
-    rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
-    conn->finalize.peer = rest->peer_finalizes; /* the route knows already */
-    conn->handshake = rest->handshake;
-    conn->batch = rest->batch;
-    conn->batch_failures = rest->batch_failures;
-    conn->batch_verdict_ns = rest->batch_verdict_ns;
-    conn->ack_requested = rest->next_sequence;
-    conn->peer_credit = rest->peer_credit;
-    conn->liveness.probe_number = rest->probe_number; /* so that late answers match no probe */
-    rawe_conn_table_replace(engine->table, conn->handshake.local_id, conn, NULL);
-    append_awake(conn, engine->now_ns);
-    free(rest);
-    return conn;
-}
-
-void rawe_conn_forget_rest(struct rawe_engine *engine, struct rawe_rest *rest)
-{
-    rawe_conn_table_remove(engine->table, rest->handshake.local_id);
-    engine->connections--;
-    rawe_credit_close(&engine->credit, rest->lane, &rest->credit);
-    free(rest);
 }
 
 bool rawe_conn_drained(const struct rawe_conn *conn)

@@ -123,7 +123,6 @@ struct rawe_engine_config {
     struct rawe_conn_table *table;
     /** What waits for the owner's return, shared like the table. NULL: a deferral of its own. */
     struct rawe_deferral *deferral;
-    uint64_t rest_ns;   /**< a connection idle for one to two times this time rests; 0: never */
     uint64_t streak_ns; /**< messages this close form a streak, see rawe_peer.c; 0: none do */
     /** The current time. Read for batches, and for a copied message once its frame is sent. */
     uint64_t (*clock_ns)(void *context);
@@ -183,10 +182,7 @@ struct rawe_engine {
     /** Connections that owe, or owed, a delayed acknowledgement, earliest deadline first. */
     struct rawe_link owing;
     struct rawe_timer owing_timer; /**< expires at its deadline */
-    /** Connections that are not at rest, in the order of their next idle check. */
-    struct rawe_link awake;
-    uint64_t check_ns;         /**< time of the first idle check, or earlier */
-    uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
+    uint64_t probes_passed_on;     /**< PROBEs received for connections of other engines */
 };
 
 /** Return the owner's current time. */
@@ -278,10 +274,7 @@ struct rawe_conn_finalize {
     uint64_t disowned_ns;    /**< since when the peer says that it has ended it; 0: it does not */
 };
 
-/**
- * A connection. The comment above each part names the module that writes it (test/lint);
- * rawe_conn.c restores what was kept at rest.
- */
+/** A connection. The comment above each part names the module that writes it (test/lint). */
 struct rawe_conn {
     /* rawe_conn.c: never changes */
     struct rawe_engine *engine;
@@ -291,12 +284,6 @@ struct rawe_conn {
 
     /* rawe_conn.c */
     struct rawe_order_member ordered; /**< among the connections to the process */
-
-    /* rawe_conn.c: idle checks */
-    struct rawe_link awake; /**< in the engine's list */
-    uint64_t check_ns;      /**< time of the next check */
-    uint32_t checked_sent;  /**< our next sequence number at the last check... */
-    uint32_t checked_taken; /**< ... and the peer's */
 
     /* rawe_conn_path.c: where its frames go */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
@@ -354,25 +341,6 @@ struct rawe_conn {
     struct rawe_credit_member credit; /**< its share of the credit that we advertise */
     struct rawe_grants_member grant;  /**< ... while several peers have more to send */
     struct rawe_timer timer;          /**< earliest of the deadlines */
-};
-
-/** The saved state of a resting connection, which is on its preferred route and owes nothing. */
-struct rawe_rest {
-    struct rawe_peer *peer;
-    void *owner;
-    struct rawe_handshake handshake;
-    struct rawe_rtt rtt;
-    struct rawe_credit_member credit;
-    uint64_t batch_verdict_ns;
-    uint32_t next_sequence, next_message; /**< next to be sent */
-    uint32_t expected, expected_message;  /**< next from the peer */
-    uint32_t accepted_max_bytes;
-    uint32_t peer_credit;
-    uint32_t probe_number;
-    uint32_t rate_mbps;
-    uint8_t batch, batch_failures;
-    uint8_t lane;
-    bool peer_finalizes;
 };
 
 /** Return true if nothing is queued or in the window. */

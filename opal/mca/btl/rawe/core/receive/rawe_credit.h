@@ -118,6 +118,13 @@ static inline bool rawe_credit_waits(const struct rawe_credit *credit,
     return member->advertised == 0 && !member->refused && rawe_credit_is_active(credit, member);
 }
 
+/** Return true if a peer sent in this epoch or the last one: a later epoch takes its credit back. */
+static inline bool rawe_credit_has_senders(const struct rawe_credit *credit)
+{
+    return (credit->senders_before[RAWE_LANE_EXPRESS] | credit->senders_before[RAWE_LANE_BULK] |
+            credit->senders_now[RAWE_LANE_EXPRESS] | credit->senders_now[RAWE_LANE_BULK]) != 0;
+}
+
 /** Return the credit that the connection may advertise now, in frames; 0: the peer must wait. */
 static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned lane,
                                       const struct rawe_credit_member *member)

@@ -116,18 +116,8 @@ void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
 
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
 {
-    struct rawe_rest *rest = rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]);
-    if (rest == NULL) {
-        peer->conn[lane] = rawe_conn_open(&peer->route, lane, peer, peer->owner);
-        return peer->conn[lane];
-    }
-    struct rawe_conn *conn = rawe_conn_wake(rest, &peer->route);
-    if (conn != NULL) {
-        peer->conn[lane] = conn;
-        peer->resting[lane] = 0;
-        choose(conn, &peer->route, now_ns(peer)); /* its route may have failed since */
-    }
-    return conn;
+    peer->conn[lane] = rawe_conn_open(&peer->route, lane, peer, peer->owner);
+    return peer->conn[lane];
 }
 
 void rawe_peer_connect(struct rawe_peer *peer, unsigned lane)
@@ -138,34 +128,16 @@ void rawe_peer_connect(struct rawe_peer *peer, unsigned lane)
     }
 }
 
-bool rawe_peer_rest(struct rawe_conn *conn)
-{
-    struct rawe_peer *peer = conn->peer;
-    unsigned lane = conn->lane;
-    uint32_t id = conn->handshake.local_id;
-    if (!rawe_conn_rest(conn)) {
-        return false;
-    }
-    peer->conn[lane] = NULL;
-    peer->resting[lane] = id;
-    return true;
-}
-
 static void abandon_waiting(struct rawe_engine *engine, const struct rawe_peer *peer);
 
 void rawe_peer_close(struct rawe_peer *peer)
 {
     abandon_waiting(peer->engine, peer);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = rawe_peer_awake(peer, lane);
-        if (conn != NULL) {
-            rawe_conn_close(conn, now_ns(peer));
-        } else if (peer->resting[lane] != 0) {
-            rawe_conn_forget_rest(
-                peer->engine, rawe_conn_table_find_rest(peer->engine->table, peer->resting[lane]));
+        if (peer->conn[lane] != NULL) {
+            rawe_conn_close(peer->conn[lane], now_ns(peer));
         }
         peer->conn[lane] = NULL;
-        peer->resting[lane] = 0;
     }
     peer->route.down = true;
     for_all(peer, vacate, now_ns(peer));
@@ -216,7 +188,7 @@ void rawe_peer_set_mac(struct rawe_peer *peer, const uint8_t mac[RAWE_MAC_BYTES]
 void rawe_peer_announce(struct rawe_peer *peer, bool opens, uint64_t now_ns)
 {
     struct rawe_conn *conn =
-        opens ? rawe_peer_conn(peer, RAWE_LANE_EXPRESS) : rawe_peer_awake(peer, RAWE_LANE_EXPRESS);
+        opens ? rawe_peer_conn(peer, RAWE_LANE_EXPRESS) : peer->conn[RAWE_LANE_EXPRESS];
     for_all(peer, readdress, now_ns);
     if (opens && conn != NULL && conn->handshake.state == RAWE_CONN_IDLE &&
         !peer->engine->finalizing) {
@@ -229,7 +201,7 @@ enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, enum rawe_needs 
 {
     bool waits = false, lost = false;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        struct rawe_conn *conn = rawe_peer_awake(peer, lane);
+        struct rawe_conn *conn = peer->conn[lane];
         if (conn != NULL) {
             enum rawe_finalized finalized = rawe_conn_finalized(conn, needs, now_ns);
             waits |= finalized == RAWE_FINALIZED_NOT;

@@ -51,8 +51,7 @@ struct rawe_peer_config {
 struct rawe_peer {
     struct rawe_engine *engine;
     struct rawe_route route;            /**< to it; the process's other routes may be in its ring */
-    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used, or at rest */
-    uint32_t resting[RAWE_LANES];       /**< id of the connection at rest; 0: none is */
+    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     void *owner;                        /**< of its connections */
     uint32_t speed_mbps;                /**< see rawe_peer_config */
     uint64_t streak_since_ns;           /**< start of the current series of one-frame messages... */
@@ -106,10 +105,10 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
 /** Close the peer's connections and fail remaining sends. Other connections leave its route. */
 void rawe_peer_close(struct rawe_peer *peer);
 
-/** Open or wake the connection of a lane; NULL when out of memory. Use rawe_peer_conn. */
+/** Open the connection of a lane; NULL when out of memory. Use rawe_peer_conn. */
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane);
 
-/** Return the connection of a lane, opened or woken if necessary; NULL when out of memory. */
+/** Return the connection of a lane, opened if necessary; NULL when out of memory. */
 static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned lane)
 {
     struct rawe_conn *conn = peer->conn[lane];
@@ -118,15 +117,6 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
 
 /** Open the connection of a lane, if it is new, before anything is sent on it. */
 void rawe_peer_connect(struct rawe_peer *peer, unsigned lane);
-
-/** Return a lane's connection, woken if necessary but not opened; NULL: none, or out of memory. */
-static inline struct rawe_conn *rawe_peer_awake(struct rawe_peer *peer, unsigned lane)
-{
-    return peer->resting[lane] != 0 ? rawe_peer_open(peer, lane) : peer->conn[lane];
-}
-
-/** Put a connection of a peer to rest: see rawe_conn_rest. Returns false when out of memory. */
-bool rawe_peer_rest(struct rawe_conn *conn);
 
 /** The peer's process is lost: fail its connections, which say so whenever it asks. */
 void rawe_peer_give_up(struct rawe_peer *peer);

@@ -91,13 +91,6 @@ extern const struct rawe_cc_type *const rawe_cc_types[];
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
                    uint32_t frame_bytes, uint32_t link_mbps, uint64_t now_ns);
 
-/** Continue after a pause with a rate measured before it. Call after rawe_cc_start. */
-static inline void rawe_cc_resume(struct rawe_cc *cc, uint32_t rate_mbps)
-{
-    cc->rate_mbps = rate_mbps;
-    cc->used_ns = 0;
-}
-
 /** Do not take losses of frames sent until now, over another path, for congestion of this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
 {

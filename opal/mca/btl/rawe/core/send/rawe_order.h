@@ -32,7 +32,7 @@ struct rawe_order {
     uint64_t limit;           /**< messages before this one may be sent */
     uint32_t most;            /**< RAWE_ORDER_MOST; less in tests */
     bool waits;               /**< a message waits until acknowledgements raise the limit */
-    struct rawe_link members; /**< connections to the process that are awake */
+    struct rawe_link members; /**< connections to the process */
 };
 
 /** A connection's membership. */
