@@ -390,6 +390,25 @@ TEST(rawe_group_send__no_last_message_where_the_half_is_heard)
     assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
+/** It requests the same frames again and again, and hears all others. */
+TEST(rawe_group_send__no_last_message_where_repairs_are_lost)
+{
+    start(4);
+    lose(4, 3, 2, 2);
+    net.losing_type = RAWE_GROUP_REPAIR;
+    for (unsigned i = 0; i < 12; i++) {
+        send_bytes(0, 100);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        net.losses_left = i < 7 ? 3 : 0;
+        rawe_group_ask(&group[2], 0);
+        pass(200 * MS);
+        assert_int_equal(net.losses_left, 0);
+    }
+    assert_got(0, 12);
+    assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
+}
+
 /** A field of a frame that member 0 would accept is changed. */
 /** What is forged: a frame, or a control message of member `from`; and what counts that. */
 struct forgery {

@@ -345,20 +345,23 @@ static void repair(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * Judge whether a member, which requests frames from `first` on, hears any since it began to request
- * them. If it requested none for a while, it heard what was sent, and begins now.
+ * A member requests frames from `first` on. If it requested none for a while, it heard what was
+ * sent, and is judged anew.
  */
-static void judge(struct rawe_group *group, uint32_t index, uint32_t first, uint32_t frames,
-                  uint64_t now_ns)
+static void begin_judging(struct rawe_group_member *member, uint32_t first, uint64_t now_ns)
 {
-    struct rawe_group_member *member = &group->members[index];
     if (member->judged_ns == 0 || now_ns - member->asked_ns >= RAWE_GROUP_DEAF_NS) {
         member->judged_ns = now_ns;
-        member->judged_from = first;
+        member->judged_from = member->requested = first;
         member->lacked = 0;
     }
-    member->lacked += frames;
     member->asked_ns = now_ns;
+}
+
+/** Judge whether a member hears any frames since it began to request them. */
+static void judge(struct rawe_group *group, uint32_t index, uint64_t now_ns)
+{
+    struct rawe_group_member *member = &group->members[index];
     if (now_ns - member->judged_ns >= RAWE_GROUP_DEAF_NS) {
         const uint32_t sent = group->sent - member->judged_from;
         const bool deaf =
@@ -371,7 +374,8 @@ static void judge(struct rawe_group *group, uint32_t index, uint32_t first, uint
 static void receive_nack(struct rawe_group *group, uint32_t from,
                          const struct rawe_group_control *control, uint64_t now_ns)
 {
-    uint32_t frames = 0;
+    struct rawe_group_member *member = &group->members[from];
+    begin_judging(member, control->sequence, now_ns);
     for (uint32_t bit = 0; bit < control->data_bytes * 8u; bit++) {
         const uint32_t sequence = control->sequence + bit;
         if ((control->data[bit / 8] >> bit % 8 & 1) == 0) {
@@ -383,10 +387,13 @@ static void receive_nack(struct rawe_group *group, uint32_t from,
         }
         if (!rawe_sequence_before(sequence, group->base)) {
             repair(group, from, frame_at(group, sequence));
-            frames++;
+            if (!rawe_sequence_before(sequence, member->requested)) { /* else a repair was lost */
+                member->requested = sequence + 1;
+                member->lacked++;
+            }
         }
     }
-    judge(group, from, control->sequence, frames, now_ns);
+    judge(group, from, now_ns);
 }
 
 /** Tell a root which of its frames this member waits for. */

@@ -62,7 +62,8 @@ struct rawe_group_member {
     uint64_t judged_ns;   /**< when it started to request frames; 0: at its next NACK */
     uint64_t asked_ns;    /**< when it last requested any */
     uint32_t judged_from; /**< of our frames from here on... */
-    uint32_t lacked;      /**< ... it has requested this many */
+    uint32_t lacked;      /**< ... it has requested this many, ... */
+    uint32_t requested;   /**< ... all of them before this one */
     bool waiting;         /**< in the group's list */
 };
 
