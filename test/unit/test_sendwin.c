@@ -522,3 +522,29 @@ TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment)
     assert_false(detect(NOW + 210 * US + REORDER));
     assert_int_equal(lost_count, 0);
 }
+
+/** The answer to a resent segment that comes sooner than any RTT is that of its first sending. */
+TEST(rawe_sendwin_sack__of_a_segment_resent_after_others_of_its_batch)
+{
+    static const struct {
+        uint64_t passed_ns; /**< since it was resent */
+        unsigned lost;
+    } cases[] = {{20 * US, 0}, {100 * US, 1}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up();
+        struct rawe_txframe *batch = send_batch(0, 3, NOW);
+        send_frames(1, NOW);
+        struct rawe_ack ack = ack_at(NOW + 100 * US);
+        sack(2, 1, &ack);
+        (void)detect(NOW + 200 * US);
+        assert_int_equal(lost_count, 2);
+        rawe_sendwin_sent(&window, batch, 1, NOW + 200 * US);
+        rawe_sendwin_sent(&window, batch, 2, NOW + 400 * US);
+        ack = ack_at(NOW + 400 * US + cases[i].passed_ns);
+        ack.minimum_rtt_ns = 100 * US;
+        sack(1, 1, &ack);
+        (void)detect(ack.now_ns);
+        assert_int_equal(lost_count, cases[i].lost);
+        tear_down();
+    }
+}

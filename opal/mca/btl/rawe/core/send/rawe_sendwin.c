@@ -201,18 +201,19 @@ static uint64_t not_acknowledged(const struct rawe_sendwin *window,
                                     : rawe_txframe_all(frame);
 }
 
-/** Note arrived segments, sent at `sent_ns` or later, as evidence of losses. Returns RTT or 0. */
-static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
-                         uint64_t segments, bool again, uint64_t sent_ns,
-                         const struct rawe_ack *ack)
+static uint64_t passed_ns(uint64_t now_ns, uint64_t sent_ns)
 {
-    uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
-    /* Resent segments give no RTT (Karn), and no evidence if they arrive sooner than any RTT. */
-    if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
+    return now_ns > sent_ns ? now_ns - sent_ns : 1;
+}
+
+/** Note arrived segments, sent at `sent_ns` or later, as evidence of losses. */
+static void evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
+                     uint64_t segments, uint64_t sent_ns, const struct rawe_ack *ack)
+{
+    if (ack->evidence) {
         uint32_t last = frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
         (void)rawe_sendwin_delivered(window, sent_ns, last, ack->now_ns);
     }
-    return again ? 0 : rtt_ns;
 }
 
 /** Note the arrival of segments. Returns the round trip of those sent once, or 0. */
@@ -224,11 +225,16 @@ static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, 
     uint64_t rtt_ns = 0;
     uint32_t waiting = rawe_sendwin_count(segments & frame->to_send);
     uint32_t count = rawe_sendwin_count(segments);
-    if (again != 0) {
-        (void)evidence(window, frame, again, true, frame->again.oldest_ns, ack);
+    /*
+     * Resent segments give no RTT (Karn). An answer sooner than any RTT after the newest resend may
+     * belong to a first transmission: it is no evidence.
+     */
+    if (again != 0 && passed_ns(ack->now_ns, frame->again.newest_ns) >= ack->minimum_rtt_ns) {
+        evidence(window, frame, again, frame->again.oldest_ns, ack);
     }
     if (once != 0) {
-        rtt_ns = evidence(window, frame, once, false, frame->first.oldest_ns, ack);
+        evidence(window, frame, once, frame->first.oldest_ns, ack);
+        rtt_ns = passed_ns(ack->now_ns, frame->first.oldest_ns);
     }
     window->to_transmit -= waiting;
     window->in_flight -= count - waiting;
