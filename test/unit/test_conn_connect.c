@@ -442,3 +442,29 @@ TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
     assert_int_equal(end(0)->handshake.local_id, id);
     assert_works_both_ways();
 }
+
+/** Its questions pass and our answers do not, as when it defers and can take nothing more. */
+TEST(rawe_conn_receive_connect__repeated_by_a_peer_that_receives_nothing)
+{
+    const uint32_t *sent = net.node[0].sent;
+    for (unsigned open = 0; open < 2; open++) {
+        if (open != 0) {
+            unit_stop(&net);
+            unit_set_up();
+            unit_connect(&net, RAWE_LANE_EXPRESS);
+            unit_send_copy(end(0), 1, 100);
+        } else {
+            rawe_conn_connect(unit_open(&net, 0, RAWE_LANE_EXPRESS), net.now_ns);
+        }
+        net.filter = drop_all;
+        unit_run(&net, UNIT_S, UNIT_MS);
+        const struct rawe_connect connect = sample_connect(1);
+        const uint32_t before = sent[RAWE_FRAME_CONNECT] + sent[RAWE_FRAME_PROBE];
+        for (unsigned i = 0; i < 20; i++) {
+            receive_connect(1, &connect, false, 0);
+            unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+        }
+        /* The answers, a question of ours after each, and those of every 100 ms. */
+        assert_in_range(sent[RAWE_FRAME_CONNECT] + sent[RAWE_FRAME_PROBE] - before, 20, 52);
+    }
+}
