@@ -338,6 +338,23 @@ TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
     send_and_end(true); /* rawe_conn_receive */
 }
 
+TEST(rawe_conn_receive_batch__begins_with_a_frame_that_has_arrived)
+{
+    struct unit_send send = {0};
+    batch_connect(10);
+    batch_put(30000, 1);
+    const uint64_t received = counters(1)->frames_received;
+    const uint32_t len_bytes = 4 * rawe_conn_segment_bytes(end(0));
+    unit_fill(batch_data, len_bytes, 2);
+    batch_begin_put(&send, len_bytes);
+    assert_int_equal(net_queue_count(&net.queue), 4);
+    unit_receive(&net, net.queue.first);
+    batch_end_put(&send, len_bytes);
+    assert_int_equal(counters(1)->frames_received - received, 4);
+    assert_int_equal(counters(1)->duplicates, 1);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
 /** Data of a frame of a batch; 0: the frame is alone. */
 static uint8_t fragment_kind(const struct net_frame *frame)
 {

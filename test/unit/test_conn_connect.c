@@ -108,6 +108,20 @@ TEST(rawe_conn_connect__those_that_connect_have_something_to_send)
     connect_to_busy(2);
 }
 
+/** A peer that restarts has other frames to send, or none. */
+TEST(rawe_conn_reset__gives_back_its_grant)
+{
+    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
+    struct rawe_grants *grants = &engine(0)->grants;
+    rawe_line_init(&engine(0)->line, 25000);
+    rawe_grants_init(grants, 100000, &engine(0)->line, 1500, grants->ring_frames);
+    rawe_grants_expect(grants, &conn->grant, net.now_ns);
+    assert_int_equal(grants->senders, 1);
+    rawe_conn_reset(conn);
+    assert_int_equal(grants->senders, 0);
+    assert_int_equal(conn->grant.newest, net.config.first_sequence - 1);
+}
+
 static struct rawe_connect sample_connect(unsigned from)
 {
     return (struct rawe_connect){

@@ -17,6 +17,7 @@
 static struct rawe_failover failover; /**< of host 0 */
 static bool answers[RAILS];           /**< its peer's responder, by that rail */
 static uint64_t newest_ns[RAILS];     /**< answer by that rail */
+static uint64_t late_ns;              /**< answers by rail 1 take that long */
 static unsigned asked[RAILS];
 static unsigned said;
 static unsigned said_rail;
@@ -49,8 +50,9 @@ static void ask(void *context, struct rawe_peer *peer)
 
 static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 {
+    const uint64_t at_ns = newest_ns[rail_of(peer)];
     assert_ptr_equal(context, &failover);
-    return newest_ns[rail_of(peer)];
+    return rail_of(peer) == 1 && rails.now_ns + 1 < at_ns + late_ns ? 0 : at_ns;
 }
 
 static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_report news)
@@ -73,6 +75,7 @@ static void set_up(void)
     memset(newest_ns, 0, sizeof(newest_ns));
     memset(asked, 0, sizeof(asked));
     flaky = moves = false;
+    late_ns = 0;
     chance = 1;
     for (unsigned rail = 0; rail < RAILS; rail++) {
         answers[rail] = true;
@@ -547,6 +550,15 @@ TEST(rawe_failover_lossy__asks_where_few_frames_go)
     assert_true(down(1));
     assert_int_equal(said_last, RAWE_FAILOVER_LOSSY);
     assert_false(down(0) || down(2));
+}
+
+TEST(rawe_failover_lossy__waits_for_answers)
+{
+    late_ns = RAWE_FAILOVER_INTERVAL_NS * 3 / 2;
+    note_lossy(rails_conn(0, 1, EXPRESS));
+    pass(4 * UNIT_S);
+    assert_int_equal(said, 0);
+    assert_false(down(1));
 }
 
 /** It is late by all routes. */
