@@ -3,6 +3,7 @@
  *
  * Tests of core/receive/rawe_line.c, against a made-up line.
  */
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -178,7 +179,28 @@ TEST(rawe_line_join__processes_learn_together)
     assert_int_equal(rawe_line_mbps(&other), rawe_line_mbps(&line));
 }
 
-/** Another process may have written anything there. */
+static void *arrive(void *context)
+{
+    for (unsigned i = 0; i < 100000; i++) {
+        rawe_line_arrived(context, 1000, 1, 0, now_ns);
+    }
+    return NULL;
+}
+
+TEST(rawe_line_join__arrivals_of_several_processes_are_added)
+{
+    pthread_t thread;
+    memset(&host, 0, sizeof(host));
+    host.begin_ns = now_ns;
+    rawe_line_init(&other, 10000);
+    rawe_line_join(&line, &host);
+    rawe_line_join(&other, &host);
+    assert_int_equal(pthread_create(&thread, NULL, arrive, &other), 0);
+    arrive(&line);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(host.arrived, (200000ull << 40) + 200000000);
+}
+
 /** A peer on the same machine delivers more than the NIC does. */
 TEST(rawe_line_arrived__a_rate_above_the_reported_one_is_corrected)
 {
@@ -197,6 +219,7 @@ TEST(rawe_line_arrived__a_window_that_begins_in_the_future_is_dropped)
     assert_rate(200);
 }
 
+/** Another process may have written anything there. */
 TEST(rawe_line_mbps__what_is_shared_may_be_wrong)
 {
     memset(&host, 0xff, sizeof(host));
@@ -205,7 +228,7 @@ TEST(rawe_line_mbps__what_is_shared_may_be_wrong)
     deliver(200, 100, 8, true);
     assert_in_range(rawe_line_mbps(&line), 1, RAWE_LINE_MBPS_MAX);
     memset(&host, 0, sizeof(host));
-    host.bytes = UINT64_MAX;
+    host.arrived = UINT64_MAX;
     deliver(200, 100, 8, true);
     assert_in_range(rawe_line_mbps(&line), 1, RAWE_LINE_MBPS_MAX);
 }

@@ -9,6 +9,9 @@
 #define WINDOW_MOST_NS 50000000u
 #define WINDOW_FRAMES 32u
 
+/** A frame in rawe_line_host.arrived; the bytes of a window are less. */
+#define ONE_FRAME (1ull << 40)
+
 /** A window that begins this far in the future was begun with a wrong clock. */
 #define BEGIN_AHEAD_MOST_NS 10000000000u
 
@@ -185,16 +188,16 @@ void rawe_line_arrived(struct rawe_line *line, uint64_t bytes, uint32_t frames, 
         return; /* it arrived in an earlier window and waited here */
     }
     const bool astray = arrived_ns < begin_ns;
-    add(&host->bytes, bytes);
-    add(&host->frames, frames);
+    const uint64_t more = bytes + frames * ONE_FRAME;
+    const uint64_t arrived =
+        atomic_fetch_add_explicit(&host->arrived, more, memory_order_relaxed) + more;
     if (!astray &&
-        (arrived_ns < begin_ns + WINDOW_LEAST_NS || get(&host->frames) < WINDOW_FRAMES)) {
+        (arrived_ns < begin_ns + WINDOW_LEAST_NS || arrived < WINDOW_FRAMES * ONE_FRAME)) {
         return;
     }
-    const uint64_t window_ns = arrived_ns - begin_ns, window_bytes = get(&host->bytes);
+    const uint64_t window_ns = arrived_ns - begin_ns;
     if (atomic_compare_exchange_strong(&host->begin_ns, &begin_ns, arrived_ns)) {
-        set(&host->bytes, 0);
-        set(&host->frames, 0);
+        const uint64_t window_bytes = atomic_exchange(&host->arrived, 0) % ONE_FRAME;
         if (begin_ns != 0 && !astray && window_ns < WINDOW_MOST_NS) {
             learn(line, window_bytes * 8000 / window_ns);
         }

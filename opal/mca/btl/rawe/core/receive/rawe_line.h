@@ -10,8 +10,9 @@
  * no more to send, or the losses occur elsewhere. Delivery is measured in windows of arrival time.
  * Losses are counted by the frames that arrive marked as resent.
  *
- * Processes that share memory (struct rawe_line_host) learn together. A lost update changes little.
- * The memory may contain anything. No clock, no socket.
+ * Processes that share memory (struct rawe_line_host) learn together. They add what arrived in a
+ * window atomically, because a lost update changes the rate; elsewhere it changes little. The memory
+ * may contain anything. No clock, no socket.
  */
 #ifndef RAWE_LINE_H
 #define RAWE_LINE_H
@@ -24,8 +25,7 @@
 struct rawe_line_host {
     _Alignas(64) _Atomic uint64_t mbps; /**< the line's rate; 0: as reported */
     _Atomic uint64_t begin_ns;          /**< start of the window, at an arrival; 0: none */
-    _Atomic uint64_t bytes;             /**< arrived in this window */
-    _Atomic uint64_t frames;            /**< arrived in this window */
+    _Atomic uint64_t arrived;           /**< in this window: bytes, and frames * 2^40 */
     _Atomic uint64_t last_mbps;         /**< delivered in the previous window */
     _Atomic uint64_t overfull_ns;       /**< when more was last in flight than the port holds */
     _Atomic uint64_t excess_frames;     /**< 64 for each lost frame, less all that arrived */
