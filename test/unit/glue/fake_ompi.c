@@ -10,8 +10,8 @@
 
 #include "btl_rawe_compat.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 
 struct fake_ompi fake_ompi;
 

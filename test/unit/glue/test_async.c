@@ -12,8 +12,8 @@
 
 #include "btl_rawe_compat.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
-#include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"

@@ -6,8 +6,8 @@
  */
 #include "btl_rawe_offer.h"
 
+#include "btl_rawe_module.h"
 #include "btl_rawe_proc.h"
-#include "btl_rawe_state.h"
 #include "fake_ompi.h"
 
 extern struct mca_btl_rawe_component mca_btl_rawe_component;

@@ -14,7 +14,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
-#include "btl_rawe_state.h"
 #include "core/conn/rawe_conn.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"

@@ -20,7 +20,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_routes.h"
-#include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_packet.h"

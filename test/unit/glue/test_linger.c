@@ -21,7 +21,6 @@
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_state.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"
 

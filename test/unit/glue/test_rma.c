@@ -15,7 +15,6 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"

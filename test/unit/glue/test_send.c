@@ -15,7 +15,7 @@
 #include "btl_rawe_lock.h"
 #include "core/conn/rawe_conn.h"
 
-#include "btl_rawe_state.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 #include "unit_callback.h"

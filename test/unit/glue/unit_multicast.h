@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 #include "fake_ompi.h"
 
 #define MEMBERS 3u

@@ -15,7 +15,6 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
-#include "btl_rawe_state.h"
 #include "fake_ompi.h"
 
 #define PROCESSES 2u

@@ -3,9 +3,9 @@
 #include "btl_rawe_async.h"
 
 #include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_progress.h"
-#include "btl_rawe_state.h"
 #include "linux/sys/rawe_service.h"
 
 #include "opal/runtime/opal_progress.h"

@@ -9,7 +9,7 @@
 #ifndef MCA_BTL_RAWE_ASYNC_H
 #define MCA_BTL_RAWE_ASYNC_H
 
-#include "btl_rawe_state.h"
+#include "btl_rawe_module.h"
 
 /** Make Open MPI take its locks, and start the thread. Returns 0 or an errno value. */
 int mca_btl_rawe_async_start(void);

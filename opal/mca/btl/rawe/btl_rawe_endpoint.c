@@ -5,7 +5,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
-#include "btl_rawe_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

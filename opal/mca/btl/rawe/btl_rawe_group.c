@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_group.h"
 
-#include "btl_rawe_module.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_fanout.h"
 

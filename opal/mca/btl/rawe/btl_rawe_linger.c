@@ -11,7 +11,6 @@
 #include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
-#include "btl_rawe_state.h"
 
 #include <time.h>
 

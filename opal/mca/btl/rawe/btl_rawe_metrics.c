@@ -9,9 +9,9 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 #include "linux/sys/rawe_monitor.h"
 
 #include "opal/util/output.h"

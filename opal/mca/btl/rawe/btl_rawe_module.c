@@ -3,12 +3,23 @@
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+struct mca_btl_rawe_state mca_btl_rawe_state;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return rawe_port_clock_ns();
+}
+
+uint64_t mca_btl_rawe_peer_now_ns(void *context)
+{
+    return mca_btl_rawe_now_ns();
+}
 
 /** The first unreported failure; a failure of sockets in use replaces another one. */
 static struct failure {

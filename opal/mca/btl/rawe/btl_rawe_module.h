@@ -1,11 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A module: one link with its responder and its engine, which is used with the engines' lock held
- * (btl_rawe_lock.h). `endpoints_lock` guards the module's list of endpoints; `routes_lock` in the
- * state guards each process's list of endpoints. Open MPI is not called while either is held.
- * Several threads may be in add_procs, which takes no other lock, each holding different ones of
- * these.
+ * The modules of a process, and the state they share. A module is one link with its responder and
+ * its engine.
+ *
+ * Fields stand in parts. The comment above each part names the modules of the glue that write it
+ * (test/lint checks that) and the rule for threads:
+ *
+ *   opening      the component opens or closes; no other thread uses the field
+ *   lock         the engines' lock is held (btl_rawe_lock.h)
+ *   lock held by endpoints_lock or routes_lock, as named: Open MPI is not called meanwhile. Several
+ *                threads may be in add_procs, each holding different ones, and no other lock
+ *   service      only the service thread, which runs the progress thread's part of each module
+ *   any thread   atomic
  */
 #ifndef MCA_BTL_RAWE_MODULE_H
 #define MCA_BTL_RAWE_MODULE_H
@@ -20,11 +27,27 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "btl_rawe_state.h"
+#include "core/base/rawe_conn_table.h"
+#include "core/base/rawe_list.h"
 #include "core/rawe_engine.h"
+#include "core/receive/rawe_reassembly.h"
+#include "core/rma/rawe_handle.h"
+#include "core/routes/rawe_failover.h"
 #include "linux/port/rawe_port.h"
 #include "linux/sys/rawe_interface.h"
 #include "linux/probe/rawe_responder.h"
+
+/** What a process can do besides carrying messages; published. */
+#define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< group delivery, and coll/rawe uses it */
+
+/** Maximum number of modules: interfaces of a host, and lo. */
+#define MCA_BTL_RAWE_MODULES_MAX 16u
+
+struct mca_btl_base_endpoint_t;
+struct mca_btl_rawe_message;
+struct rawe_carrier;
+struct rawe_host_group;
+struct rawe_service;
 
 /** How to reach one interface of a process. */
 struct mca_btl_rawe_address {
@@ -57,43 +80,117 @@ enum {
 };
 
 typedef struct mca_btl_rawe_module {
+    /* btl_rawe_lifecycle: opening */
     mca_btl_base_module_t super;
-    struct rawe_interface interface;     /**< index and MAC belong to the service thread */
     struct mca_btl_rawe_address address; /**< our published address */
-    struct rawe_port *link;              /**< express frames, and bulk as plain frames */
-    struct rawe_port *bulk;              /**< NULL: no batches */
-    struct rawe_port *group_port;        /**< group frames; NULL: none yet */
-    struct rawe_port *group_bulk;        /**< group batches; NULL: none */
     struct rawe_responder *responder;
-    struct rawe_engine engine;
-    struct rawe_inflow_shared *inflow; /**< shared with this host's other ranks; NULL: not shared */
     /** Open missing sockets. Returns false on failure, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
-    uint64_t open_tried_ns;           /**< time of the last attempt; 0: none. endpoints_lock held */
-    uint64_t idle_ns;                 /**< interval between probes of idle peers; 0: none */
-    opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
-    opal_free_list_t fragments_large; /**< hold a message of max_send_size */
+    uint64_t idle_ns;                  /**< interval between probes of idle peers; 0: none */
+    opal_free_list_t fragments_small;  /**< hold MCA_BTL_RAWE_SMALL_BYTES */
+    opal_free_list_t fragments_large;  /**< hold a message of max_send_size */
+    struct rawe_inflow_shared *inflow; /**< shared with this host's other ranks; NULL: not shared */
     struct mca_btl_rawe_module *next_finalized;
-    opal_mutex_t endpoints_lock; /**< also held while sockets are opened */
+    /* btl_rawe_lifecycle, btl_rawe_routes: the service thread writes index and MAC */
+    struct rawe_interface interface;
+    /* btl_rawe_lifecycle: endpoints_lock while they open, before `open` is set; then lock */
+    struct rawe_port *link; /**< express frames, and bulk as plain frames */
+    struct rawe_port *bulk; /**< NULL: no batches */
+    struct rawe_engine engine;
+    /* btl_rawe_lifecycle: any thread reads; set with endpoints_lock, cleared with lock */
+    atomic_bool open; /**< engine, link and responder exist */
+    /* btl_rawe_module, btl_rawe_group, btl_rawe_linger: endpoints_lock */
+    uint64_t open_tried_ns; /**< time of the last attempt; 0: none */
+    bool links_in_group;    /**< they are registered */
+    bool closing;           /**< not to be opened again */
+    /* btl_rawe_endpoint: endpoints_lock, also held while sockets are opened */
+    opal_mutex_t endpoints_lock;
     opal_list_t endpoints;
-    atomic_bool open;          /**< engine, link and responder exist; cleared with the lock held */
-    atomic_bool carrier;       /**< the interface's carrier, as the service thread knows it */
-    _Atomic uint64_t mac;      /**< its MAC (rawe_mac_number), which may change; likewise */
-    unsigned follow_attempts;  /**< service thread's: failed attempts to reopen sockets */
-    bool links_in_group;       /**< they are registered; changed with endpoints_lock held */
-    bool closing;              /**< not to be opened again; changed with endpoints_lock held */
-    atomic_uint thread_mode;   /**< how the progress thread serves the engine */
-    uint32_t thread_doublings; /**< progress thread's: doublings of its interval outside MPI */
-    bool thread_listens;       /**< progress thread's: frames wake it */
-    uint32_t thread_polls;     /**< progress thread's: fast polls so far */
-    uint32_t serviced_rounds;  /**< responder's: see mca_btl_rawe_thread_serviced */
-    uint64_t serviced_ns;      /**< responder's: likewise */
-    atomic_uint failures;      /**< processes that could not be reached */
-    atomic_bool reached_any;   /**< at least one process can be reached */
-    bool refusal_reported;     /**< the user was told that data was refused */
-    uint64_t damage_poll_ns;   /**< when damaged frames are next counted */
-    uint64_t damaged_before;   /**< their number at the last count */
+    /* btl_rawe_multicast: lock */
+    struct rawe_port *group_port; /**< group frames; NULL: none yet */
+    struct rawe_port *group_bulk; /**< group batches; NULL: none */
+    /* btl_rawe_routes, btl_rawe_lifecycle: any thread */
+    atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
+    _Atomic uint64_t mac; /**< its MAC (rawe_mac_number), which may change; likewise */
+    /* btl_rawe_group: service */
+    unsigned follow_attempts; /**< failed attempts to reopen sockets */
+    /* btl_rawe_progress, btl_rawe_group: any thread */
+    atomic_uint thread_mode; /**< how the progress thread serves the engine */
+    /* btl_rawe_progress, btl_rawe_group: service */
+    bool thread_listens;       /**< frames wake the progress thread */
+    uint32_t thread_doublings; /**< doublings of its interval outside MPI */
+    uint32_t thread_polls;     /**< fast polls so far */
+    uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
+    uint64_t serviced_ns;      /**< likewise */
+    /* btl_rawe_procs: any thread */
+    atomic_uint failures;    /**< processes that could not be reached */
+    atomic_bool reached_any; /**< at least one process can be reached */
+    /* btl_rawe_progress: lock */
+    bool refusal_reported;   /**< the user was told that data was refused */
+    uint64_t damage_poll_ns; /**< when damaged frames are next counted */
+    uint64_t damaged_before; /**< their number at the last count */
 } mca_btl_rawe_module_t;
+
+struct mca_btl_rawe_state {
+    /* btl_rawe_component, btl_rawe_lifecycle, btl_rawe_routes: opening */
+    mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
+    mca_btl_rawe_module_t *modules[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned module_count;
+    mca_btl_rawe_module_t *finalized; /**< closed modules, freed with the last one */
+    mca_btl_base_module_error_cb_fn_t error_callback; /**< the PML's; NULL: not set yet */
+    bool multicast_possible;                          /**< known once the modules are open */
+    bool collectives;               /**< coll/rawe is present, and wants to multicast */
+    size_t ring_bytes;              /**< of each module's receive ring */
+    opal_free_list_t registrations; /**< items of `handles` for Open MPI */
+    opal_free_list_t operations;    /**< fragments without data: PUT, GET, atomic */
+    struct rawe_service *service;   /**< thread that serves all responders */
+    struct rawe_carrier *carrier;   /**< watches the interfaces; NULL: only lo exists */
+    /* btl_rawe_linger: opening; read with lock */
+    bool finalizing; /**< modules are closing, one after the other */
+    /* btl_rawe_component: lock */
+    struct rawe_handle_table handles;   /**< registered memory */
+    struct rawe_conn_table connections; /**< of all modules */
+    struct rawe_deferral deferral;      /**< of all modules: deferred until MPI returns */
+    struct rawe_link complete;          /**< completed fragments, not reported yet */
+    struct rawe_failover failover;      /**< between the routes to processes */
+    /* btl_rawe_endpoint: routes_lock, which guards each process's endpoints */
+    opal_mutex_t routes_lock;
+    /* btl_rawe_endpoint: lock */
+    struct mca_btl_base_endpoint_t *lost;  /**< to be reported: see btl_rawe_endpoint.h */
+    unsigned deaths;                       /**< mca_btl_rawe_proc_deaths as last handled */
+    struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock: likewise */
+    struct mca_btl_rawe_message **deferred_tail;
+    bool defers; /**< there are or were deferred messages: all later ones follow them */
+    /* btl_rawe_endpoint: any thread */
+    atomic_bool delivers_deferred; /**< a thread is delivering some without the lock */
+    /* btl_rawe_group: any thread */
+    _Atomic(struct rawe_host_group *) group; /**< of this host's ranks; NULL: none */
+    atomic_uint group_repair;                /**< which links to reopen: btl_rawe_group.c */
+    /* btl_rawe_group: service */
+    unsigned group_attempts; /**< attempts to reopen sockets */
+    /* btl_rawe_module, btl_rawe_progress: any thread */
+    atomic_bool links_wanted;  /**< PINGs came for modules that are not open */
+    atomic_bool failures_wait; /**< failures to be reported, see below */
+    /* btl_rawe_routes: any thread */
+    atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` has: routes must follow */
+    /* btl_rawe_progress, btl_rawe_component: lock */
+    bool progressing;    /**< inside mca_btl_rawe_module_progress */
+    unsigned idle_count; /**< progress calls without work: the clock is read rarely */
+    /* btl_rawe_progress, btl_rawe_component: any thread */
+    _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
+    atomic_bool async_active; /**< the asynchronous progress thread exists */
+    atomic_bool shared;       /**< other processes use the processor, as the thread found */
+    /* btl_rawe_progress: service */
+    uint32_t thread_entries; /**< MPI's entries to the engines, as the thread last saw */
+};
+
+extern struct mca_btl_rawe_state mca_btl_rawe_state;
+
+/** Return CLOCK_MONOTONIC, the engines' time, in nanoseconds. */
+uint64_t mca_btl_rawe_now_ns(void);
+
+/** rawe_engine_config.clock_ns: return mca_btl_rawe_now_ns(). */
+uint64_t mca_btl_rawe_peer_now_ns(void *context);
 
 /** Open the module's sockets if needed. MPI's threads only. False: see the failures below. */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);

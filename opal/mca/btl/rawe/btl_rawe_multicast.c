@@ -5,8 +5,8 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_state.h"
 #include "core/base/rawe_list.h"
 #include "linux/packet/rawe_packet.h"
 

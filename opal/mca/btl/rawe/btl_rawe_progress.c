@@ -2,7 +2,7 @@
 #include "btl_rawe_progress.h"
 
 #include "btl_rawe_help.h"
-#include "btl_rawe_state.h"
+#include "btl_rawe_module.h"
 
 /** Frames taken from a ring before bulk and other components have their turn. */
 #define RING_BUDGET 64u

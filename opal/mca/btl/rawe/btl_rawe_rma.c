@@ -9,7 +9,6 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 
 #include "core/rma/rawe_handle.h"

@@ -8,7 +8,7 @@
 #define MCA_BTL_RAWE_ROUTES_H
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_state.h"
+#include "btl_rawe_module.h"
 
 /** Begin with no route in doubt, before the service thread starts, which checks for doubts. */
 void mca_btl_rawe_routes_init(void);

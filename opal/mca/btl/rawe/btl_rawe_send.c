@@ -3,7 +3,6 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
-#include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "core/conn/rawe_conn_record.h"
 #include "core/routes/rawe_balance.h"

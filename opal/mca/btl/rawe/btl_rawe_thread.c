@@ -4,11 +4,11 @@
 #include "btl_rawe_async.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
-#include "btl_rawe_state.h"
 
 #include <poll.h>
 #include <time.h>
