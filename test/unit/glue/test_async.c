@@ -4,7 +4,7 @@
  * Tests of the asynchronous progress thread: when it calls MPI's progress.
  */
 #define _GNU_SOURCE
-#include "btl_rawe_async.h"
+#include "btl_rawe_progress.h"
 
 #include <poll.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
-#include "btl_rawe_thread.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"
 

@@ -15,7 +15,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_thread.h"
+#include "btl_rawe_progress.h"
 #include "fake_ompi.h"
 #include "unit_engine.h"
 
@@ -65,7 +65,7 @@ int mca_btl_rawe_deregister_mem(mca_btl_base_module_t *of,
     return OPAL_ERROR;
 }
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how, unsigned in_us)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how)
 {
     assert_ptr_equal(of, &module);
     of->thread_mode = how;

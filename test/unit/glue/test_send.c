@@ -16,7 +16,7 @@
 #include "core/conn/rawe_conn.h"
 
 #include "btl_rawe_module.h"
-#include "btl_rawe_thread.h"
+#include "btl_rawe_progress.h"
 #include "fake_ompi.h"
 #include "unit_callback.h"
 #include "unit_engine.h"
@@ -52,7 +52,7 @@ static struct rawe_operation *operation; /**< the PUT or GET under way */
 static unsigned errors;                  /**< that ended the job */
 static bool reported_inside;             /**< a callback while the other thread did the work */
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how, unsigned in_us)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
 {
     atomic_store(&which->thread_mode, how);
 }

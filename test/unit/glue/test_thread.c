@@ -304,7 +304,7 @@ TEST(thread_service__is_rarer_where_others_use_the_processor)
     fake.shared = true;
     mca_btl_rawe_params.progress_thread_ms = 2;
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
-    mca_btl_rawe_thread_watch_for(&module, true);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     entries_meanwhile = 1;
     mca_btl_rawe_engines_lock.entries++;
@@ -325,7 +325,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 {
     atomic_store(&mca_btl_rawe_state.async_active, true);
     stage = MCA_BTL_RAWE_COMPAT_BEGINS;
-    mca_btl_rawe_thread_watch_for(&module, true);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     assert_int_equal(fake.wake_us, 1000);
     mpi_is_absent(1);
     assert_true(fake.listens);
@@ -336,7 +336,7 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
     assert_false(fake.listens);
     fake.wake_us = -1;
     module.thread_mode = MCA_BTL_RAWE_THREAD_IDLE;
-    mca_btl_rawe_thread_watch_for(&module, true);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     assert_int_equal(fake.wake_us, -1);
 }
 
@@ -344,14 +344,14 @@ TEST(thread_service__goes_on_until_the_asynchronous_thread_does)
 TEST(thread_watch__wakes_it_after_an_interval)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
-    mca_btl_rawe_thread_watch_for(&module, false);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(fake.wake_us, 2 * 16 * 1000);
-    mca_btl_rawe_thread_watch_for(&module, true);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
     assert_int_equal(fake.wake_us, 2000);
     fake.wake_us = -1;
-    mca_btl_rawe_thread_watch_for(&module, true);
-    mca_btl_rawe_thread_watch_for(&module, false);
-    mca_btl_rawe_thread_watch_queue(&module);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_FAST);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
     assert_int_equal(fake.wake_us, -1); /* it polls already */
 }
 
@@ -359,15 +359,15 @@ TEST(thread_watch__wakes_it_after_an_interval)
 TEST(thread_watch_queue__wakes_it_soon_once_in_some_slow_polls)
 {
     mca_btl_rawe_params.progress_thread_ms = 2;
-    mca_btl_rawe_thread_watch_for(&module, false);
+    mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(fake.wake_us, 2 * 16 * 1000);
     for (unsigned i = 0; i < 3; ++i) {
-        mca_btl_rawe_thread_watch_queue(&module);
+        mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
         assert_int_equal(fake.wake_us, 1000);
         fake.wake_us = -1;
         entries_meanwhile = 1;
         for (unsigned polls = 0; polls < 2; ++polls) {
-            mca_btl_rawe_thread_watch_queue(&module);
+            mca_btl_rawe_thread_watch_as(&module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
             mca_btl_rawe_engines_lock.entries++;
             assert_int_equal(mca_btl_rawe_thread_service(&module, false), 2 * 16);
         }

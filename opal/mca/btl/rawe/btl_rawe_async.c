@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "btl_rawe_async.h"
+#include "btl_rawe_progress.h"
 
 #include "btl_rawe_lock.h"
-#include "btl_rawe_module.h"
-#include "btl_rawe_multicast.h"
-#include "btl_rawe_progress.h"
 #include "linux/sys/rawe_service.h"
 
 #include "opal/runtime/opal_progress.h"
@@ -61,21 +58,6 @@ static void add_port(struct descriptors *descriptors, const struct rawe_port *po
     }
 }
 
-/**
- * Add the module's ports and events; room to send only while batches are being sent. Group batches
- * stay in their port until a call waits for them.
- */
-static void add_module(struct descriptors *descriptors, const mca_btl_rawe_module_t *module,
-                       bool sends)
-{
-    bool room = sends && rawe_engine_pending(&module->engine);
-
-    add_port(descriptors, module->link, POLLIN);
-    add_port(descriptors, module->bulk, (short)(POLLIN | (room ? POLLOUT : 0)));
-    add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside, POLLIN);
-    add_port(descriptors, module->group_port, POLLIN);
-}
-
 static uint64_t batches_sent(void)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -107,14 +89,20 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
         if (!module->open) {
             continue;
         }
-        if (rawe_engine_idle(&module->engine) && !mca_btl_rawe_multicast_busy(module)) {
+        if (mca_btl_rawe_progress_idle(module)) {
             atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE,
                                   memory_order_release);
         } else {
             idle = false;
         }
         if (!useless) {
-            add_module(descriptors, module, sent != descriptors->batches_sent);
+            /* Room to send only while batches are being sent. */
+            bool room = sent != descriptors->batches_sent && rawe_engine_pending(&module->engine);
+            add_port(descriptors, module->link, POLLIN);
+            add_port(descriptors, module->bulk, (short)(POLLIN | (room ? POLLOUT : 0)));
+            add_port(descriptors, NULL == module->bulk ? NULL : module->bulk->beside, POLLIN);
+            /* Group batches stay in their port until a call waits for them. */
+            add_port(descriptors, module->group_port, POLLIN);
         }
     }
     descriptors->batches_sent = sent;
@@ -128,25 +116,21 @@ static uint64_t prepare_to_sleep(struct descriptors *descriptors, uint64_t *busy
     return *busy_ns;
 }
 
-static bool frames_wait(const mca_btl_rawe_module_t *module)
-{
-    return mca_btl_rawe_module_receivable(module) ||
-           (NULL != module->group_port && rawe_port_pending(module->group_port));
-}
-
 /** Return true if MPI has been away since `*entries`. Then set `*waits` if a frame waits. */
 static bool mpi_is_away(uint32_t *entries, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    uint32_t before = *entries;
 
-    *entries = mca_btl_rawe_lock_entries();
-    if (*entries != before || !mca_btl_rawe_lock_claim()) {
+    if (!mca_btl_rawe_progress_mpi_away(entries) || !mca_btl_rawe_lock_claim()) {
         return false;
     }
     *waits = false;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        *waits = *waits || (state->modules[i]->open && frames_wait(state->modules[i]));
+        const mca_btl_rawe_module_t *module = state->modules[i];
+        *waits =
+            *waits || (module->open &&
+                       (mca_btl_rawe_module_receivable(module) ||
+                        (NULL != module->group_port && rawe_port_pending(module->group_port))));
     }
     mca_btl_rawe_unlock();
     return true;
@@ -163,26 +147,23 @@ static uint64_t rest_beside_mpi(uint64_t back_ns, uint64_t rest_ns)
     return share_ns < POLL_MAX_NS ? share_ns : POLL_MAX_NS;
 }
 
-static void sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
+/** Sleep until a descriptor is ready. Returns true if it may be for a frame. */
+static bool sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
 {
     const struct timespec rest = {.tv_sec = (time_t)(rest_ns / 1000000000u),
                                   .tv_nsec = (long)(rest_ns % 1000000000u)};
     eventfd_t ignored;
+    bool readable = false;
 
-    if (0 < ppoll(descriptors->polled, descriptors->count, &rest, NULL) &&
-        0 != descriptors->polled[0].revents) {
-        (void)eventfd_read(async.wake_fd, &ignored);
-    }
-}
-
-static bool readable(const struct descriptors *descriptors)
-{
-    for (unsigned i = 1; i < descriptors->count; ++i) {
-        if (0 != (descriptors->polled[i].revents & ~POLLOUT)) {
-            return true;
+    if (0 < ppoll(descriptors->polled, descriptors->count, &rest, NULL)) {
+        if (0 != descriptors->polled[0].revents) {
+            (void)eventfd_read(async.wake_fd, &ignored);
+        }
+        for (unsigned i = 1; i < descriptors->count; ++i) {
+            readable = readable || 0 != (descriptors->polled[i].revents & ~POLLOUT);
         }
     }
-    return false;
+    return readable;
 }
 
 static bool over(void)
@@ -202,8 +183,7 @@ static void *thread_main(void *context)
         (void)rawe_service_raise_share();
     }
     while (!over()) {
-        bool waits;
-        sleep_on(&descriptors, rest_ns);
+        bool waits, readable = sleep_on(&descriptors, rest_ns);
         if (MCA_BTL_RAWE_COMPAT_WORKS != mca_btl_rawe_compat_stage()) {
             continue;
         }
@@ -214,7 +194,7 @@ static void *thread_main(void *context)
             continue;
         }
         back_ns = 0;
-        bool useless = !waits && readable(&descriptors);
+        bool useless = !waits && readable;
         for (unsigned i = 0; i < CALLS && !over(); ++i) {
             opal_progress();
         }

@@ -5,7 +5,6 @@
  */
 #include "btl_rawe_compat.h"
 
-#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -21,7 +20,6 @@
 #include "btl_rawe_rma.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_thread.h"
 #include "linux/packet/rawe_helper.h"
 #include "linux/packet/rawe_ring.h"
 #include "linux/sys/rawe_service.h"
@@ -341,58 +339,47 @@ static int component_progress(void)
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);
     bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
-    if (OPAL_UNLIKELY(poll_clock && !state->progressing &&
-                      atomic_load_explicit(&state->group_repair, memory_order_acquire))) {
-        mca_btl_rawe_group_repair();
+    /* A progress call further up the stack is still inside an engine. */
+    bool outside = !state->progressing;
+    if (OPAL_UNLIKELY(poll_clock && outside)) {
+        mca_btl_rawe_progress_repair(true);
     }
     if (OPAL_UNLIKELY(!rawe_list_empty(&state->complete))) {
         mca_btl_rawe_send_complete_deferred();
-    }
-    if (OPAL_UNLIKELY(poll_clock && !state->progressing && mca_btl_rawe_routes_pending())) {
-        mca_btl_rawe_routes_check(true);
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
-        if (OPAL_UNLIKELY(NULL != module->group_port)) {
-            unsigned count = mca_btl_rawe_multicast_progress(module, poll_clock, false);
-            if (0 != count) {
-                mca_btl_rawe_thread_watch(module);
-                received += count;
-            }
-        }
+        unsigned count = OPAL_UNLIKELY(NULL != module->group_port)
+                             ? mca_btl_rawe_multicast_progress(module, poll_clock, false)
+                             : 0;
         /* Without connections (mostly lo), or migrated ones, only CONNECTs come: they can wait. */
         if (0 != module->engine.connections || 0 != state->connections.migrated || poll_clock) {
-            unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
-            if (0 != count) {
-                mca_btl_rawe_thread_watch(module);
-                received += count;
-            }
+            count += mca_btl_rawe_module_progress(module, poll_clock);
+        }
+        if (0 != count) {
+            mca_btl_rawe_thread_watch(module);
+            received += count;
         }
     }
-    /* A progress call further up the stack is still inside an engine. */
     mca_btl_base_endpoint_t *lost = NULL;
     if (OPAL_UNLIKELY(
             (NULL != state->lost || (poll_clock && mca_btl_rawe_proc_deaths() != state->deaths)) &&
-            !state->progressing)) {
+            outside)) {
         lost = mca_btl_rawe_endpoints_take_lost();
     }
-    struct mca_btl_rawe_message *deferred = NULL;
-    if (OPAL_UNLIKELY(state->defers && !state->progressing)) {
-        deferred = mca_btl_rawe_take_deferred();
-    }
-    bool failures = poll_clock && !state->progressing && mca_btl_rawe_failures_wait();
-    bool wanted = poll_clock && !state->progressing &&
-                  atomic_load_explicit(&state->links_wanted, memory_order_relaxed);
+    struct mca_btl_rawe_message *deferred =
+        OPAL_UNLIKELY(state->defers && outside) ? mca_btl_rawe_take_deferred() : NULL;
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
     mca_btl_rawe_endpoints_report_lost(lost);
-    if (OPAL_UNLIKELY(failures)) {
+    if (OPAL_UNLIKELY(poll_clock && outside && mca_btl_rawe_failures_wait())) {
         mca_btl_rawe_failures_report();
     }
-    if (OPAL_UNLIKELY(wanted)) {
+    if (OPAL_UNLIKELY(poll_clock && outside &&
+                      atomic_load_explicit(&state->links_wanted, memory_order_relaxed))) {
         mca_btl_rawe_modules_open_wanted();
     }
     return (int)received;
@@ -439,8 +426,9 @@ static void watch(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         if (mca_btl_rawe_multicast_busy(mca_btl_rawe_state.modules[i])) {
-            mca_btl_rawe_thread_watch_for(mca_btl_rawe_state.modules[i],
-                                          mca_btl_rawe_multicast_holding());
+            mca_btl_rawe_thread_watch_as(
+                mca_btl_rawe_state.modules[i],
+                mca_btl_rawe_thread_mode(mca_btl_rawe_multicast_holding()));
         }
     }
 }

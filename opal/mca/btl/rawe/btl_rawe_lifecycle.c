@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_lifecycle.h"
 
-#include "btl_rawe_async.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -15,7 +14,6 @@
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
-#include "btl_rawe_thread.h"
 #include "core/routes/rawe_balance.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_helper.h"

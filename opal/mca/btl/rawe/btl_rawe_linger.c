@@ -24,24 +24,13 @@
 /** How long to stay for groups if btl_rawe_peer_timeout is unlimited. */
 #define GROUPS_SECONDS 30u
 
-/** Reopen sockets of a broken fanout group, and check routes that are in doubt. */
-static void repair(void)
-{
-    if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
-        mca_btl_rawe_group_repair();
-    }
-    if (mca_btl_rawe_routes_pending()) {
-        mca_btl_rawe_routes_check(true);
-    }
-}
-
 /** Make progress in all modules. Returns true if something was received. */
 static bool progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned received = 0;
 
-    repair();
+    mca_btl_rawe_progress_repair(true);
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             received += mca_btl_rawe_module_progress(state->modules[i], true);
@@ -161,7 +150,7 @@ static bool progress_groups(void)
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool useful = false;
 
-    repair();
+    mca_btl_rawe_progress_repair(true);
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i]->open) {
             useful = 0 != mca_btl_rawe_multicast_progress(state->modules[i], true, true) || useful;

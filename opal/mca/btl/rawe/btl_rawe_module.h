@@ -71,10 +71,10 @@ static inline struct rawe_ping_address mca_btl_rawe_ping_address(
     return to;
 }
 
-/** How the progress thread serves a module. */
+/** How the progress thread serves a module, in order of urgency. */
 enum {
-    MCA_BTL_RAWE_THREAD_IDLE = 0, /**< nothing is in flight */
-    MCA_BTL_RAWE_THREAD_POLLS,
+    MCA_BTL_RAWE_THREAD_IDLE = 0,   /**< nothing is in flight */
+    MCA_BTL_RAWE_THREAD_POLLS,      /**< frames are in flight */
     MCA_BTL_RAWE_THREAD_POLLS_SOON, /**< part of a message is queued: poll soon, once */
     MCA_BTL_RAWE_THREAD_POLLS_FAST, /**< messages are held back: poll more often */
 };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_progress.h"
 
+#include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
-#include "btl_rawe_module.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_multicast.h"
+#include "btl_rawe_routes.h"
 
 /** Frames taken from a ring before bulk and other components have their turn. */
 #define RING_BUDGET 64u
@@ -210,4 +213,28 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress(module);
     mca_btl_rawe_state.progressing = false;
     return received;
+}
+
+void mca_btl_rawe_progress_repair(bool may_say)
+{
+    if (OPAL_UNLIKELY(
+            atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire))) {
+        mca_btl_rawe_group_repair();
+    }
+    if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
+        mca_btl_rawe_routes_check(may_say);
+    }
+}
+
+bool mca_btl_rawe_progress_mpi_away(uint32_t *entries)
+{
+    uint32_t before = *entries;
+
+    *entries = mca_btl_rawe_lock_entries();
+    return *entries == before;
+}
+
+bool mca_btl_rawe_progress_idle(const mca_btl_rawe_module_t *module)
+{
+    return rawe_engine_idle(&module->engine) && !mca_btl_rawe_multicast_busy(module);
 }

@@ -3,7 +3,7 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
-#include "btl_rawe_thread.h"
+#include "btl_rawe_progress.h"
 #include "core/conn/rawe_conn_record.h"
 #include "core/routes/rawe_balance.h"
 
@@ -218,7 +218,8 @@ static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragme
     case RAWE_PEER_COMPLETE:
         return 1;
     case RAWE_PEER_QUEUED:
-        mca_btl_rawe_thread_watch_queue(endpoint->module);
+        /* Part of the message waits for acknowledgements. */
+        mca_btl_rawe_thread_watch_as(endpoint->module, MCA_BTL_RAWE_THREAD_POLLS_SOON);
         return OPAL_SUCCESS;
     case RAWE_PEER_FAILED:
         return OPAL_ERR_UNREACH;

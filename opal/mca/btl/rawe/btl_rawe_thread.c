@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "btl_rawe_thread.h"
+#include "btl_rawe_progress.h"
 
-#include "btl_rawe_async.h"
-#include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
-#include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 
 #include <poll.h>
@@ -21,7 +17,7 @@
  * processor: 600 wakeups a second and rank before).
  */
 #define FAST_FACTOR 4u
-#define SLOW_FACTOR MCA_BTL_RAWE_THREAD_SLOW_FACTOR
+#define SLOW_FACTOR 16u
 
 /** Fast polls after messages were held back. */
 #define FAST_POLLS 4u
@@ -46,13 +42,60 @@
 /** A peer that asks has waited: MPI is absent if it makes no call for this long. */
 #define ABSENT_NS 20000l
 
-/** Serve `module` next, because it has something in flight. */
-static void serve_next(mca_btl_rawe_module_t *module)
+/** Have the thread serve a module in mode `how`, after `in_us`. */
+static void wake_after(mca_btl_rawe_module_t *module, unsigned how, unsigned in_us)
 {
-    bool pending = rawe_engine_pending(&module->engine);
+    atomic_store_explicit(&module->thread_mode, how, memory_order_release);
+    if (mca_btl_rawe_async_works()) {
+        mca_btl_rawe_async_wake();
+    } else {
+        rawe_responder_wake(module->responder, in_us);
+    }
+}
 
-    mca_btl_rawe_thread_attend(
-        module, pending ? MCA_BTL_RAWE_THREAD_POLLS_FAST : MCA_BTL_RAWE_THREAD_POLLS, 0);
+/**
+ * Not at once: the thread would take the processor from the message that wakes it (1000 B after a
+ * pause: 20 us, not 3). In a virtual machine, a timer costs 4 us if it expires before the kernel's
+ * next tick, 0.6 us later.
+ */
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
+{
+    unsigned interval_us = 1000u * (unsigned)mca_btl_rawe_params.progress_thread_ms;
+    bool slow = MCA_BTL_RAWE_THREAD_POLLS == how ||
+                atomic_load_explicit(&mca_btl_rawe_state.shared, memory_order_relaxed);
+
+    wake_after(module, how,
+               slow                                    ? SLOW_FACTOR * interval_us
+               : MCA_BTL_RAWE_THREAD_POLLS_SOON == how ? interval_us / 2
+                                                       : interval_us);
+}
+
+/** Serve other modules next that have frames in flight. */
+static void serve_others(const mca_btl_rawe_module_t *module)
+{
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
+        if (other != module && other->open && !rawe_engine_idle(&other->engine)) {
+            unsigned how = mca_btl_rawe_thread_mode(rawe_engine_pending(&other->engine));
+            if (atomic_load_explicit(&other->thread_mode, memory_order_relaxed) < how) {
+                wake_after(other, how, 0);
+            }
+        }
+    }
+}
+
+/** Make progress in other modules: those with something to send if `pending`, else all. */
+static bool defer_others(const mca_btl_rawe_module_t *module, bool pending)
+{
+    bool useful = false;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
+        if (other != module && other->open && (!pending || rawe_engine_pending(&other->engine))) {
+            useful = mca_btl_rawe_module_defer(other, FRAMES_MAX) || useful;
+        }
+    }
+    return useful;
 }
 
 /**
@@ -61,54 +104,19 @@ static void serve_next(mca_btl_rawe_module_t *module)
  */
 static bool take_over(mca_btl_rawe_module_t *module)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool useful = false;
 
-    if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
-        mca_btl_rawe_routes_check(false);
-        /* Connections of any module that leave a route have something in flight. */
-        for (unsigned i = 0; i < state->module_count; ++i) {
-            if (state->modules[i]->open && !rawe_engine_idle(&state->modules[i]->engine)) {
-                serve_next(state->modules[i]);
-            }
-        }
-    }
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i] != module && state->modules[i]->open &&
-            0 != state->connections.migrated) {
-            useful = mca_btl_rawe_module_defer(state->modules[i], FRAMES_MAX) || useful;
-        }
+    if (0 != mca_btl_rawe_state.connections.migrated) {
+        useful = defer_others(module, false);
     }
     if (NULL != module->group_port) { /* its control messages are sent with the engine's frames */
         useful = 0 != mca_btl_rawe_multicast_progress(module, true, true) || useful;
     }
     useful = mca_btl_rawe_module_defer(module, FRAMES_MAX) || useful;
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        mca_btl_rawe_module_t *other = state->modules[i];
-        if (other == module || !other->open) {
-            continue;
-        }
-        if (rawe_engine_pending(&other->engine)) {
-            useful = mca_btl_rawe_module_defer(other, FRAMES_MAX) || useful;
-        }
-        if (!rawe_engine_idle(&other->engine)) {
-            serve_next(other); /* it may have part of a reply to send */
-        }
-    }
+    useful = defer_others(module, true) || useful;
+    /* They may have part of a reply to send, or connections that have left a route. */
+    serve_others(module);
     return useful;
-}
-
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how, unsigned in_us)
-{
-    bool shared = atomic_load_explicit(&mca_btl_rawe_state.shared, memory_order_relaxed);
-
-    atomic_store_explicit(&module->thread_mode, how, memory_order_release);
-    if (mca_btl_rawe_async_works()) {
-        mca_btl_rawe_async_wake();
-    } else {
-        in_us = 0 != in_us && shared ? mca_btl_rawe_thread_us(SLOW_FACTOR) : in_us;
-        rawe_responder_wake(module->responder, in_us);
-    }
 }
 
 /** Return after how many intervals to poll again, because MPI made progress since the last poll. */
@@ -152,14 +160,13 @@ bool mca_btl_rawe_thread_serviced(void *context)
 /** Return true if MPI has made no call since the last check or, if it has, none for ABSENT_NS. */
 static bool mpi_is_absent(void)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    uint32_t before = state->thread_entries;
+    uint32_t *entries = &mca_btl_rawe_state.thread_entries;
 
-    state->thread_entries = mca_btl_rawe_lock_entries();
-    if (state->thread_entries != before) {
-        nanosleep(&(struct timespec){.tv_nsec = ABSENT_NS}, NULL);
+    if (mca_btl_rawe_progress_mpi_away(entries)) {
+        return true;
     }
-    return state->thread_entries == mca_btl_rawe_lock_entries();
+    nanosleep(&(struct timespec){.tv_nsec = ABSENT_NS}, NULL);
+    return mca_btl_rawe_progress_mpi_away(entries);
 }
 
 /** Let `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
@@ -229,15 +236,12 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         module->thread_doublings = 0;
         return interval_ms * (absent ? 1 : (int)rest(module, thread_mode, shared));
     }
-    if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
-        mca_btl_rawe_group_repair();
-    }
+    mca_btl_rawe_progress_repair(false);
     uint64_t batches_sent = module->engine.counters.batches_sent;
     bool useful = module->open && take_over(module);
     /* More may have arrived since; it saves the peer another PROBE. */
-    bool idle = !module->open ||
-                (!useful && rawe_engine_idle(&module->engine) &&
-                 !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_multicast_busy(module));
+    bool idle = !module->open || (!useful && !mca_btl_rawe_module_receivable(module) &&
+                                  mca_btl_rawe_progress_idle(module));
     /* Nothing is held back now; the next message held back wakes the thread again. */
     atomic_store_explicit(&module->thread_mode,
                           idle ? MCA_BTL_RAWE_THREAD_IDLE : MCA_BTL_RAWE_THREAD_POLLS,
