@@ -5,7 +5,7 @@ import argparse
 import sys
 import time
 
-from . import layers, tables, tools, words, writers
+from . import glue_writers, layers, tables, tools, words, writers
 
 # name -> (function of path prefixes that gives lines of text, what to do about them)
 CHECKS = {
@@ -32,8 +32,8 @@ CHECKS = {
         "test/lint/layers.toml",
     ),
     "writers": (
-        lambda prefixes: writers.check(),
-        "call a function of the module that writes the field; struct rawe_conn names it",
+        lambda prefixes: writers.check() + glue_writers.check(),
+        "call a function of the module that writes the field; the struct names it",
     ),
     "words": (
         lambda prefixes: words.check(prefixes=prefixes),

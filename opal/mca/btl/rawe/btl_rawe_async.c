@@ -121,7 +121,7 @@ static bool mpi_is_away(uint32_t *entries, bool *waits)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
-    if (!mca_btl_rawe_progress_mpi_away(entries) || !mca_btl_rawe_lock_claim()) {
+    if (!mca_btl_rawe_progress_mpi_absent(entries) || !mca_btl_rawe_lock_claim()) {
         return false;
     }
     *waits = false;

@@ -114,6 +114,12 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
     __atomic_store_n(&endpoint->peer.takes_part, true, __ATOMIC_RELAXED);
 }
 
+void mca_btl_rawe_endpoint_withdraw(mca_btl_base_endpoint_t *endpoint)
+{
+    endpoint->in_use = false;
+    __atomic_store_n(&endpoint->peer.takes_part, false, __ATOMIC_RELAXED);
+}
+
 /** Return a process's newest endpoint that the PML has in a module other than `but`, or NULL. */
 static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
                                             const mca_btl_rawe_module_t *but)

@@ -18,28 +18,32 @@
 struct mca_btl_rawe_message;
 
 typedef struct mca_btl_base_endpoint_t {
-    opal_list_item_t super;                /**< in the module's list */
-    struct mca_btl_base_endpoint_t *older; /**< list of the process's endpoints; routes_lock held */
+    /* btl_rawe_endpoint: set-up, when it is created */
+    opal_list_item_t super; /**< in the module's list */
     mca_btl_rawe_module_t *module;
     opal_proc_t *proc;
+    uint8_t published_mac[RAWE_MAC_BYTES];
+    /* btl_rawe_endpoint: routes_lock */
+    struct mca_btl_base_endpoint_t *older; /**< list of the process's endpoints */
+    /** Carries the fragments of long messages in order, for all of the process's endpoints. */
+    struct mca_btl_base_endpoint_t *in_order;
+    /* btl_rawe_endpoint: atomic */
+    atomic_bool in_use; /**< the PML has it: from add_procs to del_procs */
+    /* btl_rawe_endpoint: lock */
+    struct rawe_peer peer; /**< its connections */
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
     bool stall_reported;             /**< the user was told that the connection makes no progress */
-    atomic_bool in_use;              /**< the PML has it: from add_procs to del_procs */
     bool lost;                       /**< Open MPI knows, or is about to be told */
     bool given_up;                   /**< its connections have failed */
-    struct rawe_peer peer;           /**< its connections */
     struct rawe_watch *watch;        /**< watch of the peer's responder; NULL: none */
     uint64_t watched_ns;             /**< when the responder was last sent a PING */
     struct rawe_watch *new_watch;    /**< watch at the address it may have moved to; NULL: none */
     uint8_t new_mac[RAWE_MAC_BYTES]; /**< that address */
     struct rawe_watch *home;         /**< watch at the published address; NULL: none */
-    uint8_t published_mac[RAWE_MAC_BYTES];
     struct rawe_validation *validation; /**< path-MTU validation in progress; NULL: none */
     uint64_t validated_ns;              /**< when a validation last began or ended; 0: never */
-    /** Carries the fragments of long messages in order, for all of the process's endpoints. */
-    struct mca_btl_base_endpoint_t *in_order;
-    const char *lost_text;                     /**< why it is lost, for the error callback */
+    const char *lost_text;              /**< why it is lost, for the error callback */
     struct mca_btl_base_endpoint_t *next_lost; /**< list of endpoints to be reported */
 } mca_btl_base_endpoint_t;
 /* This component's own class name, because btl/tcp's may be in the same library. */
@@ -76,6 +80,8 @@ bool mca_btl_rawe_endpoint_elsewhere(const mca_btl_rawe_module_t *module, opal_p
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** Give the endpoint to the PML, and choose the one that carries fragments whose order matters. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
+/** Take the endpoint back from the PML. */
+void mca_btl_rawe_endpoint_withdraw(mca_btl_base_endpoint_t *endpoint);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /** Return true if we or the runtime have declared the process lost. */

@@ -4,15 +4,15 @@
  * The modules of a process, and the state they share. A module is one link with its responder and
  * its engine.
  *
- * Fields stand in parts. The comment above each part names the modules of the glue that write it
- * (test/lint checks that) and the rule for threads:
+ * Fields stand in parts. The comment above each part names the modules of the glue that write it,
+ * and the rule by which a thread may (test/lint checks both):
  *
- *   opening      the component opens or closes; no other thread uses the field
- *   lock         the engines' lock is held (btl_rawe_lock.h)
- *   lock held by endpoints_lock or routes_lock, as named: Open MPI is not called meanwhile. Several
- *                threads may be in add_procs, each holding different ones, and no other lock
- *   service      only the service thread, which runs the progress thread's part of each module
- *   any thread   atomic
+ *   set-up          opens or closes the component, or the module
+ *   lock            holds the engines' lock (btl_rawe_lock.h)
+ *   endpoints_lock  holds that lock of the module, or of the state. Open MPI is not called while one
+ *   routes_lock     is held. Threads may be in add_procs, with different ones, and no other lock
+ *   service         is the service thread, which is also the progress thread
+ *   atomic          any thread
  */
 #ifndef MCA_BTL_RAWE_MODULE_H
 #define MCA_BTL_RAWE_MODULE_H
@@ -80,7 +80,7 @@ enum {
 };
 
 typedef struct mca_btl_rawe_module {
-    /* btl_rawe_lifecycle: opening */
+    /* btl_rawe_lifecycle: set-up */
     mca_btl_base_module_t super;
     struct mca_btl_rawe_address address; /**< our published address */
     struct rawe_responder *responder;
@@ -91,13 +91,15 @@ typedef struct mca_btl_rawe_module {
     opal_free_list_t fragments_large;  /**< hold a message of max_send_size */
     struct rawe_inflow_shared *inflow; /**< shared with this host's other ranks; NULL: not shared */
     struct mca_btl_rawe_module *next_finalized;
-    /* btl_rawe_lifecycle, btl_rawe_routes: the service thread writes index and MAC */
+    /* btl_rawe_lifecycle, btl_rawe_routes: set-up; then service, index and MAC */
     struct rawe_interface interface;
-    /* btl_rawe_lifecycle: endpoints_lock while they open, before `open` is set; then lock */
+    /* btl_rawe_lifecycle: endpoints_lock until `open` is set; then lock */
     struct rawe_port *link; /**< express frames, and bulk as plain frames */
     struct rawe_port *bulk; /**< NULL: no batches */
+    /* btl_rawe_lifecycle, btl_rawe_progress, btl_rawe_endpoint: lock; by core's functions, except
+       its clock and a counter */
     struct rawe_engine engine;
-    /* btl_rawe_lifecycle: any thread reads; set with endpoints_lock, cleared with lock */
+    /* btl_rawe_lifecycle: atomic; set with endpoints_lock, cleared with lock */
     atomic_bool open; /**< engine, link and responder exist */
     /* btl_rawe_module, btl_rawe_group, btl_rawe_linger: endpoints_lock */
     uint64_t open_tried_ns; /**< time of the last attempt; 0: none */
@@ -109,12 +111,12 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_multicast: lock */
     struct rawe_port *group_port; /**< group frames; NULL: none yet */
     struct rawe_port *group_bulk; /**< group batches; NULL: none */
-    /* btl_rawe_routes, btl_rawe_lifecycle: any thread */
+    /* btl_rawe_routes, btl_rawe_lifecycle: atomic */
     atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
     _Atomic uint64_t mac; /**< its MAC (rawe_mac_number), which may change; likewise */
     /* btl_rawe_group: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
-    /* btl_rawe_progress, btl_rawe_group: any thread */
+    /* btl_rawe_progress, btl_rawe_group: atomic */
     atomic_uint thread_mode; /**< how the progress thread serves the engine */
     /* btl_rawe_progress, btl_rawe_group: service */
     bool thread_listens;       /**< frames wake the progress thread */
@@ -122,7 +124,7 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_polls;     /**< fast polls so far */
     uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;      /**< likewise */
-    /* btl_rawe_procs: any thread */
+    /* btl_rawe_procs: atomic */
     atomic_uint failures;    /**< processes that could not be reached */
     atomic_bool reached_any; /**< at least one process can be reached */
     /* btl_rawe_progress: lock */
@@ -132,7 +134,7 @@ typedef struct mca_btl_rawe_module {
 } mca_btl_rawe_module_t;
 
 struct mca_btl_rawe_state {
-    /* btl_rawe_component, btl_rawe_lifecycle, btl_rawe_routes: opening */
+    /* btl_rawe_component, btl_rawe_lifecycle, btl_rawe_routes: set-up */
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     mca_btl_rawe_module_t *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
@@ -145,7 +147,7 @@ struct mca_btl_rawe_state {
     opal_free_list_t operations;    /**< fragments without data: PUT, GET, atomic */
     struct rawe_service *service;   /**< thread that serves all responders */
     struct rawe_carrier *carrier;   /**< watches the interfaces; NULL: only lo exists */
-    /* btl_rawe_linger: opening; read with lock */
+    /* btl_rawe_linger: set-up; read with lock */
     bool finalizing; /**< modules are closing, one after the other */
     /* btl_rawe_component: lock */
     struct rawe_handle_table handles;   /**< registered memory */
@@ -161,22 +163,22 @@ struct mca_btl_rawe_state {
     struct mca_btl_rawe_message *deferred; /**< to be delivered without the lock: likewise */
     struct mca_btl_rawe_message **deferred_tail;
     bool defers; /**< there are or were deferred messages: all later ones follow them */
-    /* btl_rawe_endpoint: any thread */
+    /* btl_rawe_endpoint: atomic */
     atomic_bool delivers_deferred; /**< a thread is delivering some without the lock */
-    /* btl_rawe_group: any thread */
+    /* btl_rawe_group: atomic */
     _Atomic(struct rawe_host_group *) group; /**< of this host's ranks; NULL: none */
     atomic_uint group_repair;                /**< which links to reopen: btl_rawe_group.c */
     /* btl_rawe_group: service */
     unsigned group_attempts; /**< attempts to reopen sockets */
-    /* btl_rawe_module, btl_rawe_progress: any thread */
+    /* btl_rawe_module, btl_rawe_progress: atomic */
     atomic_bool links_wanted;  /**< PINGs came for modules that are not open */
     atomic_bool failures_wait; /**< failures to be reported, see below */
-    /* btl_rawe_routes: any thread */
+    /* btl_rawe_routes: atomic */
     atomic_bool interfaces_changed; /**< a module's `carrier` or `mac` has: routes must follow */
     /* btl_rawe_progress, btl_rawe_component: lock */
     bool progressing;    /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count; /**< progress calls without work: the clock is read rarely */
-    /* btl_rawe_progress, btl_rawe_component: any thread */
+    /* btl_rawe_progress, btl_rawe_component: atomic */
     _Atomic uint32_t rounds;  /**< progress calls so far, wrapping */
     atomic_bool async_active; /**< the asynchronous progress thread exists */
     atomic_bool shared;       /**< other processes use the processor, as the thread found */

@@ -461,8 +461,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     /* Connections stay until finalize: a peer may still wait for an acknowledgement. */
     for (size_t i = 0; i < count; ++i) {
         if (NULL != endpoints[i]) {
-            endpoints[i]->in_use = false;
-            __atomic_store_n(&endpoints[i]->peer.takes_part, false, __ATOMIC_RELAXED);
+            mca_btl_rawe_endpoint_withdraw(endpoints[i]);
         }
     }
     return OPAL_SUCCESS;

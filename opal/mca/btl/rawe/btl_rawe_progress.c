@@ -226,7 +226,7 @@ void mca_btl_rawe_progress_repair(bool may_say)
     }
 }
 
-bool mca_btl_rawe_progress_mpi_away(uint32_t *entries)
+bool mca_btl_rawe_progress_mpi_absent(uint32_t *entries)
 {
     uint32_t before = *entries;
 

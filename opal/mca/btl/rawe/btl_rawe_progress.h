@@ -60,7 +60,7 @@ void mca_btl_rawe_module_check_damage(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_progress_repair(bool may_say);
 
 /** Return true if MPI has made no call since `*entries`, which is updated. */
-bool mca_btl_rawe_progress_mpi_away(uint32_t *entries);
+bool mca_btl_rawe_progress_mpi_absent(uint32_t *entries);
 
 /** Return true if nothing is in flight, in the engine or in groups. Lock held. */
 bool mca_btl_rawe_progress_idle(const mca_btl_rawe_module_t *module);

@@ -162,11 +162,11 @@ static bool mpi_is_absent(void)
 {
     uint32_t *entries = &mca_btl_rawe_state.thread_entries;
 
-    if (mca_btl_rawe_progress_mpi_away(entries)) {
+    if (mca_btl_rawe_progress_mpi_absent(entries)) {
         return true;
     }
     nanosleep(&(struct timespec){.tv_nsec = ABSENT_NS}, NULL);
-    return mca_btl_rawe_progress_mpi_away(entries);
+    return mca_btl_rawe_progress_mpi_absent(entries);
 }
 
 /** Let `frames` wake the thread (peers may GET; else a PROBE does), and `room` for a batch. */
