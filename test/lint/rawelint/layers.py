@@ -92,7 +92,7 @@ class Component:
 
     def problem(self, path, line, text):
         """Note one; `path` is relative to the component."""
-        self.problems.append(f"{COMPONENT}/{path}:{line}: {text}")
+        self.problems.append(f"{os.path.normpath(f'{COMPONENT}/{path}')}:{line}: {text}")
 
     def _read(self, layer):
         seen = set()
@@ -100,7 +100,7 @@ class Component:
         for file in sorted((self.root / layer.folder).glob(pattern)):
             if file.name in GENERATED:
                 continue
-            path = file.relative_to(self.root).as_posix()
+            path = os.path.normpath(os.path.relpath(file, self.root))
             module = Module(layer.module_of(file.stem), layer.name)
             is_first = module not in self.module_of.values()
             seen.add(file.stem)
@@ -121,6 +121,7 @@ class Component:
 
     def resolve(self, path, what):
         """The file of the component that a quoted include names, or None."""
+        what = what.removeprefix(f"{COMPONENT}/")  # as other components of Open MPI write it
         for base in (os.path.dirname(path), "", *(layer.folder for layer in self.layers.values())):
             found = os.path.normpath(os.path.join(base, what))
             if found in self.sources:

@@ -19,7 +19,13 @@ folder = "."
 uses = { core = "all", link = "all" }
 openmpi = true
 modules = ["btl_rawe_send", "btl_rawe_top"]
+[coll]
+folder = "../../../../ompi/mca/coll/rawe"
+uses = { glue = ["btl_rawe_top"] }
+openmpi = true
+modules = ["coll_rawe_leaf", "coll_rawe_join"]
 """
+COLL = "../../../../ompi/mca/coll/rawe/"
 SOUND = {
     "core/rawe_low.h": "#include <stdint.h>\nint rawe_low_get(void);\n",
     "core/rawe_low.c": '#include "rawe_low.h"\nint rawe_low_get(void)\n{\n    return 1;\n}\n',
@@ -36,6 +42,9 @@ SOUND = {
     "btl_rawe_send.c": '#include "btl_rawe_send.h"\n#include "link/rawe_wire_end.h"\n'
     '#include "core/rawe_high.h"\nvoid btl_rawe_send(void)\n{\n    rawe_wire_end_send();\n}\n',
     "btl_rawe_top.h": "void btl_rawe_top(void);\n",
+    COLL + "coll_rawe_leaf.h": "void coll_rawe_leaf(void);\n",
+    COLL + "coll_rawe_join.c": '#include "opal/mca/btl/rawe/btl_rawe_top.h"\n'
+    "void coll_rawe_join(void)\n{\n    coll_rawe_leaf();\n}\n",
 }
 
 
@@ -120,6 +129,19 @@ def test_check__header_that_declares_a_function_of_a_higher_module(check):
 def test_check__glue_has_an_order_too(check):
     text = '#include "btl_rawe_top.h"\n' + SOUND["btl_rawe_send.c"]
     only(check({"btl_rawe_send.c": text}), "btl_rawe_send.c:1:", "an arrow points up")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("void coll_rawe_leaf(void)\n{\n    coll_rawe_join();\n}\n", "an arrow points up"),
+        ('#include "opal/mca/btl/rawe/btl_rawe_send.h"\n', "may not use glue's btl_rawe_send"),
+    ],
+)
+def test_check__another_component_has_an_order_too(check, text, reason):
+    problems = check({COLL + "coll_rawe_leaf.c": text})
+    only(problems, "ompi/mca/coll/rawe/coll_rawe_leaf.c:", reason)
+    assert problems[0].startswith("ompi/")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@
  */
 #include "coll_rawe.h"
 
+#include "ompi/mca/pml/pml.h"
+#include "ompi/proc/proc.h"
+#include "opal/runtime/opal_progress.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
