@@ -14,21 +14,13 @@ FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
 
 
 @dataclass
-class Answer:
-    """What the reference run says of a claim."""
-
-    text: str  # rawe's value against today's btl/tcp
-    file: str  # below the reference run's directory
-
-
-@dataclass
 class Claim:
     """A predecessor's claim, and today's value."""
 
     who: str
     said: str
     part: str  # of the reference run
-    today: object  # function of a Reference: an Answer, or None when it was not measured
+    today: object  # function of a Reference: rawe against btl/tcp in words; empty without values
 
 
 def _change(ratio):
@@ -38,10 +30,11 @@ def _change(ratio):
 
 def found_at(reference, part, benchmark, size, metric="time_us", ranks=2):
     """{transport: Median} of a comparison, or an empty dictionary."""
-    for key, found in reference.medians(part).items():
-        if (key.benchmark, key.size, key.metric.key, key.ranks) == (benchmark, size, metric, ranks):
-            return found
-    return {}
+    wanted = (benchmark, size, metric, ranks)
+    found = reference.select(
+        part, lambda key: (key.benchmark, key.size, key.metric.key, key.ranks) == wanted
+    )
+    return next(iter(found.values()), {})
 
 
 def time_at(part, benchmark, sizes):
@@ -55,7 +48,7 @@ def time_at(part, benchmark, sizes):
             if value is not None:
                 times = " against ".join(f"{found[name].median:.2f}" for name in (TESTED, BASE))
                 parts.append(f"{size_text(size)}: {_change(value)}, {times} µs")
-        return Answer("; ".join(parts), f"{part}/medians.csv") if parts else None
+        return "; ".join(parts)
 
     return answer
 
@@ -75,9 +68,8 @@ def collectives(ranks):
                 texts.append(f"{benchmark} {geometric_mean(mine):.2f}")
                 every += mine
         if not every:
-            return None
-        text = f"{_change(geometric_mean(every))} ({', '.join(texts)})"
-        return Answer(text, "imb/medians.csv")
+            return ""
+        return f"{_change(geometric_mean(every))} ({', '.join(texts)})"
 
     return answer
 
@@ -103,41 +95,37 @@ def half_bandwidth_bytes(points):
 def half_bandwidth(part):
     """A function that finds where half the bandwidth is reached."""
 
+    def wanted(key):
+        return (key.benchmark, key.ranks, key.metric.key) == (HALF_FROM, 2, "mbytes_per_s")
+
     def answer(reference):
-        found = {}
-        for transport in (TESTED, BASE):
-            points = [
-                (key.size, medians[transport].median)
-                for key, medians in reference.medians(part).items()
-                if (key.benchmark, key.ranks, key.metric.key) == (HALF_FROM, 2, "mbytes_per_s")
-                and transport in medians
-            ]
-            found[transport] = half_bandwidth_bytes(points)
-            if found[transport] is None:
-                return None
+        rows = reference.select(part, wanted).items()
+        texts = []
+        for name in (TESTED, BASE):
+            points = [(key.size, found[name].median) for key, found in rows if name in found]
+            size = half_bandwidth_bytes(points)
+            if size is None:
+                return ""
             most = max(rate for _, rate in points)
-            found[transport] = (found[transport], most)
-        texts = [
-            f"{transport}: half of {most:,.0f} MB/s at {size:,.0f} B"
-            for transport, (size, most) in found.items()
-        ]
-        return Answer("; ".join(texts), f"{part}/medians.csv")
+            texts.append(f"{name}: half of {most:,.0f} MB/s at {size:,.0f} B")
+        return "; ".join(texts)
 
     return answer
 
 
 def program(part, name, metric, text_of):
     """A function that gives `text_of` the ratio of a program's metric, for each case."""
+    wanted = (name, metric)
 
     def answer(reference):
         texts = []
-        for key, found in reference.medians(part).items():
-            value = ratio(found, TESTED, BASE)
-            if (key.benchmark, key.metric.key) == (name, metric) and value is not None:
+        found = reference.select(part, lambda key: (key.benchmark, key.metric.key) == wanted)
+        for key, one in found.items():
+            if (value := ratio(one, TESTED, BASE)) is not None:
                 size = f"class {key.size}, " if part == "nas" else ""
                 case = f"{size}{key.ranks} ranks on {key.hosts} hosts"
                 texts.append(f"{case}: {text_of(value)}")
-        return Answer("; ".join(texts), f"{part}/medians.csv") if texts else None
+        return "; ".join(texts)
 
     return answer
 
@@ -159,12 +147,12 @@ def _against_lossless(percent, text_of, *key):
         for transport in (TESTED, BASE):
             clean, lossy = (median(reference, loss, transport) for loss in (0, percent))
             if clean is None or (lossy is None and transport == TESTED):
-                return None
+                return ""
             # btl/tcp sometimes hangs under loss, and is left out after the second time.
             texts.append(
                 f"{transport} " + ("did not end" if lossy is None else text_of(clean, lossy))
             )
-        return Answer("; ".join(texts), f"loss-{percent}/medians.csv")
+        return "; ".join(texts)
 
     return answer
 

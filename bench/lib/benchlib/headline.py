@@ -69,7 +69,6 @@ class Line:
     title: str
     unit: str
     row: Row
-    file: str  # below the reference run's directory
 
     @property
     def gain(self):
@@ -95,44 +94,49 @@ class Line:
         return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
 
 
-def _line(title, part, key, found):
+def _line(title, key, found):
     """A Line, or None where one of both was not measured."""
     row = Row([title], key, found, BASE)
-    return Line(title, key.metric.unit, row, f"{part}/medians.csv") if row.gain(TESTED) else None
+    return Line(title, key.metric.unit, row) if row.gain(TESTED) else None
 
 
 def patterns(reference, wiring, mtu):
     """The Lines that a reference run has of a wiring and an MTU."""
-    parts, found = [WIRINGS[wiring, mtu]], []
+    parts = [WIRINGS[wiring, mtu]]
     if (wiring, mtu) == next(iter(WIRINGS)):
         parts.append("overlap")  # measured in this wiring only
-    medians = {
-        (key.benchmark, key.size, key.metric.key): (part, key, of_key)
-        for part in parts
-        for key, of_key in reference.medians(part).items()
-        if key.ranks == 2
-    }
-    for benchmark, sizes, metric in PATTERNS:
-        for size in sizes:
-            if (benchmark, size, metric) in medians:
-                title = f"{size_text(size)}, {TITLES[benchmark]}"
-                found.append(_line(title, *medians[benchmark, size, metric]))
-    return [line for line in found if line]
+    wanted = [(name, size, metric) for name, sizes, metric in PATTERNS for size in sizes]
+
+    def place(key):
+        return key.benchmark, key.size, key.metric.key
+
+    found = {}
+    for part in parts:
+        found |= reference.select(part, lambda key: key.ranks == 2 and place(key) in wanted)
+    lines = [
+        _line(f"{size_text(key.size)}, {TITLES[key.benchmark]}", key, found[key])
+        for key in sorted(found, key=lambda key: wanted.index(place(key)))
+    ]
+    return [line for line in lines if line]
 
 
 def _programs(reference, part):
     """The first metric of each case, and the others in ALSO."""
-    first, found = {}, []
-    for key, of_key in reference.medians(part).items():
+    first = {}
+
+    def wanted(key):
         name, metric = key.benchmark, key.metric.key
         is_first = first.setdefault((name, key.size, key.ranks, key.hosts), metric) == metric
         # A single rank sends nothing.
-        if key.ranks == 1 or not (is_first or metric in ALSO.get(name, ())):
-            continue
+        return key.ranks > 1 and (is_first or metric in ALSO.get(name, ()))
+
+    found = []
+    for key, of_key in reference.select(part, wanted).items():
+        name = key.benchmark
         title = NAMES.get(name, name.capitalize() if part == "apps" else f"{name} {key.size}")
-        what = "" if is_first else f" {ALSO[name][metric]}"
-        title = f"{title}{what}, {key.ranks} ranks on {key.hosts} hosts"
-        found.append(_line(title, part, key, of_key))
+        is_first = first[name, key.size, key.ranks, key.hosts] == key.metric.key
+        what = "" if is_first else f" {ALSO[name][key.metric.key]}"
+        found.append(_line(f"{title}{what}, {key.ranks} ranks on {key.hosts} hosts", key, of_key))
     return [line for line in found if line]
 
 

@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reference runs: their parts, and what is kept of them below results/.
 
-results/<date>-<maker>/reference.json        date, machine, commit; command and facts of each part
-results/<date>-<maker>/<part>/*.csv, *.svg   the part's values, and its plot where one is shown
+results/<date>-<maker>/reference.json   date, machine, commit; command and medians of each part
+results/<date>-<maker>/plot.svg         time and bandwidth over message size, of PLOTTED
 
 The maker is that of the processor.
 """
 
-import csv
-import functools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import summary
 from .error import BenchError
+from .summary import BETTER, Key, Median, Metric, is_power_of_four
+from .transports import BASELINE
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
 INDEX = "reference.json"
-MEDIANS = "medians.csv"
-SHOWN = ("cut", "imb", "nas", "apps")  # parts whose plots README and doc/results.md show
-PLOTS = ("plot.svg", "summary.svg")
+PLOT = "plot.svg"
+PLOTTED = "cut"  # the part whose plot README and doc/results.md show
 IMB = "bench/imb-runs/compare"
-COLLECTIVES = "Allreduce,Alltoall,Allgather,Bcast"
 # Streams received into one buffer and into 64, and ping-pong: what a wiring is known by.
 STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
 LONG = (*STREAMS, "--msglog", "10:22")
@@ -57,9 +54,6 @@ PARTS = {
         )
         for percent in (0, 1, 5)
     },
-    "collectives-2x4": (
-        IMB, "--np", "8", "--hosts", "2", "--benchmarks", COLLECTIVES, "--msglog", "2:16",
-    ),
     "seeds": (IMB, "--suite", "seeds"),
     "nas": ("bench/nas-runs/compare",),
     "apps": ("bench/app-runs/compare",),
@@ -89,7 +83,32 @@ def maker_of(machine):
     return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"
 
 
-_medians = functools.cache(summary.read_medians)  # every claim asks for them
+def rows_of(medians):
+    """Medians as lists for the index; without the baseline, which no page shows."""
+    return [
+        [
+            *key.cells(),
+            {
+                name: [one.median, one.low, one.high, one.rounds, *(one.interval or ())]
+                for name, one in found.items()
+                if name != BASELINE
+            },
+        ]
+        for key, found in medians.items()
+    ]
+
+
+def _medians_of(rows):
+    """{Key: {transport: Median}} of what rows_of() gave."""
+    senses = {text: sense for sense, text in BETTER.items()}
+    medians = {}
+    for *start, metric, unit, better, found in rows:
+        key = Key(*start, Metric(metric, metric, unit, senses[better]))
+        medians[key] = {
+            name: Median(rounds, median, low, high, tuple(interval) or None)
+            for name, (median, low, high, rounds, *interval) in found.items()
+        }
+    return medians
 
 
 @dataclass
@@ -98,6 +117,7 @@ class Reference:
 
     directory: Path
     index: dict
+    shown: dict = field(default_factory=dict)  # part -> keys that select() has given
 
     @property
     def date(self):
@@ -109,37 +129,40 @@ class Reference:
         """The maker of the processor."""
         return maker_of(self.index["machine"])
 
-    def parts(self):
-        """Name and description of each part that was measured, in PARTS' order; then those that are
-        no longer measured."""
-        kept = self.index["parts"]
-        names = [name for name in PARTS if name in kept]
-        return [(name, kept[name]) for name in names + sorted(set(kept) - set(PARTS))]
-
-    def about(self, part):
-        """What report.save_about() kept of a part, or None."""
-        return self.index["parts"].get(part, {}).get("about")
+    def part(self, name):
+        """What is kept of a part; empty when it was not measured."""
+        return self.index["parts"].get(name, {})
 
     def medians(self, part):
         """{Key: {transport: Median}} of a part; empty when it was not measured."""
-        path = self.directory / part / MEDIANS
-        return _medians(path) if part in self.index["parts"] and path.exists() else {}
+        return _medians_of(self.part(part).get("medians", ()))
 
-    def rows(self, part):
-        """The lines of the CSV file named after a part; none when it was not measured."""
-        path = self.directory / part / f"{part}.csv"
-        if part not in self.index["parts"] or not path.exists():
-            return []
-        with open(path, encoding="utf-8", newline="") as stream:
-            return list(csv.reader(stream))
+    def select(self, part, wanted):
+        """The medians of a part whose key is `wanted`, and remember that a page shows them."""
+        found = {key: one for key, one in self.medians(part).items() if wanted(key)}
+        self.shown.setdefault(part, set()).update(found)
+        return found
+
+    def condense(self):
+        """Drop the medians that select() has not given. Where it has given none of a part, those at
+        the sizes that reports print stay."""
+        for name, part in self.index["parts"].items():
+            if "medians" in part:
+                shown = self.shown.get(name)
+                part["medians"] = rows_of(
+                    {
+                        key: found
+                        for key, found in self.medians(name).items()
+                        if (key in shown if shown else is_power_of_four(key.size))
+                    }
+                )
 
 
 def load(directory):
     """The Reference in a directory."""
     try:
-        return Reference(
-            Path(directory), json.loads((Path(directory) / INDEX).read_text(encoding="utf-8"))
-        )
+        text = (Path(directory) / INDEX).read_text(encoding="utf-8")
+        return Reference(Path(directory), json.loads(text))
     except (OSError, ValueError) as error:
         raise BenchError(
             f"{directory} holds no reference run ({error}); bench/publish makes one"
@@ -153,14 +176,18 @@ def newest(results=RESULTS):
     return [by_maker[maker] for maker in sorted(by_maker)]
 
 
+def _lines(value):
+    """A value as JSON: an item of a list, or of a dictionary outside of lists, a line."""
+    if isinstance(value, dict):
+        items = [f"{json.dumps(name)}: {_lines(one)}" for name, one in value.items()]
+    elif isinstance(value, list):
+        items = [json.dumps(one, ensure_ascii=False) for one in value]
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}\n" + ",\n".join(items) + f"\n{end}"
+
+
 def save(directory, index):
-    """Write the index of a reference run, a part a line."""
-
-    def text(value):
-        return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-    parts = ",\n".join(f"{text(name)}: {text(part)}" for name, part in index["parts"].items())
-    lines = [f"{text(name)}: {text(value)}" for name, value in index.items() if name != "parts"]
-    lines.append(f'"parts": {{\n{parts}\n}}')
-    content = "{\n" + ",\n".join(lines) + "\n}\n"
-    (Path(directory) / INDEX).write_text(content, encoding="utf-8")
+    """Write the index of a reference run, a row a line."""
+    (Path(directory) / INDEX).write_text(_lines(index) + "\n", encoding="utf-8")

@@ -6,14 +6,13 @@ from .chart import size_text
 from .claims import BASE, CLAIMS, LOSS, TESTED
 from .error import BenchError
 from .page import Page
-from .reference import PARTS, WIRINGS
+from .reference import INDEX, PARTS, PLOT, WIRINGS, save
 from .report import number
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
 NOTE = "<!-- Made by bench/results-page from results/; do not edit. -->\n"
 NOT_MEASURED = "not measured yet"
-PLOT = "plot.svg"
 WORDS = {
     "cut": "the sender cuts batches, the receiver merges frames, as with real NICs",
     "whole": "batches travel whole, as between virtual NICs",
@@ -28,40 +27,27 @@ COMPUTES = "Where one side computes, for 40 ms at a time, it is the other side's
 ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
-def _link(run, file):
-    path = f"{run.directory.name}/{file}"
-    return f"[{path}](../results/{path})"
-
-
 def _rows(runs, wanted):
-    """Source, claim, today's values, their files, the command."""
+    """Source, claim, today's values, the command."""
     rows = []
     for claim in wanted:
-        found = [(run, answer) for run in runs if (answer := claim.today(run)) is not None]
-        name = len(runs) > 1
-        values = [f"{run.maker}: {one.text}" if name else one.text for run, one in found]
-        files = [_link(run, one.file) for run, one in found]
+        found = [(run, text) for run in runs if (text := claim.today(run))]
+        values = [f"{run.maker}: {text}" if len(runs) > 1 else text for run, text in found]
         command = f"`{' '.join(PARTS[claim.part])}`"
-        rows.append(
-            [claim.who, claim.said, "; ".join(values) or NOT_MEASURED, ", ".join(files) or "-"]
-            + [command]
-        )
+        rows.append([claim.who, claim.said, "; ".join(values) or NOT_MEASURED, command])
     return rows
 
 
-def _csv(page, runs, part, title, words=""):
-    """A section with a part's CSV file of each run, which is named after the part."""
-    found = [(run, rows) for run in runs if (rows := run.rows(part))]
+def _tables(page, runs, part, title, words=""):
+    """A section with the table that a benchmark without a comparison made in each run."""
+    found = [(run, table) for run in runs if (table := run.part(part).get("table"))]
     if not found:
         return
     page.heading(title)
-    if words:
-        page.text(words)
-    for run, rows in found:
-        page.table(rows[0], rows[1:])
-        page.text(
-            f"From {_link(run, f'{part}/{part}.csv')}; to repeat it: `{' '.join(PARTS[part])}`."
-        )
+    page.text(f"{words} To repeat it: `{' '.join(PARTS[part])}`.".strip())
+    for run, table in found:
+        page.text(f"{run.maker}:")
+        page.table(table[0], table[1:])
 
 
 def _machines(page, runs):
@@ -108,35 +94,33 @@ def _gains(page, runs, rows_of):
             for title in titles
         ],
     )
-    files = [_link(run, file) for run, rows in found for file in _files(rows.values())]
-    page.text(f"From {', '.join(files)}.")
     return True
-
-
-def _files(rows):
-    return list(dict.fromkeys(row.file for row in rows))
 
 
 def _peers(page, runs):
     """All transports of the parts that compare more than two."""
     for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
         for run in runs:
-            names = (run.about(part) or {}).get("transports", ())
-            lines = []
+            lines, names = [], {}
             for benchmark, metric, sizes in PEER_ROWS:
                 for size in sizes:
                     found = claims.found_at(run, part, benchmark, size, metric)
-                    values = [
-                        number(found[name].median if name in found else None) for name in names
-                    ]
-                    unit = {"time_us": "µs", "messages_per_s": "messages/s"}.get(metric, "MB/s")
-                    if any(name in found for name in names):
+                    if found:
+                        unit = {"time_us": "µs", "messages_per_s": "messages/s"}.get(metric, "MB/s")
                         title = f"{size_text(size)}, {headline.TITLES[benchmark]}, {unit}"
-                        lines.append([title, *values])
+                        lines.append((title, found))
+                        names |= found
             if lines:
                 page.heading(f"{run.maker}, {wiring}", 3)
-                page.table(["workload", *names], lines)
-                page.text(f"From {_link(run, f'{part}/medians.csv')}.")
+                page.table(["workload", *names], _cells(lines, names))
+
+
+def _cells(lines, names):
+    """Titles and the medians of these transports."""
+    return [
+        [title, *(number(found[name].median if name in found else None) for name in names)]
+        for title, found in lines
+    ]
 
 
 def results_page(runs):
@@ -144,8 +128,8 @@ def results_page(runs):
     page = Page(
         "Results",
         "MPI over rawe against today's btl/tcp, gains and losses alike, and what the predecessors "
-        "of rawe claimed. Each value comes from a file below `results/`, which `bench/publish` "
-        "made, and can be measured again with the command beside it.",
+        "of rawe claimed. `bench/publish` measured the values. They are kept below `results/` with "
+        "their ranges, and can be measured again with the commands below.",
     )
     if not runs:
         page.text(
@@ -156,25 +140,29 @@ def results_page(runs):
         _measured(page, runs)
     page.heading("Claims")
     page.text("A ratio is rawe's median divided by tcp's: of times, below 1 is faster.")
-    heads = ["who", "claim", "rawe against btl/tcp", "from", "repeat it with"]
-    page.table(heads, _rows(runs, CLAIMS), texts=5)
+    heads = ["who", "claim", "rawe against btl/tcp", "repeat it with"]
+    page.table(heads, _rows(runs, CLAIMS), texts=4)
     page.heading("Under loss")
     heads[:2] = ["loss in each direction", "metric"]
-    page.table(heads, _rows(runs, LOSS), texts=5)
+    page.table(heads, _rows(runs, LOSS), texts=4)
     if runs:
-        page.heading("All parts")
-        for run in runs:
-            page.table(
-                ["part", "files", "command"],
-                [
-                    [name, _files_of(run, name, part), f"`{part['command']}`"]
-                    for name, part in run.parts()
-                ],
-                texts=3,
-            )
-        _csv(page, runs, "instructions", "Instructions of the core")
-        _csv(page, runs, "memory", "Memory for each peer")
+        _parts(page, runs)
+        _tables(page, runs, "instructions", "Instructions of the core")
+        _tables(page, runs, "memory", "Memory for each peer")
     return LICENCE + NOTE + page.markdown()
+
+
+def _parts(page, runs):
+    """Where the medians of each part are, and the command that measures it."""
+    page.heading("All parts")
+    files = [f"[{run.maker}](../results/{run.directory.name}/{INDEX})" for run in runs]
+    page.text(f"Medians, ranges and intervals: {', '.join(files)}. The day of each part:")
+    names = dict.fromkeys([*PARTS, *(name for run in runs for name in run.index["parts"])])
+    lines = []
+    for name in names:
+        days = [run.part(name).get("date", "-") for run in runs]
+        lines.append([name, *days, f"`{' '.join(PARTS[name])}`"])
+    page.table(["part", *(run.maker for run in runs), "command"], lines, texts=len(runs) + 2)
 
 
 def _measured(page, runs):
@@ -195,11 +183,12 @@ def _measured(page, runs):
         page.text(WORDS[wiring][0].upper() + WORDS[wiring][1:] + ".")
         if not _gains(page, runs, lambda run, w=wiring, m=mtu: headline.patterns(run, w, m)):
             del page.blocks[before:]
-    _plots(page, runs, (("cut", "Cut"), ("imb", "Whole")))
+    for run in runs:
+        if plot := _plot(run):
+            page.text(f"![Time and bandwidth over message size, {run.maker}](../{plot})")
     page.heading("Programs")
     page.text("NAS LU and SP, and applications: the first metric of each case.")
     _gains(page, runs, headline.programs)
-    _plots(page, runs, (("nas", "NAS LU and SP"), ("apps", "Applications")))
     page.heading("The table of peers")
     page.text(
         "All transports of this Open MPI that run over plain Ethernet, medians. Half round "
@@ -211,36 +200,18 @@ def _measured(page, runs):
         "sleep outside MPI. Rings and sockets are those in /proc on the first host. A row with `-` "
         "shows memory only."
     )
-    _csv(page, runs, "many-ranks", "Many ranks on a host", words)
+    _tables(page, runs, "many-ranks", "Many ranks on a host", words)
     words = (
         "Streams of long messages over rawe, whole batches; samples grouped by symbol. Over "
         "virtual "
         "NICs the receiving kernel's work up to the socket runs on the sender's core."
     )
-    _csv(page, runs, "batch-time", "Processor time of a batch", words)
+    _tables(page, runs, "batch-time", "Processor time of a batch", words)
 
 
-def _plots(page, runs, parts):
-    for part, words in parts:
-        for run in runs:
-            for file in run.index["parts"].get(part, {}).get("files", ()):
-                if file.endswith(".svg"):
-                    path = f"../results/{run.directory.name}/{part}/{file}"
-                    page.text(f"![{words}, {run.maker}]({path})")
-
-
-def _files_of(run, name, part):
-    base = f"../results/{run.directory.name}/{name}"
-    return ", ".join(f"[{file}]({base}/{file})" for file in part["files"]) or "-"
-
-
-def _first_plot(run):
-    """Words and path from the root of the plot of the first wiring that has one, or None."""
-    for (wiring, mtu), part in WIRINGS.items():
-        if PLOT in run.index["parts"].get(part, {}).get("files", ()):
-            words = f"`{wiring}`, MTU {mtu}, {run.maker}"
-            return words, f"results/{run.directory.name}/{part}/{PLOT}"
-    return None
+def _plot(run):
+    """The path of a run's plot from the root, or None."""
+    return f"results/{run.directory.name}/{PLOT}" if (run.directory / PLOT).exists() else None
 
 
 def readme_block(runs):
@@ -270,10 +241,18 @@ def readme_block(runs):
             f"{COMPUTES} By how batches cross the wire: {words}. Virtual hosts on one machine "
             f"({machines}).{only} Values, and more, are in [doc/results.md](doc/results.md)."
         )
-        for words, path in filter(None, map(_first_plot, runs)):
-            page.text(f"Time and bandwidth over message size ({words}):")
-            page.text(f"![Time and bandwidth over message size]({path})")
+        for run in runs:
+            if plot := _plot(run):
+                page.text(f"Time and bandwidth over message size (`cut`, MTU 1500, {run.maker}):")
+                page.text(f"![Time and bandwidth over message size]({plot})")
     return f"{BEGIN}\n{page.markdown()}{END}"
+
+
+def condense(run):
+    """Keep only what the pages show of a reference run."""
+    results_page([run])
+    run.condense()
+    save(run.directory, run.index)
 
 
 def readme(text, runs):

@@ -30,7 +30,7 @@ def median(value, doubt=None):
 
 
 def medians(run, part, lines, hosts=2):
-    """Write a part's medians.csv: lines (benchmark, ranks, size, metric, tcp, rawe), each with the
+    """Keep medians of a part: lines (benchmark, ranks, size, metric, tcp, rawe), each with the
     interval of rawe's ratio behind it, or one without width."""
     found = {}
     for benchmark, ranks, size, metric, tcp, rawe, *doubt in lines:
@@ -38,14 +38,24 @@ def medians(run, part, lines, hosts=2):
         found[key] = {"tcp": median(tcp)}
         if rawe is not None:
             found[key]["rawe"] = median(rawe, doubt[0] if doubt else (rawe / tcp, rawe / tcp))
-    (run / part).mkdir(parents=True, exist_ok=True)
-    summary.write_medians(run / part / "medians.csv", found)
+    about = {"command": "c --rounds 7", "date": run.date}
+    run.index["parts"][part] = {**about, "medians": reference.rows_of(found)}
+
+
+def made(directory, date, processor, plot=False):
+    """A reference run without parts."""
+    directory.mkdir(parents=True)
+    if plot:
+        (directory / reference.PLOT).touch()
+    machine = [["Processor", f"{processor}, 2 cores"]]
+    index = {"date": date, "machine": machine, "commit": "abc", "parts": {}}
+    return reference.Reference(directory, index)
 
 
 @pytest.fixture(name="run")
 def fixture_run(tmp_path):
     """A made-up reference run."""
-    directory = tmp_path / "results" / "2030-01-02"
+    run = made(tmp_path / "results" / "2030-01-02", "2030-01-02", "P", plot=True)
     lines = [("PingPong", 2, 1, "time_us", 4.0, 1.6), ("PingPong", 2, 1024, "time_us", 5.0, 2.5)]
     lines += [
         (name, 4, 1 << power, "time_us", 10.0, 4.0)
@@ -54,14 +64,11 @@ def fixture_run(tmp_path):
     ]
     for size, tcp, rawe in ((64, 10.0, 80.0), (1024, 100.0, 900.0), (4096, 400.0, 1000.0)):
         lines.append(("Uniband", 2, size, "mbytes_per_s", tcp, rawe))
-    medians(directory, "imb", lines)
+    medians(run, "imb", lines)
     lines = [("LU", 4, "W", "mops", 1000, 1093), ("LU", 4, "W", "seconds", 5, 4)]
     lines += [("SP", 4, "W", "mops", 1000, 900), ("SP", 4, "S", "mops", 1000, None)]
-    medians(directory, "nas", lines, hosts=4)
-    files = ["medians.csv", "plot.svg"]
-    part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
-    index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
-    reference.save(directory, {**index, "parts": {"imb": part, "nas": part}})
+    medians(run, "nas", lines, hosts=4)
+    reference.save(run.directory, run.index)
     (newest,) = reference.newest(tmp_path / "results")
     return newest
 
@@ -70,25 +77,22 @@ def fixture_run(tmp_path):
 def fixture_intel(tmp_path):
     """Another, on a processor of Intel's, over the wiring cut."""
     directory = tmp_path / "results" / "2030-01-03-intel"
+    run = made(directory, "2030-01-03", "Intel(R) Xeon(R) Processor")
     lines = [("PingPong", 2, 1, "time_us", 4.0, 5.0)]
     lines += [
         (name, 2, 256 << 10, "mbytes_per_s", 1000.0, rate)
         for name, rate in (("Uniband", 1500.0), ("UnibandCold", 700.0))
     ]
-    medians(directory, "cut", lines)
+    medians(run, "cut", lines)
     lines = [("sender", 2, 1 << 20, "computing", 40000.0, 1000.0)]
-    medians(directory, "overlap", lines)
-    part = {"command": "c", "status": 0, "seconds": 1, "files": ["medians.csv"]}
-    index = {"date": "2030-01-03", "commit": "abc"}
-    index["machine"] = [["Processor", "Intel(R) Xeon(R) Processor, 2 cores"]]
-    reference.save(directory, {**index, "parts": {"cut": part, "overlap": part}})
-    return reference.load(directory)
+    medians(run, "overlap", lines)
+    reference.save(directory, run.index)
+    return run
 
 
 def answers(run):
     """Claim -> today's value."""
-    found = {claim.said: claim.today(run) for claim in claims.CLAIMS}
-    return {said: answer.text for said, answer in found.items() if answer}
+    return {claim.said: claim.today(run) for claim in claims.CLAIMS}
 
 
 def test_claims__values_come_from_the_files(run):
@@ -122,8 +126,7 @@ def test_headline__shows_losses_beside_gains(run):
 )
 def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, verdict):
     line = ("PingPong", 2, 1, "time_us", 10.0, rawe, doubt)
-    medians(run.directory, "cut", [line])
-    run.index["parts"]["cut"] = {}
+    medians(run, "cut", [line])
     (found,) = headline.patterns(run, "cut", 1500)
     assert (found.mark(), found.verdict) == (mark, verdict)
 
@@ -150,10 +153,10 @@ def test_results_page__holds_headline_claims_machine_and_files(run):
         "0.40 × (-60 %)",
         "so far there is a run on P's only",
         "P, 2 cores",
-        "../results/2030-01-02/imb/medians.csv",
+        "../results/2030-01-02/reference.json",
         "not measured yet",
         f"`{' '.join(reference.PARTS['imb'])}`",
-        "`c --rounds 7`",
+        "| imb | 2030-01-02 |",
     ):
         assert part in text
 
@@ -166,23 +169,17 @@ def test_results_page__shows_makers_side_by_side_and_cut_first(run, intel):
     assert "| 256 KiB, stream, cold | 1,000 MB/s | 700 MB/s | 0.70 | **worse** |" in text
     assert "P: 1 B: 0.40 × (-60 %)" in text
     # Both in one table, where both have the part.
-    medians(run.directory, "cut", [("PingPong", 2, 1, "time_us", 8.0, 2.0)])
-    run.index["parts"]["cut"] = {"command": "c", "files": ["medians.csv"]}
+    medians(run, "cut", [("PingPong", 2, 1, "time_us", 8.0, 2.0)])
     line = "| 1 B, half round trip | 4 µs | 5 µs | 0.80 | **worse** | 8 µs | 2 µs | 4.00 | better |"
     assert line in results.results_page([intel, run])
 
 
 def test_results_page__has_the_table_of_peers_and_of_many_ranks(run):
-    medians(run.directory, "transports-cut", [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
-    part = {"command": "c", "files": ["medians.csv"], "about": {"transports": ["tcp", "ucx"]}}
-    run.index["parts"]["transports-cut"] = part
-    (run.directory / "many-ranks").mkdir()
-    path = run.directory / "many-ranks" / "many-ranks.csv"
-    path.write_text("ranks a host,half round trip\n1,1.8\n", encoding="utf-8")
-    run.index["parts"]["many-ranks"] = {"command": "c", "files": ["many-ranks.csv"]}
+    medians(run, "transports-cut", [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
+    run.index["parts"]["many-ranks"] = {"table": [["ranks a host", "half round trip"], [1, 1.8]]}
     text = results.results_page([run])
     assert "| ranks a host | half round trip |" in text
-    assert "### P, cut" in text and "| 1 B, half round trip, µs | 4 | - |" in text
+    assert "### P, cut" in text and "| 1 B, half round trip, µs | 4 | 1.6 |" in text
 
 
 def test_readme__only_the_block_between_the_marks_changes(run):
@@ -194,17 +191,10 @@ def test_readme__only_the_block_between_the_marks_changes(run):
     assert results.readme(after, [run]) == after
 
 
-def test_readme__shows_the_plot_of_the_first_wiring_that_has_one(run, intel):
-    block = results.readme_block([run])
-    assert "`whole`, MTU 1500" in block
-    assert re.findall(r"!\[.*\]\((.*)\)", block) == ["results/2030-01-02/imb/plot.svg"]
-    run.index["parts"]["cut"] = {"command": "c", "files": ["medians.csv", "plot.svg"]}
-    intel.index["parts"]["imb"] = {"command": "c", "files": ["medians.csv"]}
-    intel.index["parts"]["cut"] = {"command": "c", "files": ["plot.svg"]}
-    assert re.findall(r"!\[.*\]\((.*)\)", results.readme_block([intel, run])) == [
-        f"results/{intel.directory.name}/cut/plot.svg",
-        "results/2030-01-02/cut/plot.svg",
-    ]
+def test_readme__shows_the_plots_that_there_are(run, intel):
+    block = results.readme_block([intel, run])
+    assert re.findall(r"!\[.*\]\((.*)\)", block) == ["results/2030-01-02/plot.svg"]
+    assert "`cut`, MTU 1500, P" in block
 
 
 def test_stale__finds_a_value_that_was_changed_by_hand(run, tmp_path):
@@ -229,12 +219,22 @@ def test_newest__the_last_day_of_each_maker(run, intel, tmp_path):
     assert reference.newest(tmp_path / "none") == []
 
 
+def test_condense__keeps_what_pages_show(run):
+    lines = [("PingPong", 2, 1 << power, "time_us", 4.0, 2.0) for power in range(11)]
+    medians(run, "cut", lines)
+    medians(run, "rate-1gbit", lines)
+    before = results.results_page([run])
+    results.condense(run)
+    kept = reference.load(run.directory)
+    assert results.results_page([kept]) == before
+    assert [key.size for key in kept.medians("cut")] == [1, 1024]
+    assert [key.size for key in kept.medians("rate-1gbit")] == [1, 4, 16, 64, 256, 1024]
+
+
 @pytest.mark.parametrize("kept", reference.newest(), ids=lambda one: one.maker)
-def test_results__hold_what_the_index_names_and_plots_that_are_shown(kept):
-    held = {str(path.relative_to(kept.directory)) for path in kept.directory.glob("*/*")}
-    named = {(part, file) for part, about in kept.parts() for file in about["files"]}
-    assert held == {f"{part}/{file}" for part, file in named}
-    assert {part for part, file in named if file.endswith(".svg")} <= set(reference.SHOWN)
+def test_results__hold_known_parts_and_nothing_beside_index_and_plot(kept):
+    assert {path.name for path in kept.directory.iterdir()} == {reference.INDEX, reference.PLOT}
+    assert set(kept.index["parts"]) <= set(reference.PARTS)
 
 
 def test_publish__every_part_is_a_command_of_this_checkout():
@@ -266,29 +266,29 @@ def test_publish__keeps_values_and_continues_where_it_was(tmp_path, monkeypatch)
     assert list(index["parts"]) == ["instructions"]
     assert publish.main(argv) == 0
     assert [Path(words[0]).name for words in calls] == ["instructions", "memory", "memory"]
-    kept = {path.name for path in (tmp_path / "kept" / "memory").iterdir()}
-    assert kept == {"memory.csv"}
+    kept = reference.load(tmp_path / "kept")
+    assert kept.part("memory")["table"] == [["a", "b"]]
 
 
-def test_publish__keeps_what_a_report_is_made_of(tmp_path, monkeypatch):
+def test_publish__keeps_medians_problems_and_a_plot(tmp_path, monkeypatch):
     publish = script("publish")
-    build = tmp_path / "build"
+    key = summary.Key("PingPong", 1, 2, 2, METRICS["time_us"])
 
     def call(words):
         work = Path(words[words.index("--output") + 1])
         work.mkdir(parents=True)
-        (work / "medians.csv").write_text("benchmark\n", encoding="utf-8")
+        summary.write_medians(work / "medians.csv", {key: {"tcp": median(2.0)}})
         (work / "plot.svg").write_text("<svg/>", encoding="utf-8")
-        problem = f"x --build {build} --y {build}/p {reference.ROOT}/bench"
-        report.save_about(work, {"problems": [problem], "base": "tcp"})
+        report.save_about(work, {"problems": ["no end"]})
         return 1
 
     monkeypatch.setattr(publish, "call", call)
-    argv = ["--parts", "seeds", "--output", str(tmp_path / "kept"), "--build", str(build)]
+    argv = ["--parts", "cut", "--output", str(tmp_path / "kept"), "--build", str(tmp_path)]
     assert publish.main(argv) == 0
     run = reference.load(tmp_path / "kept")
-    assert run.index["parts"]["seeds"]["files"] == ["medians.csv"], "no page shows its plot"
-    assert run.about("seeds") == {"problems": ["x --y build/p bench"], "base": "tcp"}
+    assert run.medians("cut") == {key: {"tcp": median(2.0)}}
+    assert run.part("cut")["problems"] == 1
+    assert (run.directory / "plot.svg").read_text(encoding="utf-8") == "<svg/>"
 
 
 def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
@@ -305,25 +305,22 @@ def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
 
 
 def test_loss__is_given_as_a_multiple_of_lossless_values(run):
-    assert all(claim.today(run) is None for claim in claims.LOSS), "nothing was measured"
-    directory = run.directory
+    assert not any(claim.today(run) for claim in claims.LOSS), "nothing was measured"
     for percent, tcp_us, rawe_us, tcp_rate, rawe_rate in (
         (0, 4, 2, 1000, 3000),
         (1, 800, 6, 100, 2400),
     ):
         lines = [("PingPong", 2, 1, "time_us", tcp_us, rawe_us)]
         lines.append(("Uniband", 2, 1 << 18, "mbytes_per_s", tcp_rate, rawe_rate))
-        medians(directory, f"loss-{percent}", lines)
-        run.index["parts"][f"loss-{percent}"] = {"files": ["medians.csv"]}
+        medians(run, f"loss-{percent}", lines)
     found = {(claim.who, claim.said): claim.today(run) for claim in claims.LOSS}
     given = [answer for answer in found.values() if answer]
-    assert len(given) == 2 and all(answer.file == "loss-1/medians.csv" for answer in given)
-    assert given[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
-    assert given[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
+    assert len(given) == 2
+    assert given[0] == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
+    assert given[1] == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
     # btl/tcp is left out after it hung twice; without rawe itself there is no answer.
-    found = run.medians("loss-1")
-    for name, text in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
-        for of_key in found.values():
-            of_key.pop(name)
-        answer = claims.times_lossless(1)(run)
-        assert (answer and answer.text) == text
+    rows = run.part("loss-1")["medians"]
+    for name, text in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", "")):
+        for *_, found in rows:
+            found.pop(name)
+        assert claims.times_lossless(1)(run) == text
