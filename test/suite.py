@@ -47,7 +47,6 @@ QUICK = (
     ("memory",),
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
-    ("multicast", "--quick"),
     ("rates/compare", "--quick"),
     ("several-nics/compare", "--quick", "--seconds", "1"),
 )

@@ -11,9 +11,7 @@
 
 #define BASELINE_ETHERTYPE 0x88B6 /* IEEE local experimental 2; rawe itself uses 0x88B5 */
 #define BASELINE_SIZES_MAX 32
-#define BASELINE_RECEIVERS_MAX 255u
 #define BASELINE_MAC_BYTES 6
-#define BASELINE_ADDRESS 0x00000002u /* IPv4 destination of batches for one host */
 #define BASELINE_HEADER_BYTES 24
 #define BASELINE_FRAME_HEADERS (14 + BASELINE_HEADER_BYTES) /* MAC header and ours */
 
@@ -74,9 +72,8 @@ struct baseline_link {
     int mtu; /* bytes */
     uint8_t mac[BASELINE_MAC_BYTES];
     uint8_t peer[BASELINE_MAC_BYTES];
-    uint32_t peer_address; /* IPv4 destination of batches */
-    bool initiator;        /* runs the tests and prints; the other end answers */
-    uint8_t *scratch;      /* a frame being built */
+    bool initiator;   /* runs the tests and prints; the other end answers */
+    uint8_t *scratch; /* a frame being built */
     struct baseline_way_state ways[BASELINE_WAYS];
     uint64_t ended_bytes; /* payload received in the last test, reported again on request */
     uint32_t ended_wrong; /* bytes of it that differ from what was sent */
@@ -89,7 +86,6 @@ struct baseline_options {
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
     bool ways[BASELINE_WAYS]; /* to measure */
-    unsigned receivers;       /* of baseline-multicast's sender; 0: a receiver */
 };
 
 /* A message on its way in. */
@@ -103,9 +99,9 @@ struct baseline_inbox {
 
 /* --- baseline_options.c --- */
 
-/* Reads the command line; `has_receivers`: --receivers instead of --way. See options_read. */
+/* Reads the command line; see options_read. */
 void baseline_options_read(struct baseline_options *options, int argc, char **argv,
-                           const char *purpose, bool has_receivers);
+                           const char *purpose);
 /* Seconds on the monotonic clock. */
 double baseline_now(void);
 /* The name of a way in output lines. */

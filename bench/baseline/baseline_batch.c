@@ -32,6 +32,7 @@
 
 /* The receiver's IP stack drops packets from there without an answer. */
 #define SOURCE_ADDRESS 0xFFFFFFFFu
+#define DESTINATION_ADDRESS 0x00000002u
 #define QUEUE_BYTES (32 << 20) /* receive queue; one message may be 4 MB */
 
 /* The longest message whose batch lies in a slot whole, and the memory for such slots. */
@@ -135,7 +136,7 @@ static uint16_t write_headers(const struct baseline_link *link, uint8_t *mac, st
                          .tot_len = htons((uint16_t)(sizeof(*ip) + bytes)),
                          .frag_off = htons(IP_DF),
                          .saddr = htonl(SOURCE_ADDRESS),
-                         .daddr = htonl(link->peer_address)};
+                         .daddr = htonl(DESTINATION_ADDRESS)};
     ip->check = (uint16_t)~fold(sum_words(ip, sizeof(*ip), 0));
     return fold(sum_words(&ip->saddr, 8, IPPROTO_TCP + (uint32_t)bytes));
 }

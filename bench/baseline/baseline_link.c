@@ -76,7 +76,7 @@ uint8_t *baseline_buffer_new(size_t bytes)
 
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options)
 {
-    *link = (struct baseline_link){.fd = -1, .peer_address = BASELINE_ADDRESS};
+    *link = (struct baseline_link){.fd = -1};
     for (int way = 0; way < BASELINE_WAYS; way++) {
         link->ways[way].fd = -1;
     }

@@ -89,7 +89,7 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
     struct baseline_options options;
     struct baseline_link link;
 
-    baseline_options_read(&options, argc, argv, program->purpose, false);
+    baseline_options_read(&options, argc, argv, program->purpose);
     baseline_link_open(&link, &options);
     for (enum baseline_way way = BASELINE_BATCHES; way < BASELINE_WAYS; way++) {
         if (options.ways[way]) {

@@ -64,12 +64,12 @@ static bool read_way(const struct option_row *row, const char *text)
 static void end_help(void)
 {
     puts(
-        "Needs CAP_NET_RAW. Started on all hosts at about the same time: they find each other by a\n"
+        "Needs CAP_NET_RAW. Started on both hosts at about the same time: they find each other by a\n"
         "broadcast on the interface; one prints a line of name=value pairs for each size and way.");
 }
 
 void baseline_options_read(struct baseline_options *options, int argc, char **argv,
-                           const char *purpose, bool has_receivers)
+                           const char *purpose)
 {
     const struct option_row rows[] = {
         {"interface", "NAME", "network interface (the first Ethernet one that is up)", option_text,
@@ -80,14 +80,8 @@ void baseline_options_read(struct baseline_options *options, int argc, char **ar
          3600},
         {"wait", "S", "how long to wait for other hosts (20)", option_number,
          .to = &options->wait_seconds, 1e-9, 3600},
-        has_receivers
-            ? (struct option_row){"receivers", "N",
-                                  "send to N hosts, where it runs without this option",
-                                  option_unsigned, .to = &options->receivers, 1,
-                                  BASELINE_RECEIVERS_MAX}
-            : (struct option_row){"way", "WAY",
-                                  "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
-                                  .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
+        {"way", "WAY", "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
+         .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
     };
     const struct option_row sizes = {.to = options};
 

@@ -86,31 +86,6 @@ def test_many_ranks__compares_with_the_pair_alone():
     assert memory[heads.index("rings a host, MiB")] == "128.0"
 
 
-MULTICAST = """baseline link interface=eth0 mtu=1500
-baseline multicast receivers=3 way=frames bytes=64 to=each messages=9 median_us=40 sender_us=6 \
-softirq_us=2 receivers_us=9 frames=3 lost=0 wrong=0
-baseline multicast receivers=3 way=frames bytes=64 to=group messages=9 median_us=20 sender_us=4 \
-softirq_us=2 receivers_us=9 frames=1 lost=0 wrong=0
-"""
-
-
-def test_multicast__sets_a_group_beside_each():
-    tool = script("multicast")
-    slow = MULTICAST.replace("median_us=20", "median_us=30")
-    rounds = [tool.read(text) for text in (MULTICAST, MULTICAST, slow)]
-    assert tool.table(rounds)[1:] == [
-        ["64 B, each of 3", "40.0", "8.0", "9.0", "3.0"],
-        ["64 B, a group of 3", "20.0", "6.0", "9.0", "1.0"],
-        ["  ratio", "0.50", "0.75", "1.00", "0.33"],
-    ]
-
-
-@pytest.mark.parametrize("bad", [("wrong=0", "wrong=3"), ("median_us=20 ", "")])
-def test_multicast__what_did_not_arrive_is_an_error(bad):
-    with pytest.raises(BenchError, match="to"):
-        script("multicast").read(MULTICAST.replace(*bad))
-
-
 def test_batch_time__groups_samples_by_symbol():
     shares = script("batch-time").shares(
         " 30 |[kernel.kallsyms] |[k] _copy_from_iter\n"
