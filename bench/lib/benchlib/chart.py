@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Charts of a report: lines over message size, and bars; as SVG, which matplotlib draws. Text stays
+"""Charts of a report: lines over message size, as SVG, which matplotlib draws. Text stays
 text, for search and for screen readers."""
 
 import io
@@ -58,17 +58,6 @@ class LineChart:
     y_label: str  # with its unit
     lines: list
     x_label: str = "message size"
-
-
-@dataclass
-class BarChart:
-    """Groups of bars, one bar in each for every transport."""
-
-    title: str
-    y_label: str
-    groups: list  # names of the groups
-    bars: dict  # transport -> value of each group, None where there is none
-    reference: float = None  # a horizontal line, 1.0 for ratios
 
 
 def available():
@@ -133,28 +122,6 @@ def draw_lines(axes, chart):
     axes.grid(True, which="major", color=INK, linewidth=0.4, alpha=0.25)
 
 
-def draw_bars(axes, chart):
-    """Draw a BarChart on matplotlib axes."""
-    width = 0.8 / max(1, len(chart.bars))
-    colours = _colours(list(chart.bars))
-    for position, (key, values) in enumerate(chart.bars.items()):
-        shift = (position - (len(chart.bars) - 1) / 2) * width
-        places = [number + shift for number in range(len(values))]
-        heights = [value or 0.0 for value in values]
-        bars = axes.bar(places, heights, width * 0.94, color=colours[key], label=key)
-        texts = ["-" if value is None else f"{value:.3g}" for value in values]
-        axes.bar_label(bars, texts, fontsize=8, padding=2)
-    if chart.reference is not None:
-        axes.axhline(chart.reference, color=INK, linewidth=0.8)
-    axes.set_ylim(0, 1.3 * max(axes.dataLim.ymax, chart.reference or 0.0) or 1.0)
-    axes.set_title(chart.title)
-    axes.set_ylabel(chart.y_label)
-    axes.set_xticks(range(len(chart.groups)), chart.groups)
-    axes.legend(loc="upper right", ncol=len(chart.bars), framealpha=0.0)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
 def _figure(charts, title):
     """A matplotlib figure of charts, below a title if they are several."""
     from matplotlib import pyplot
@@ -162,13 +129,10 @@ def _figure(charts, title):
     across = 2 if len(charts) == 4 else min(len(charts), 3)
     down = -(-len(charts) // across)
     wide, high = PANEL_INCHES
-    if isinstance(charts[0], BarChart):
-        wide = max(wide, 1.0 + 1.15 * len(charts[0].groups))
-        title = None
     size = (wide * across, high * down + (0.5 if title else 0.0))
     figure, grid = pyplot.subplots(down, across, figsize=size, squeeze=False)
     for axes, chart in zip(grid.flat, charts, strict=False):
-        (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
+        draw_lines(axes, chart)
     for axes in grid.flat[len(charts) :]:
         axes.set_visible(False)
     if title:

@@ -5,9 +5,9 @@ page = Page("LU and SP", "What it is about, in a sentence.")
 page.facts([("Kernel", "Linux 6.1")])
 page.heading("LU")
 page.table(["case", "tcp", "rawe"], [["LU W", "812", "903"]])
-page.charts([BarChart(...)], "lu.svg", "LU")    # from benchlib.chart
+page.charts([LineChart(...)], "plot.svg", "LU")  # from benchlib.chart
 page.text("rawe does 11 % more operations a second than tcp.")
-page.write(directory)                           # report.md, lu.svg
+page.write(directory)                           # report.md, plot.svg
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report of a comparison: tables and sentences for the terminal, and the page.
+"""The report of a comparison: tables for the terminal, and the page.
 
 It is made of medians.csv and of the facts beside it alone.
 """
@@ -10,10 +10,9 @@ import textwrap
 from pathlib import Path
 
 from . import chart, stats, summary
-from .chart import BarChart
 from .error import BenchError
 from .page import Page, anchor
-from .summary import shown_rows, without_difference
+from .summary import shown_rows
 from .text import aligned
 from .transports import BASELINE
 
@@ -118,72 +117,13 @@ def terminal_table(table):
             mean[1 + len(table.transports) + index] = ratio_text(table.mean_ratio(name))
         lines.append(mean)
     text = textwrap.indent(aligned(lines, 0 if table.over_sizes else len(table.heads)), "  ")
-    for name in table.others if table.over_sizes else ():
-        none = without_difference(table, name)
-        text += f"\n  {name}/{table.base}: {none}" if none else ""
     unit = f", {table.unit}" if table.unit else ""
     return f"{table.title}{unit} (ratios: {sense_of(table)})\n{text}"
 
 
-# Sentences
-
-
-def reading(table, name):
-    """A sentence or two on what a table shows of a transport; None when it shows nothing."""
-    if not table.over_sizes:
-        cases = {row.labels[0]: row for row in reversed(table.rows)}
-        return " ".join(_reading_of(row, name) for row in reversed(cases.values())) or None
-    rows = table.compared(name)
-    if not rows:
-        return None
-    sign = 1 if table.lower_is_better else -1
-    differing = [row for row in rows if row.differs(name)]
-    faster = [row for row in differing if sign * (row.ratio(name) - 1) < 0]
-    slower = [row for row in differing if sign * (row.ratio(name) - 1) > 0]
-    first, last = rows[0], rows[-1]
-    of_base = f"of {table.base}'s {'time' if table.lower_is_better else 'rate'}"
-    verb = "takes" if table.lower_is_better else "reaches"
-    none = without_difference(table, name)
-    if not first.labels[0]:
-        return f"{name} {verb} {first.ratio(name):.2f} {of_base}{none and ': '}{none}."
-    text = f"{name} {verb} {first.ratio(name):.2f} {of_base} at {first.labels[0]}"
-    if last is not first:
-        text += f" and {last.ratio(name):.2f} at {last.labels[0]}"
-        text += f"; {table.mean_ratio(name):.2f} over {len(rows)} sizes (geometric mean)"
-    if len(faster) == len(rows) > 1:
-        return f"{text}. It is faster at every size."
-    if len(slower) == len(rows) > 1:
-        return f"{text}. It is slower at every size."
-    if slower and len(rows) > 1:
-        worst = max(slower, key=lambda row: sign * row.ratio(name))
-        where = summary.listed(summary.spans(rows, lambda row: row in slower))
-        at = "" if where == worst.labels[0] else f" at {worst.labels[0]}"
-        text += f". It is slower at {where} (ratio {worst.ratio(name):.2f}{at})"
-    return f"{text}. {none[0].upper()}{none[1:]}." if none else f"{text}."
-
-
-def _reading_of(row, name):
-    """One sentence on the first metric of a case."""
-    if row.gain(name) is None:
-        return f"{row.labels[0]}: no comparison, a transport has no run that counts."
-    if row.differs(name):
-        word = "better" if row.gain(name) >= 1 else "worse"
-        word += f": {summary.BETTER[row.key.metric.higher_is_better]} is better"
-    else:
-        word = "no difference shown"
-    change = 100.0 * (row.ratio(name) - 1.0)
-    return (
-        f"{row.labels[0]}: {row.labels[1]} of {name} is {change:+.1f} % against {row.base} "
-        f"({word})."
-    )
-
-
 def texts(tables):
-    """Tables and sentences for the terminal."""
-    found = [f"{terminal_table(table)}\n" for table in tables]
-    cases = [table for table in tables if not table.over_sizes]
-    readings = (reading(table, name) for table in cases for name in table.others)
-    return found + [text for text in readings if text]
+    """Tables for the terminal."""
+    return [f"{terminal_table(table)}\n" for table in tables]
 
 
 # The page
@@ -217,22 +157,6 @@ def _glance(page, tables, base):
         page.table(heads, rows, texts=2)
 
 
-def _cases_chart(page, tables):
-    """Bars for the first metric of each case: how many times better than the base."""
-    first = {}
-    for table in tables:
-        for row in table.rows if not table.over_sizes else ():
-            first.setdefault(row.labels[0], row)
-    names = list(dict.fromkeys(name for table in tables for name in table.others))
-    if first and names:
-        base = tables[0].base
-        bars = {name: [row.gain(name) for row in first.values()] for name in names}
-        groups = [textwrap.fill(label, 13) for label in first]
-        label = f"times better than {base} (above 1)"
-        words = f"First metric of each case against {base}"
-        page.charts([BarChart(words, label, groups, bars, reference=1.0)], "summary.svg", words)
-
-
 def page_of(driver, tables, about):
     """The report as a Page."""
     page = Page(driver.title(about))
@@ -248,13 +172,11 @@ def page_of(driver, tables, about):
         page.heading("What went wrong")
         page.bullets(problems)
     _glance(page, tables, about["base"])
-    _cases_chart(page, tables)
     driver.body(page, tables, about)
     for table in tables:
         page.heading(table.title)
-        words = [line for name in table.others if (line := reading(table, name))]
         unit = f"In {table.unit}; ratios" if table.unit else "Ratios"
-        page.text(" ".join([*words, f"{unit}: {sense_of(table)}."]))
+        page.text(f"{unit}: {sense_of(table)}.")
         rows = [cells(table, row) for row in shown_rows(table)]
         page.table(columns(table), rows, len(table.heads))
     driver.ending(page, tables)

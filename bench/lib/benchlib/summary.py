@@ -7,7 +7,6 @@ medians.csv    key, then for each transport its median, range, number of rounds,
 """
 
 import csv
-import itertools
 import statistics
 from dataclasses import dataclass, field
 
@@ -172,11 +171,6 @@ class Row:
         """Bytes of a message, or a name."""
         return self.key.size
 
-    @property
-    def label(self):
-        """What it is, in words."""
-        return ", ".join(self.labels[:2])
-
     def median(self, name):
         """The median of a transport, or None."""
         return self.found[name].median if name in self.found else None
@@ -268,28 +262,3 @@ def shown_rows(table):
     if not table.over_sizes:
         return table.rows
     return [row for row in table.rows if is_power_of_four(row.size)] or table.rows
-
-
-def spans(rows, is_member):
-    """The rows where `is_member` holds, neighbours joined: "1 B", "4 KiB to 16 KiB"."""
-    found = []
-    for member, run in itertools.groupby(rows, is_member):
-        first, *rest = (row.label for row in run)
-        if member:
-            found.append(f"{first} to {rest[-1]}" if rest else first)
-    return found
-
-
-def listed(texts):
-    """Texts as a sentence lists them: a, b and c."""
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
-
-
-def without_difference(table, name):
-    """Where no difference is shown, as a sentence's end; empty when there is no such size."""
-    rows = [row for row in table.rows if row.ratio(name)]
-    found = spans(rows, lambda row: not row.differs(name))
-    if not found:
-        return ""
-    where = listed(found)  # empty: a row without a label
-    return f"no difference shown at {where}" if where else "no difference shown"

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchlib.chart import BarChart, Line, LineChart
+from benchlib.chart import Line, LineChart
 from benchlib.page import Page, anchor
 
 
@@ -51,13 +51,12 @@ def test_markdown__holds_what_was_added(page):
 
 def test_write__markdown_and_images(page, tmp_path):
     pytest.importorskip("matplotlib")
-    bars = BarChart("Speed", "ratio", ["LU"], {"tcp": [1.0], "rawe": [None]}, reference=1.0)
     empty = LineChart("Nothing", "µs", [Line("tcp", "btl/tcp", [(0, 1.0)])])
-    page.charts([bars], "bars.svg", "Speed")
+    page.charts([lines("Speed")], "speed.svg", "Speed")
     page.charts([lines(), lines("Other"), empty], "all.svg", "All")
-    assert page.write(tmp_path) == ["report.md", "bars.svg", "all.svg"]
-    for name, titles in (("bars.svg", ("Speed",)), ("all.svg", ("Other", "Nothing", "4 KiB"))):
+    assert page.write(tmp_path) == ["report.md", "speed.svg", "all.svg"]
+    for name, titles in (("speed.svg", ("Speed",)), ("all.svg", ("Other", "Nothing", "4 KiB"))):
         text = "".join(ElementTree.parse(tmp_path / name).getroot().itertext())
         assert all(title in text for title in titles)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "![Speed](bars.svg)\n\n![All](all.svg)" in text
+    assert "![Speed](speed.svg)\n\n![All](all.svg)" in text
