@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Storage of a grid box, its starting values, derived fields, and norms. */
+/* A box of the grid, and the spatial operator of LU and SP: convection, viscosity and dissipation. */
 #include <math.h>
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <mpi.h>
+#include "nas.h"
 
-#include "nas_block.h"
+/* Storage of a grid box, its starting values, derived fields, and norms. */
 
 void *nas_allocate(size_t count, size_t size)
 {
@@ -271,5 +272,186 @@ void nas_block_add_residual(const struct nas_block *block, double sum[NAS_VARS])
                 }
             }
         }
+    }
+}
+
+/* The spatial operator of LU and SP: convection, viscosity and dissipation along each axis. */
+
+/* One row of points along x, with what the operator needs of it. */
+struct row {
+    double *rhs;
+    const double *u;
+    const double *rho_inverse;
+    const double *velocity[3];
+    const double *kinetic;
+    const double *pressure;
+    ptrdiff_t var; /* from one variable to the next */
+    int count;
+};
+
+/*
+ * Adds the terms of one axis to a row. s and v are the distances to the neighbour along the axis
+ * in scalar and five-variable fields. Central differences throughout (RNR-94-007):
+ *     - dF/dx, F the convective flux
+ *     + second differences of velocity, kinetic energy and temperature (viscous terms)
+ *     + second differences of u (dissipation)
+ */
+static inline void add_axis(const struct row *row, const int axis, const ptrdiff_t s,
+                            const ptrdiff_t v, const int intervals)
+{
+    const double per_h = intervals;
+    const double convection = 0.5 * per_h;
+    const double dissipation = nas_dissipation[axis] * per_h * per_h;
+    const double viscous = NAS_C3 * NAS_C4 * per_h * per_h;
+    const double of_kinetic = viscous * (1.0 - NAS_C1 * NAS_C5);
+    const double of_normal = viscous / 6.0;
+    const double of_energy = viscous * NAS_C1 * NAS_C5;
+    const ptrdiff_t var = row->var;
+    double *restrict rhs = row->rhs;
+    const double *restrict u = row->u;
+    const double *restrict w = row->velocity[axis];
+    const double *restrict kinetic = row->kinetic;
+    const double *restrict pressure = row->pressure;
+    const double *restrict rho_inverse = row->rho_inverse;
+    const double *restrict energy = u + 4 * var;
+    double *restrict rhs_energy = rhs + 4 * var;
+    const double *restrict normal = u + (1 + axis) * var;
+
+    for (int i = 0; i < row->count; i++) {
+        rhs[i] += dissipation * (u[i + v] - 2.0 * u[i] + u[i - v]) -
+                  convection * (normal[i + v] - normal[i - v]);
+    }
+    for (int a = 0; a < 3; a++) {
+        const double *restrict momentum = u + (1 + a) * var;
+        const double *restrict velocity = row->velocity[a];
+        double *restrict out = rhs + (1 + a) * var;
+        const double stress = a == axis ? viscous * 4.0 / 3.0 : viscous;
+        const double push = a == axis ? 1.0 : 0.0;
+
+        for (int i = 0; i < row->count; i++) {
+            out[i] += dissipation * (momentum[i + v] - 2.0 * momentum[i] + momentum[i - v]) +
+                      stress * (velocity[i + s] - 2.0 * velocity[i] + velocity[i - s]) -
+                      convection * (momentum[i + v] * w[i + s] - momentum[i - v] * w[i - s] +
+                                    push * (pressure[i + s] - pressure[i - s]));
+        }
+    }
+    for (int i = 0; i < row->count; i++) {
+        rhs_energy[i] +=
+            dissipation * (energy[i + v] - 2.0 * energy[i] + energy[i - v]) +
+            of_kinetic * (kinetic[i + s] - 2.0 * kinetic[i] + kinetic[i - s]) +
+            of_normal * (w[i + s] * w[i + s] - 2.0 * w[i] * w[i] + w[i - s] * w[i - s]) +
+            of_energy * (energy[i + v] * rho_inverse[i + s] - 2.0 * energy[i] * rho_inverse[i] +
+                         energy[i - v] * rho_inverse[i - s]) -
+            convection * ((energy[i + v] + pressure[i + s]) * w[i + s] -
+                          (energy[i - v] + pressure[i - s]) * w[i - s]);
+    }
+}
+
+void nas_fourth_difference(int position, int points, double weight[5])
+{
+    weight[0] = position >= 3 ? 1.0 : 0.0;
+    weight[1] = position >= 2 ? -4.0 : 0.0;
+    weight[2] = 1 == position || points - 2 == position ? 5.0 : 6.0;
+    weight[3] = position <= points - 3 ? -4.0 : 0.0;
+    weight[4] = position <= points - 4 ? 1.0 : 0.0;
+}
+
+static void add_fourth(double *restrict rhs, const double *restrict u, ptrdiff_t v, int from,
+                       int to, const double weight[5])
+{
+    const double a = NAS_DISSIPATION4 * weight[0], b = NAS_DISSIPATION4 * weight[1];
+    const double c = NAS_DISSIPATION4 * weight[2], d = NAS_DISSIPATION4 * weight[3];
+    const double e = NAS_DISSIPATION4 * weight[4];
+
+    for (int i = from; i < to; i++) {
+        rhs[i] -= a * u[i - 2 * v] + b * u[i - v] + c * u[i] + d * u[i + v] + e * u[i + 2 * v];
+    }
+}
+
+/* Along x the weights change within the row: inner stretch in one go, the edges one by one. */
+static void add_fourth_x(double *rhs, const double *u, int count, int first, int points)
+{
+    double weight[5];
+    int from = 0;
+
+    while (from < count) {
+        int position = first + from;
+        int to = from + 1;
+
+        if (position >= 3 && position <= points - 4) {
+            to = points - 3 - first < count ? points - 3 - first : count;
+        }
+        nas_fourth_difference(position, points, weight);
+        add_fourth(rhs, u, 1, from, to, weight);
+        from = to;
+    }
+}
+
+static void add_row(const struct nas_block *b, const struct row *row, int j, int k)
+{
+    const int position[3] = {b->origin[0] + b->low[0], b->origin[1] + j, b->origin[2] + k};
+    double weight[5];
+
+    add_axis(row, 0, b->step[0], b->vstep[0], b->global[0] - 1);
+    add_axis(row, 1, b->step[1], b->vstep[1], b->global[1] - 1);
+    add_axis(row, 2, b->step[2], b->vstep[2], b->global[2] - 1);
+    for (int m = 0; m < NAS_VARS; m++) {
+        double *rhs = row->rhs + m * row->var;
+        const double *u = row->u + m * row->var;
+
+        add_fourth_x(rhs, u, row->count, position[0], b->global[0]);
+        for (int axis = 1; axis < 3; axis++) {
+            nas_fourth_difference(position[axis], b->global[axis], weight);
+            add_fourth(rhs, u, b->vstep[axis], 0, row->count, weight);
+        }
+    }
+}
+
+void nas_block_residual(struct nas_block *b)
+{
+    memcpy(b->rhs, b->forcing, b->points * NAS_VARS * sizeof *b->rhs);
+    for (int k = b->low[2]; k < b->high[2]; k++) {
+        for (int j = b->low[1]; j < b->high[1]; j++) {
+            ptrdiff_t at = nas_at(b, b->low[0], j, k);
+            ptrdiff_t vat = nas_vat(b, b->low[0], j, k);
+            struct row row = {
+                .rhs = b->rhs + vat,
+                .u = b->u + vat,
+                .rho_inverse = b->rho_inverse + at,
+                .velocity = {b->velocity[0] + at, b->velocity[1] + at, b->velocity[2] + at},
+                .kinetic = b->kinetic + at,
+                .pressure = b->pressure + at,
+                .var = b->next_var,
+                .count = b->high[0] - b->low[0],
+            };
+
+            add_row(b, &row, j, k);
+        }
+    }
+}
+
+void nas_block_make_forcing(struct nas_block *block)
+{
+    size_t bytes = block->points * NAS_VARS * sizeof *block->forcing;
+
+    /* The exact solution is known in the ghosts too: no exchange is needed here. */
+    for (int k = -NAS_GHOST; k < block->size[2] + NAS_GHOST; k++) {
+        for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
+            for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {
+                double value[NAS_VARS];
+                double *u = block->u + nas_vat(block, i, j, k);
+
+                nas_block_exact(block, i, j, k, value);
+                for (int m = 0; m < NAS_VARS; m++) {
+                    u[m * block->next_var] = value[m];
+                }
+            }
+        }
+    }
+    memset(block->forcing, 0, bytes);
+    nas_block_derive(block);
+    nas_block_residual(block);
+    for (size_t n = 0; n < block->points * NAS_VARS; n++) {
+        block->forcing[n] = -block->rhs[n];
     }
 }

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <stddef.h>
 
-#include "nas_problem.h"
+#include "nas.h"
 
 const double nas_dissipation[3] = {0.75, 0.75, 1.0};
 

@@ -3,7 +3,7 @@
 #ifndef NAS_SP_H
 #define NAS_SP_H
 
-#include "nas_block.h"
+#include "nas.h"
 
 /*
  * With p * p ranks the grid is cut into p * p * p cells, and a rank owns p of them along a

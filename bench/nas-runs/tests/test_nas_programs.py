@@ -131,7 +131,7 @@ def test_own__a_wrong_constant_is_unsuccessful(tmp_path, monkeypatch, benchmark,
     sources = tmp_path / "src"
     shutil.copytree(programs.SOURCES, sources)
     changed = 0
-    for header in sources.glob("*.h"):
+    for header in sources.glob("*.[ch]"):
         text = header.read_text()
         changed += text.count(constant)
         header.write_text(text.replace(constant, wrong))
