@@ -107,10 +107,6 @@ extern const int imb_point_to_point_count;
 extern const struct imb_benchmark imb_collectives[];
 extern const int imb_collectives_count;
 
-/* Reads the command line. Returns false after printing why (on rank 0 only) or the help text;
- * *status is then the exit code. */
-bool imb_options_parse(struct imb_options *options, int argc, char **argv, int rank, int *status);
-
 /* Contents that differ by sender, receiver and round; `to` is -1 where all get the same. */
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Number of bytes that differ from that pattern. */
@@ -119,13 +115,5 @@ size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, 
 void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
 /* Wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
 size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
-
-/* Output in IMB's layout; rank 0 of MPI_COMM_WORLD calls these. */
-void imb_print_banner(const struct imb_options *options, int argc, char **argv);
-void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                      int size, int waiting);
-void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
-                      int size, size_t bytes, const struct imb_result *result);
-void imb_print_no_memory(size_t bytes, double needed_bytes);
 
 #endif
