@@ -97,16 +97,6 @@ struct baseline_inbox {
     uint64_t bytes;    /* payload received since the start of the test */
 };
 
-/* --- baseline_options.c --- */
-
-/* Reads the command line; see options_read. */
-void baseline_options_read(struct baseline_options *options, int argc, char **argv,
-                           const char *purpose);
-/* Seconds on the monotonic clock. */
-double baseline_now(void);
-/* The name of a way in output lines. */
-const char *baseline_way_name(enum baseline_way way);
-
 /* --- baseline_link.c --- */
 
 /* A buffer with its pages touched; exits when there is no memory. */
@@ -115,9 +105,6 @@ uint8_t *baseline_buffer_new(size_t bytes);
  * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
-/* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
-void baseline_header_encode(uint8_t *wire, const struct baseline_frame *frame);
-bool baseline_header_decode(const uint8_t *wire, struct baseline_frame *frame);
 /* Sends one plain frame, DATA with frame->length bytes of payload. `to` NULL: broadcast.
  * Returns 0 or -errno. */
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
@@ -127,46 +114,20 @@ int baseline_frame_send(struct baseline_link *link, const struct baseline_frame 
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size);
 
-/* --- baseline_batch.c --- */
-
 /* Opens the socket of one way of batches; leaves its fd -1 and says why when it cannot be had. */
 void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
-/* Sends the next batch of a message, from first->offset on and at most `left` bytes. Returns the
- * bytes it took or -errno; *pieces is the number of segments they filled. */
-int64_t baseline_batch_send(struct baseline_link *link, enum baseline_way way,
-                            const struct baseline_frame *first, const uint8_t *message,
-                            uint32_t left, uint32_t *pieces);
-/* Receives a batch or a single segment, without a ring straight into buffer + expected. frame holds
- * the first segment's header with the payload length of all, *pieces their number. False: nothing
- * there. */
-bool baseline_batch_receive(struct baseline_link *link, enum baseline_way way,
-                            struct baseline_frame *frame, uint8_t *buffer, uint32_t size,
-                            uint32_t expected, uint32_t *pieces);
 /* Throws away every batch that waits in the queue: the next test must not see it. */
 void baseline_batch_drain(struct baseline_link *link);
 
-/* --- baseline_peer.c --- */
-
-/* Finds the other end by broadcasts and settles which end initiates; exits with a message when
- * there is no answer in time. */
-void baseline_peer_find(struct baseline_link *link, const struct baseline_options *options);
 /* Initiator: repeats a request until its reply arrives; exits with a message when none does. */
 void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,
                            const struct baseline_frame *request, enum baseline_type reply_type,
                            struct baseline_frame *reply);
-/* Other end: waits for the next test. Returns false if there is none. */
-bool baseline_peer_serve(struct baseline_link *link, const struct baseline_options *options,
-                         struct baseline_frame *start);
-/* Ends a test: reports the payload bytes received, and how many of the last message are wrong. */
-void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes,
-                         uint32_t wrong);
 /* Sends a frame without payload, most often the answer to a request of the same number. */
 void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
                           uint64_t value);
 /* Ends the program when the other end has been silent for too long; says so. */
 void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options);
-
-/* --- baseline_message.c --- */
 
 /* A buffer with the contents that every message has. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
@@ -188,6 +149,11 @@ int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_frame *frame, bool *done);
 
 /* --- baseline_main.c --- */
+
+/* Seconds on the monotonic clock. */
+double baseline_now(void);
+/* The name of a way in output lines. */
+const char *baseline_way_name(enum baseline_way way);
 
 /* The other end of a test. */
 struct baseline_answer {
