@@ -342,7 +342,7 @@ static int reduce_scatter_block(const void *send, void *receive, int count,
 /** Minimum members: with fewer, a frame to each, or Open MPI's Allgather, is as fast. */
 #define MEMBERS_MIN 8
 
-/** Maximum of all parts together: one frame at MTU 1500. Longer ones lose (doc/performance.md). */
+/** Maximum of all parts together: one frame at MTU 1500; doc/experiments/multicast.md says why. */
 #define SCATTERED_BYTES_MAX 1468
 #define GATHERED_BYTES_MAX 8192
 
