@@ -457,10 +457,15 @@ TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
     assert_works_both_ways();
 }
 
+/** Return how many CONNECTs and PROBEs node 0 has sent. */
+static uint32_t questions_sent(void)
+{
+    return net.node[0].sent[RAWE_FRAME_CONNECT] + net.node[0].sent[RAWE_FRAME_PROBE];
+}
+
 /** Its questions pass and our answers do not, as when it defers and can take nothing more. */
 TEST(rawe_conn_receive_connect__repeated_by_a_peer_that_receives_nothing)
 {
-    const uint32_t *sent = net.node[0].sent;
     for (unsigned open = 0; open < 2; open++) {
         if (open != 0) {
             unit_stop(&net);
@@ -473,12 +478,12 @@ TEST(rawe_conn_receive_connect__repeated_by_a_peer_that_receives_nothing)
         net.filter = drop_all;
         unit_run(&net, UNIT_S, UNIT_MS);
         const struct rawe_connect connect = sample_connect(1);
-        const uint32_t before = sent[RAWE_FRAME_CONNECT] + sent[RAWE_FRAME_PROBE];
+        const uint32_t before = questions_sent();
         for (unsigned i = 0; i < 20; i++) {
             receive_connect(1, &connect, false, 0);
             unit_run(&net, 50 * UNIT_MS, UNIT_MS);
         }
         /* The answers, a question of ours after each, and those of every 100 ms. */
-        assert_in_range(sent[RAWE_FRAME_CONNECT] + sent[RAWE_FRAME_PROBE] - before, 20, 52);
+        assert_in_range(questions_sent() - before, 20, 52);
     }
 }

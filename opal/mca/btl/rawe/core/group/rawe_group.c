@@ -345,8 +345,8 @@ static void repair(const struct rawe_group *group, uint32_t to,
 }
 
 /**
- * A member requests frames from `first` on. If it requested none for a while, it heard what was
- * sent, and is judged anew.
+ * A member requests frames from `first` on. Begin to judge it unless it has requested some lately:
+ * then it had received what was sent.
  */
 static void begin_judging(struct rawe_group_member *member, uint32_t first, uint64_t now_ns)
 {
