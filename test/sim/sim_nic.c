@@ -154,7 +154,6 @@ void sim_nic_start(struct sim_nic *nic)
         .inflow_shared = plan->processes > 1 ? &node->host->inflow[nic->index] : NULL,
         .inflow_index = node->index % plan->processes,
         .link_mbps = sim_nic_link_mbps(nic),
-        .congestion = plan->yields ? &rawe_cc_delay : &rawe_cc_cubic,
         .liveness.peer_timeout_ns = plan->peer_timeout_ns,
         .liveness.idle_ns = plan->idle_ns,
         .handles = &node->handles,

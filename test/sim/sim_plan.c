@@ -320,14 +320,6 @@ static void plan_idle(struct sim_plan *plan, uint64_t seed)
     plan->idle_ns = sim_random_below(&random, 4) == 0 && !often ? idle_ns : 0;
 }
 
-/** Plan congestion control. */
-static void plan_congestion(struct sim_plan *plan, uint64_t seed)
-{
-    struct sim_random random = sim_random_stream(seed, 42);
-
-    plan->yields = sim_random_below(&random, 2) == 0;
-}
-
 /** Plan how many messages one may overtake: few, because no run has thousands between two nodes. */
 static void plan_order(struct sim_plan *plan, uint64_t seed)
 {
@@ -625,7 +617,6 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_lossy_workload(plan, options);
     plan_steady_workload(plan, options);
     plan_idle(plan, options->seed);
-    plan_congestion(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_order(plan, options->seed);
     plan_departure(plan, options->seed);

@@ -144,7 +144,6 @@ struct sim_plan {
     uint64_t inflow_bytes;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
     uint64_t idle_ns; /**< interval at which idle peers are checked; 0: never */
-    bool yields;      /**< the congestion window shrinks with delay */
 
     /* network */
     uint64_t delay_ns;      /**< of each of the two links on a path */

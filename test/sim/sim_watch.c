@@ -62,7 +62,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint64_t left = 1 + (channel->node->local_ns - sim->now_ns) / sim_conn(channel)->rtt.minimum_ns;
 
     for (; left != 0 && least > cc->least; left--) {
-        least = sim->plan.yields ? least / 2 : least * 7 / 10;
+        least = least * 7 / 10;
     }
     uint64_t persistent = sim_conn(channel)->engine->counters.congestion_persistent;
     least = least < cc->least || persistent != watch->cc_persistent ? cc->least : least;

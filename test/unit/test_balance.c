@@ -162,7 +162,7 @@ static void has_rate(unsigned rail, uint32_t mbps)
 {
     struct rawe_cc *cc = &rails_conn(0, rail, RAWE_LANE_BULK)->cc;
     struct rawe_ack ack = {.now_ns = rails.now_ns - 20 * UNIT_MS, .in_flight = 1};
-    rawe_cc_start(cc, cc->type, cc->most, 0, 0, rails.now_ns);
+    rawe_cc_start(cc, cc->type, cc->most, 0, rails.now_ns);
     ack.arrived = 1;
     ack.frame_bytes = mbps * 2500;
     rawe_cc_acknowledged(cc, &ack);

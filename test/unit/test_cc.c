@@ -41,7 +41,7 @@ static void start(uint32_t window)
     for (unsigned i = 0; i < 100; i++) {
         rawe_rtt_sample(&rtt, MS);
     }
-    rawe_cc_start(&cc, &rawe_cc_cubic, MOST, 0, 0, now_ns);
+    rawe_cc_start(&cc, &rawe_cc_cubic, MOST, 0, now_ns);
     if (window > cc.window) {
         acked(window - cc.window, true);
     }
@@ -70,7 +70,7 @@ TEST(rawe_cc_start__first_window_is_in_bytes)
 {
     static const uint32_t frames[][2] = {{0, 64}, {576, 55}, {1462, 21}, {8952, 4}, {65000, 4}};
     for (unsigned i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
-        rawe_cc_start(&cc, &rawe_cc_cubic, MOST, frames[i][0], 0, now_ns);
+        rawe_cc_start(&cc, &rawe_cc_cubic, MOST, frames[i][0], now_ns);
         assert_int_equal(cc.window, frames[i][1]);
     }
 }

@@ -139,33 +139,6 @@ static void receive_waited(unsigned node, uint64_t waited_ns)
     unit_receive_all(&net);
 }
 
-TEST(acknowledged__the_path_is_what_neither_host_nor_link_took)
-{
-    static const uint32_t rates_mbps[] = {0, 1000};
-    struct rawe_engine *engine = &net.node[0].engine;
-    batch_connect(8);
-    batch_put(VALIDATING_BYTES, 1);
-    uint32_t frame_bytes = rawe_conn_segment_bytes(end(0));
-    for (unsigned i = 0; i < 2; i++) {
-        struct unit_send send = {0};
-        engine->config.link_mbps = rates_mbps[i];
-        rawe_cc_start(&end(0)->cc, &rawe_cc_delay, 256, frame_bytes, rates_mbps[i], net.now_ns);
-        batch_begin_put(&send, 8 * frame_bytes);
-        net.now_ns += 200 * UNIT_US;
-        receive_waited(1, 30 * UNIT_US);
-        net.now_ns += 20 * UNIT_US;
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-        assert_int_equal(net.wire->header.sequence, 50 * UNIT_US);
-        net.now_ns += 40 * UNIT_US;
-        receive_waited(0, 10 * UNIT_US);
-        /* Of 260 us 50 and 10 in the hosts, and the seven frames before the last on our link. */
-        assert_int_equal(end(0)->cc.state.delay.shortest_ns,
-                         200 * UNIT_US - 7 * rawe_engine_frame_ns(engine, frame_bytes));
-        assert_int_equal(send.done, 1);
-    }
-}
-
 /** The time of a round is read before frames are received, of which some come meanwhile. */
 TEST(received__what_came_in_this_round_has_not_waited)
 {

@@ -654,5 +654,5 @@ static const struct rawe_cc_type fixed = {
 void unit_fix_window(struct rawe_conn *conn, uint32_t frames)
 {
     fixed_frames = frames;
-    rawe_cc_start(&conn->cc, &fixed, frames, 0, 0, conn->engine->now_ns);
+    rawe_cc_start(&conn->cc, &fixed, frames, 0, conn->engine->now_ns);
 }

@@ -95,8 +95,7 @@
       "The program that opens the sockets where the process may not (rawe-socket-helper); "       \
       "empty: none")                                                                              \
     X(congestion, "cubic", 6,                                                                     \
-      "The congestion control: how many frames the network may hold; cubic, or delay, which "     \
-      "yields to queues before anything is lost")
+      "The congestion control: how many frames the network may hold; cubic")
 /* clang-format on */
 
 struct mca_btl_rawe_params {

@@ -282,16 +282,6 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm_idle(conn);
 }
 
-/** Return how long the frame to be acknowledged has waited here. 0: unknown, or batches precede. */
-static uint32_t waited_ns(const struct rawe_conn *conn)
-{
-    if (conn->recvwin.arrived_ns == 0) {
-        return 0;
-    }
-    uint64_t now_ns = rawe_engine_clock_ns(conn->engine);
-    return now_ns < conn->via->link_free_ns ? 0 : rawe_recvwin_waited_ns(&conn->recvwin, now_ns);
-}
-
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_recvwin *window = &conn->recvwin;
@@ -309,7 +299,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
                                   (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0) |
                                   (conn->credit.refused ? RAWE_FLAG_REFUSED : 0));
-        uint32_t number = window->answer_probe ? window->answer_number : waited_ns(conn);
+        uint32_t number = window->answer_probe ? window->answer_number : 0;
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
             conn->via->link_full = true;

@@ -289,14 +289,7 @@ static bool transmit_frames(struct rawe_conn *conn, struct rawe_txframe *frame, 
     };
     packet.piece_count += rawe_bytes_range(frame->external, frame->external_count, batch.at_bytes,
                                            bytes, &packet.pieces[packet.piece_count]);
-    uint64_t now_ns = rawe_engine_clock_ns(conn->engine);
-    if (!output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0)) {
-        return false;
-    }
-    uint64_t begin_ns = rawe_engine_use_link(conn->via, frames, frame->segment_bytes, now_ns);
-    rawe_cc_queued(&conn->cc, (uint32_t)(begin_ns - now_ns));
-    frame->ahead_ns = (uint32_t)(begin_ns - conn->engine->now_ns);
-    return true;
+    return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
 }
 
 /** A batch lost this often was lost on the path, not refused for lack of memory. */

@@ -19,8 +19,7 @@ static void begin_path(struct rawe_conn *conn)
     rawe_rtt_init(&conn->rtt);
     rawe_reorder_init(&conn->reorder);
     rawe_cc_start(&conn->cc, conn->engine->config.congestion, conn->engine->config.window_frames,
-                  conn->lane == RAWE_LANE_BULK ? conn->payload_max_bytes : 0,
-                  conn->via->config.link_mbps, conn->engine->now_ns);
+                  conn->lane == RAWE_LANE_BULK ? conn->payload_max_bytes : 0, conn->engine->now_ns);
 }
 
 void rawe_conn_forget_path(struct rawe_conn *conn, bool was_dead)

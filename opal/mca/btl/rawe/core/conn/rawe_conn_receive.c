@@ -370,24 +370,6 @@ static void go_on(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
-/**
- * Return the network's share of a round trip that an ACK has ended, which says how long the
- * acknowledged frame waited at the peer (`waited_ns`). 0: not known.
- */
-static uint32_t path_ns(const struct rawe_conn *conn, const struct rawe_ack *ack,
-                        uint32_t waited_ns)
-{
-    if (ack->rtt_ns == 0 || waited_ns == 0) {
-        return 0;
-    }
-    uint64_t ahead_ns =
-        ack->ahead_ns +
-        (uint64_t)ack->ahead * rawe_engine_frame_ns(conn->via, rawe_conn_segment_bytes(conn));
-    uint64_t round_trip_ns = rawe_engine_arrival_ns(conn->engine) - ack->now_ns + ack->rtt_ns;
-    int64_t took_ns = (int64_t)(round_trip_ns - waited_ns - ahead_ns);
-    return took_ns > 0 && took_ns < RAWE_CC_UNKNOWN_NS ? (uint32_t)took_ns : 0;
-}
-
 /** Process the acknowledgement in a frame, which is at most `next`; `sack` may be empty. */
 static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                          const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
@@ -459,9 +441,6 @@ static void acknowledged(struct rawe_conn *conn, const struct rawe_header *heade
         rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
         rawe_sendwin_probe_answered(window, probe_ns, now_ns);
         engine->counters.probes_answered++;
-    }
-    if (is_ack && !answers) {
-        ack.path_ns = path_ns(conn, &ack, header->sequence);
     }
     ack.in_flight = window->in_flight;
     rawe_cc_acknowledged(&conn->cc, &ack);
@@ -624,7 +603,6 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
         return;
     }
     const uint64_t arrived_ns = rawe_engine_arrival_ns(conn->engine);
-    rawe_recvwin_note_arrival(&conn->recvwin, arrived_ns);
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
     for (uint32_t at = 0; at < batch->frames;) {
         uint32_t sequence = header->sequence + at;

@@ -169,10 +169,9 @@ struct rawe_engine {
     uint32_t connections; /**< ours in the table */
     struct rawe_credit credit;
     struct rawe_grants grants;
-    uint64_t now_ns;       /**< newest time given in */
-    uint64_t link_free_ns; /**< when our link, by its rate, will have sent all batches */
-    uint64_t arrived_ns;   /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    uint64_t incarnation;  /**< of the connection opened last */
+    uint64_t now_ns;      /**< newest time given in */
+    uint64_t arrived_ns;  /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
+    uint64_t incarnation; /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
     /** The rest of the list that rawe_engine_flush is working on. */
@@ -215,26 +214,6 @@ static inline bool rawe_engine_turn_is_long(const struct rawe_engine *engine)
 
 /** Link bytes per frame of a batch beside its data: headers, check sequence, gap. */
 #define RAWE_BATCH_WIRE_BYTES 118u
-
-/** Return how long our link takes for a frame of a batch; 0: its rate is not known. */
-static inline uint32_t rawe_engine_frame_ns(const struct rawe_engine *engine, uint32_t data_bytes)
-{
-    uint32_t mbps = engine->config.link_mbps;
-    return mbps == 0 ? 0 : (data_bytes + RAWE_BATCH_WIRE_BYTES) * 8000u / mbps;
-}
-
-/** Batches wait less (rawe_txqueue.h): if they seem to, the link is faster than it reports. */
-#define RAWE_LINK_BUSY_MOST_NS 10000000u
-
-/** Account for a batch sent at `now_ns`. Returns when our link, by its rate, is free for it. */
-static inline uint64_t rawe_engine_use_link(struct rawe_engine *engine, uint32_t frames,
-                                            uint32_t data_bytes, uint64_t now_ns)
-{
-    uint64_t begin_ns = now_ns > engine->link_free_ns ? now_ns : engine->link_free_ns;
-    begin_ns = begin_ns - now_ns < RAWE_LINK_BUSY_MOST_NS ? begin_ns : now_ns;
-    engine->link_free_ns = begin_ns + (uint64_t)frames * rawe_engine_frame_ns(engine, data_bytes);
-    return begin_ns;
-}
 
 /** Return when the frame being received arrived at this host. */
 static inline uint64_t rawe_engine_arrival_ns(const struct rawe_engine *engine)

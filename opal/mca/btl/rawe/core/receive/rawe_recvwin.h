@@ -31,7 +31,6 @@ struct rawe_recvwin {
     uint32_t unacked_frames; /**< accepted since our last acknowledgement */
     uint64_t *taken;         /**< ring of bits, by sequence number; freed when nothing is missing */
     uint64_t ack_deadline_ns; /**< latest time for a delayed acknowledgement; 0: none is owed */
-    uint64_t arrived_ns;      /**< when the newest batch reached this host; 0: none yet */
     uint32_t answer_number;   /**< of the probe to answer */
     bool ack_now;             /**< acknowledge at the end of this round */
     bool answer_probe;        /**< the acknowledgement answers a probe */
@@ -70,19 +69,6 @@ static inline void rawe_recvwin_take_in_order(struct rawe_recvwin *window, uint3
 {
     window->next += frames;
     window->unacked_frames += frames;
-}
-
-/** Record when a batch reached this host. */
-static inline void rawe_recvwin_note_arrival(struct rawe_recvwin *window, uint64_t arrived_ns)
-{
-    window->arrived_ns = arrived_ns;
-}
-
-/** Return how long the newest batch has waited, at most UINT32_MAX. */
-static inline uint32_t rawe_recvwin_waited_ns(const struct rawe_recvwin *window, uint64_t now_ns)
-{
-    uint64_t waited_ns = now_ns - window->arrived_ns;
-    return waited_ns == 0 ? 1 : waited_ns < UINT32_MAX ? (uint32_t)waited_ns : UINT32_MAX;
 }
 
 /** Owe an acknowledgement: at once, after a quarter of the credit, or later. True: due now. */

@@ -35,10 +35,10 @@
 /** Weight of a measurement in the mean: 1/RATE_PART. */
 #define RATE_PART 4u
 
-const struct rawe_cc_type *const rawe_cc_types[] = {&rawe_cc_cubic, &rawe_cc_delay, NULL};
+const struct rawe_cc_type *const rawe_cc_types[] = {&rawe_cc_cubic, NULL};
 
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
-                   uint32_t frame_bytes, uint32_t link_mbps, uint64_t now_ns)
+                   uint32_t frame_bytes, uint64_t now_ns)
 {
     uint32_t first = frame_bytes != 0 ? FIRST_BYTES / frame_bytes : FIRST_MOST_FRAMES;
     first = first < FIRST_LEAST_FRAMES ? FIRST_LEAST_FRAMES : first;
@@ -48,8 +48,6 @@ void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t
         .least = LEAST_FRAMES,
         .most = most,
         .first = first < most ? first : most,
-        .link_mbps = link_mbps,
-        .ahead_ns = RAWE_CC_UNKNOWN_NS,
         .refill = UINT32_MAX,
         .used_ns = now_ns,
     };

@@ -40,29 +40,12 @@ struct rawe_cubic {
     uint32_t rounds;         /**< round trips since */
 };
 
-/** The delay is unknown. */
-#define RAWE_CC_UNKNOWN_NS UINT32_MAX
-
-/** State of rawe_delay.c, which also uses CUBIC's. */
-struct rawe_delay {
-    struct rawe_cubic cubic; /**< first, so that CUBIC's functions find it as cc->state.cubic */
-    uint32_t draining;       /**< frames sent before the window shrank, still to be acknowledged */
-    uint32_t round_left;     /**< frames still to be acknowledged until the round trip ends */
-    uint32_t round_ns;       /**< shortest delay in this round trip */
-    uint32_t queue_most_ns;  /**< how long queues may last in this round trip */
-    uint32_t shortest_ns;    /**< shortest delay in this period... */
-    uint32_t before_ns;      /**< ... and in the previous one */
-    uint64_t period_end_ns;  /**< end of this period */
-};
-
 struct rawe_cc {
     const struct rawe_cc_type *type;
     uint32_t window;       /**< frames that may be in flight */
     uint32_t least;        /**< smallest window... */
     uint32_t most;         /**< ... and largest: the connection's window */
     uint32_t first;        /**< initial window, used again after idleness */
-    uint32_t link_mbps;    /**< rate of our interface's link; 0: not known */
-    uint32_t ahead_ns;     /**< shortest wait for our link; see rawe_cc_queued */
     uint32_t rate_mbps;    /**< delivery rate, averaged over the latest measurements; 0: none yet */
     uint32_t refill;       /**< frames that may be in flight while refilling after losses */
     uint64_t used_ns;      /**< when half of the window was last in flight */
@@ -72,24 +55,17 @@ struct rawe_cc {
     uint64_t rate_bytes;   /**< acknowledged since then */
     union {
         struct rawe_cubic cubic;
-        struct rawe_delay delay;
     } state;
 };
 
-extern const struct rawe_cc_type rawe_cc_cubic, rawe_cc_delay;
-
-/** The window is about right: continue from here as CUBIC does near its plateau. */
-void rawe_cubic_resume(struct rawe_cc *cc);
+extern const struct rawe_cc_type rawe_cc_cubic;
 
 /** All algorithms, the default first; ends with NULL. */
 extern const struct rawe_cc_type *const rawe_cc_types[];
 
-/**
- * Start on a new path, with a window of `most` frames and frames of `frame_bytes`; 0: short ones.
- * `link_mbps` is the rate of our link; 0: unknown.
- */
+/** Start on a new path, with a window of `most` frames and frames of `frame_bytes`; 0: short ones. */
 void rawe_cc_start(struct rawe_cc *cc, const struct rawe_cc_type *type, uint32_t most,
-                   uint32_t frame_bytes, uint32_t link_mbps, uint64_t now_ns);
+                   uint32_t frame_bytes, uint64_t now_ns);
 
 /** Do not take losses of frames sent until now, over another path, for congestion of this one. */
 static inline void rawe_cc_excuse(struct rawe_cc *cc, uint64_t now_ns)
@@ -114,20 +90,6 @@ static inline void rawe_cc_set_window(struct rawe_cc *cc, uint32_t frames)
 static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
 {
     return 2 * in_flight >= cc->window;
-}
-
-/** Note that a batch must wait for `ahead_ns` until our link, by its rate, is free. */
-static inline void rawe_cc_queued(struct rawe_cc *cc, uint32_t ahead_ns)
-{
-    cc->ahead_ns = ahead_ns < cc->ahead_ns ? ahead_ns : cc->ahead_ns;
-}
-
-/** Return the shortest such wait since the last call. */
-static inline uint32_t rawe_cc_take_queued(struct rawe_cc *cc)
-{
-    uint32_t ahead_ns = cc->ahead_ns;
-    cc->ahead_ns = RAWE_CC_UNKNOWN_NS;
-    return ahead_ns;
 }
 
 /** Note that frames have been transmitted. */

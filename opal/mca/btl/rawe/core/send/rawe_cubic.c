@@ -67,15 +67,6 @@ static void lost(struct rawe_cc *cc)
     cubic->threshold = cc->window;
 }
 
-void rawe_cubic_resume(struct rawe_cc *cc)
-{
-    cc->state.cubic = (struct rawe_cubic){
-        .plateau = cc->window,
-        .rounds = ROUNDS_BACK,
-        .threshold = cc->window,
-    };
-}
-
 /** Use the least window. Slow start leads back to the window after the last reduction. */
 static void timed_out(struct rawe_cc *cc)
 {

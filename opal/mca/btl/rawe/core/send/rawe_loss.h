@@ -54,9 +54,6 @@ struct rawe_ack {
     uint32_t arrived;   /**< frames newly known to have arrived; 0: only a probe was answered */
     uint32_t in_flight; /**< frames still in flight */
     uint64_t rtt_ns;    /**< round trip of the newest frame acknowledged in order; 0: none */
-    uint32_t ahead_ns;  /**< the part of rtt_ns until our link was free for its batch... */
-    uint32_t ahead;     /**< ... and the frames of the batch ahead of it */
-    uint32_t path_ns;   /**< the network's part of rtt_ns; 0: unknown */
 };
 
 /** Return how long to wait before an acknowledgement is overdue; without a sample, `most_ns`. */

@@ -278,8 +278,6 @@ struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
         uint64_t rtt_ns = arrive(window, frame, segments, ack);
         if (rtt_ns != 0) {
             ack->rtt_ns = rtt_ns;
-            ack->ahead_ns = frame->ahead_ns;
-            ack->ahead = 63 - (uint32_t)__builtin_clzll(segments);
         }
     }
     if (whole) {

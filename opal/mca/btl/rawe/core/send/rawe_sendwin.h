@@ -61,7 +61,6 @@ struct rawe_txframe {
     uint32_t buffer_bytes;           /**< used bytes of `buffer`, from the Ethernet header on */
     uint32_t payload_bytes;          /**< bytes of fragments, in `buffer` and `external` */
     uint32_t external_count;
-    uint32_t ahead_ns;      /**< a batch's: from its newest time until our link was free */
     uint16_t segment_bytes; /**< 0: not a batch */
     uint8_t segments;       /**< sequence numbers it takes */
     uint8_t sendings;       /**< transmissions of any part, saturating */
@@ -142,7 +141,6 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     frame->send = NULL;
     frame->payload_bytes = 0; /* in memory order: fewer stores */
     frame->external_count = 0;
-    frame->ahead_ns = 0;
     frame->segment_bytes = 0;
     frame->segments = 1;
     frame->sendings = 0;
