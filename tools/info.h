@@ -109,9 +109,8 @@ void info_look_at_host(struct info *info);
 /** Find out what the component would do with each interface. Needs parameters and privileges. */
 void info_look_at_interfaces(struct info *info);
 
-/* info_text.c, info_json.c */
+/* info_text.c */
 
 void info_show_text(const struct info *info);
-void info_show_json(const struct info *info);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: the findings for people, about a screenful.
+ * rawe-info: the findings, about a screenful.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,11 +11,10 @@
 
 static void usage(FILE *out)
 {
-    fputs("Usage: rawe-info [--json]\n"
+    fputs("Usage: rawe-info\n"
           "Shows what rawe finds on this host: for each interface whether the component would use\n"
           "it, or why not; what this user may do; which Open MPI has which component.\n"
           "\n"
-          "  -j, --json     one JSON object, see the man page\n"
           "  -V, --version  release and wire version of rawe-info\n"
           "  -h, --help     this text\n"
           "\n"
@@ -28,20 +27,15 @@ static void usage(FILE *out)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"json", no_argument, NULL, 'j'},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     static struct info info;
-    bool json = false;
     int option;
 
-    while ((option = getopt_long(argc, argv, "jVh", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "Vh", names, NULL)) != -1) {
         switch (option) {
-        case 'j':
-            json = true;
-            break;
         case 'V':
             printf("rawe-info %s, wire version %u\n", PACKAGE_VERSION, RAWE_WIRE_VERSION);
             return INFO_GOOD;
@@ -62,11 +56,7 @@ int main(int argc, char **argv)
     info_find_ompi(&info);
     info_look_at_host(&info);
     info_look_at_interfaces(&info);
-    if (json) {
-        info_show_json(&info);
-    } else {
-        info_show_text(&info);
-    }
+    info_show_text(&info);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         info_fail(&info, "standard output cannot be written");
     }

@@ -2,7 +2,6 @@
 """rawe-info shows what the component does on a host: it is compared with the lab, and with jobs."""
 
 import errno
-import json
 import os
 import platform
 import re
@@ -18,7 +17,6 @@ from unprivileged import NOBODY, USER, build_helper, give_capability, public_pla
 from rawelab import launch
 
 ROOT = Path(__file__).resolve().parents[3]
-MAN_PAGE = ROOT / "tools/rawe-info.1"
 WIRE = ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h"
 
 
@@ -38,11 +36,66 @@ def run(lab, program, *options, prefix=(), build=None, **others):
     return lab.run(0, argv, timeout=HANG_SECONDS)
 
 
+def fields(pattern, text):
+    """The named groups of a pattern that the whole text matches."""
+    match = re.fullmatch(pattern, text, re.DOTALL)
+    assert match, text
+    return match.groupdict()
+
+
+HEAD = (
+    r"(?P<host>\S+): Linux (?P<kernel>\S+), user (?P<user>\S+) \((?P<uid>\d+)\), "
+    r"rawe-info \S+ with wire version (?P<wire_version>\d+)"
+)
+PARAMETERS = (
+    r"(  as (?P<source>\S+) shows them|  no ompi_info shows .*: these are defaults)\n"
+    r"  if_include (?P<if_include>\S+), if_exclude (?P<if_exclude>\S+), "
+    r"loopback (?P<loopback>\w+), EtherType (?P<ethertype>\w+), "
+    r"socket priority (?P<socket_priority>\d+)"
+    r"(\n  refused: (?P<refusal>.*))?"
+)
+INTERFACE = (
+    r"  (?P<name>\S+) +"
+    r"(?P<use>used|used, between ranks of this host|not used: (?P<why_not>[^\n]*?))"
+    r"(?P<helper>; socket by rawe-socket-helper)?\n"
+    r" +(?P<state>[\w ]+), MTU (?P<mtu_bytes>\d+), [\w /]+, "
+    r"TSO (?P<tso>\w+), GSO (?P<gso>\w+), GRO (?P<gro>\w+), (?P<mac>\S+)"
+)
+PRIVILEGES = (
+    r"  CAP_NET_RAW (?P<cap_net_raw>\w+), in the bounding set (?P<bounding_set>\w+), "
+    r"no_new_privs (?P<no_new_privs>\w+)\n"
+    r"  packet socket of its own: (?P<packet_socket>[^\n]*)\n"
+    r"  rawe-socket-helper [^:]+(: (?P<helper_refusal>.*))?"
+)
+OPEN_MPI = (
+    r"  (?P<ompi_info>\S+): Open MPI (?P<version>\S+)\n"
+    r"    loads (rawe for Open MPI (?P<component_version>\S+), wire version (?P<wire_version>\S+)"
+    r"|no component rawe)(?P<files>(\n    \S+)*)"
+)
+
+
+def read(text):
+    """What it shows, as dictionaries of texts."""
+    head, *sections = text.rstrip("\n").split("\n\n")
+    bodies = [section.partition("\n")[::2] for section in sections]
+    assert [title for title, _ in bodies] == ["Parameters", "Interfaces", "Privileges", "Open MPI"]
+    parameters, interfaces, privileges, open_mpi = (body for _, body in bodies)
+    return {
+        **fields(HEAD, head),
+        "parameters": fields(PARAMETERS, parameters),
+        "interfaces": [fields(INTERFACE, one) for one in re.findall(r"  \S.*\n.*", interfaces)],
+        "privileges": fields(PRIVILEGES, privileges),
+        "open_mpi": [
+            fields(OPEN_MPI, one) for one in re.findall(r"  /\S+: .*(?:\n    .*)*", open_mpi)
+        ],
+    }
+
+
 def look(lab, program, status=0, **others):
-    """What it shows on host 0 as JSON."""
-    done = run(lab, program, "--json", **others)
+    """What it shows on host 0."""
+    done = run(lab, program, **others)
     assert done.returncode == status, done.stderr
-    return json.loads(done.stdout)
+    return read(done.stdout)
 
 
 def interface(shown, name):
@@ -59,35 +112,33 @@ def test_a_host_is_as_the_lab_made_it(make_lab, program):
     shown = look(lab, program)
     assert shown["host"] == lab.hosts[0].name
     assert shown["kernel"] == platform.release()
-    assert shown["uid"] == 0 and shown["user"] == "root"
+    assert shown["uid"] == "0" and shown["user"] == "root"
 
     eth0, eth1 = (interface(shown, name) for name in ("eth0", "eth1"))
-    assert eth0["use"] == "remote" and eth0["why_not"] is None and eth0["socket"] == "own"
-    assert eth0["up"] and eth0["carrier"]
-    assert (eth0["mtu_bytes"], eth0["mac"]) == (4000, lab.nic(0).mac)
-    assert (eth0["tso"], eth0["gso"], eth0["gro"]) == (False, False, False)
-    assert eth1["use"] == "none" and eth1["why_not"] == "down or without carrier"
-    assert eth1["socket"] is None and not eth1["up"] and eth1["carrier"] is None
-    assert eth1["tso"] and eth1["gro"]
-    assert interface(shown, "lo")["use"] == "local"
+    assert eth0["use"] == "used" and eth0["helper"] is None and eth0["state"] == "up"
+    assert (eth0["mtu_bytes"], eth0["mac"]) == ("4000", lab.nic(0).mac)
+    assert (eth0["tso"], eth0["gso"], eth0["gro"]) == ("off", "off", "off")
+    assert eth1["why_not"] == "down or without carrier" and eth1["state"] == "down"
+    assert (eth1["tso"], eth1["gro"]) == ("on", "on")
+    assert interface(shown, "lo")["use"] == "used, between ranks of this host"
 
     lab.link_up(0, nic=1)
     lab.link_down(1, nic=1)
     eth1 = interface(look(lab, program), "eth1")
-    assert eth1["use"] == "none" and eth1["up"] and eth1["carrier"] is False
+    assert eth1["why_not"] and eth1["state"] == "no carrier"
 
 
 def test_the_component_that_open_mpi_loads(make_lab, program, build):
     shown = look(make_lab(hosts=1), program)
-    wire = int(re.search(r"#define RAWE_WIRE_VERSION (\d+)u", WIRE.read_text()).group(1))
+    wire = re.search(r"#define RAWE_WIRE_VERSION (\d+)u", WIRE.read_text()).group(1)
     (first, *_) = shown["open_mpi"]
     assert first["ompi_info"] == shutil.which("ompi_info") == shown["parameters"]["source"]
     assert tuple(map(int, first["version"].split(".")[:2])) == launch.open_mpi()
     # Of "6.0.0rc2" components know the numbers.
     assert first["component_version"] == re.match(r"[\d.]+", first["version"]).group()
-    assert first["wire_version"] == shown["rawe_info_wire_version"] == wire
+    assert first["wire_version"] == shown["wire_version"] == wire
     file = build.resolve() / launch.COMPONENT / "mca_btl_rawe.so"
-    assert first["component_files"][0] == str(file)
+    assert first["files"].split()[0] == str(file)
 
 
 def add_bridge(lab, member):
@@ -130,17 +181,17 @@ def test_it_decides_as_the_component_of_a_job_does(make_lab, build, program, ver
     names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
     shown = look(lab, program, **names)
     for name in ("if_include", "if_exclude"):
-        assert shown["parameters"][name] == settings.get(name, "")
-    assert shown["parameters"]["loopback"] == (settings.get("loopback") != "0")
-    assert shown["parameters"]["ethertype"] == int(settings.get("ethertype", ETHERTYPE))
-    assert shown["parameters"]["socket_priority"] == int(settings.get("socket_priority", 0))
+        assert shown["parameters"][name] == settings.get(name, "(empty)")
+    assert (shown["parameters"]["loopback"] == "on") == (settings.get("loopback") != "0")
+    assert int(shown["parameters"]["ethertype"], 0) == int(settings.get("ethertype", ETHERTYPE))
+    assert shown["parameters"]["socket_priority"] == settings.get("socket_priority", "0")
 
     refusals, used = found_by_a_job(lab, build, verify, names)
     assert set(refusals) == {one["name"] for one in shown["interfaces"]}
     for one in shown["interfaces"]:
-        assert (one["use"] == "remote") == (refusals[one["name"]] == "tried")
-        assert (one["use"] != "none") == (one["name"] in used), one
-        if one["use"] == "none" and one["name"] != "lo":
+        assert (one["use"] == "used") == (refusals[one["name"]] == "tried")
+        assert (one["why_not"] is None) == (one["name"] in used), one
+        if one["why_not"] is not None and one["name"] != "lo":
             assert one["why_not"] == refusals[one["name"]]
 
 
@@ -158,17 +209,16 @@ def test_parameters_that_the_component_refuses(make_lab, program, settings, word
     names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
     shown = look(lab, program, **names)
     assert all(word in shown["parameters"]["refusal"] for word in words)
-    assert {one["use"] for one in shown["interfaces"]} == {"none"}
-    assert shown["parameters"]["refusal"] in run(lab, program, **names).stdout
+    assert all(one["why_not"] == "the parameters are refused" for one in shown["interfaces"])
 
 
 def test_without_open_mpi_the_defaults_hold(make_lab, program):
     lab = make_lab(hosts=1)
-    shown = look(lab, program, PATH="/nowhere")
+    done = run(lab, program, PATH="/nowhere")
+    shown = read(done.stdout)
     assert shown["open_mpi"] == [] and shown["parameters"]["source"] is None
-    assert interface(shown, "eth0")["use"] == "remote"
-    text = run(lab, program, PATH="/nowhere").stdout
-    assert "these are defaults" in text and "no ompi_info" in text
+    assert interface(shown, "eth0")["use"] == "used"
+    assert "there is no ompi_info" in done.stdout
 
 
 def test_an_open_mpi_without_the_component(make_lab, program):
@@ -176,7 +226,7 @@ def test_an_open_mpi_without_the_component(make_lab, program):
     own = {"OMPI_MCA_mca_base_component_path": "SYSTEM_DEFAULT", "OMPI_MCA_btl": "^rawe"}
     shown = look(lab, program, **own)
     (first, *_) = shown["open_mpi"]
-    assert first["version"] and first["wire_version"] is None and first["component_version"] is None
+    assert first["version"] and first["component_version"] is None
     assert shown["parameters"]["source"] is None
 
 
@@ -185,12 +235,12 @@ def test_an_ompi_info_that_fails_is_reported(make_lab, program, tmp_path):
     broken = tmp_path / "ompi_info"
     broken.write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
     broken.chmod(0o755)
-    done = run(lab, program, "--json", OMPI_INFO=broken)
-    shown = json.loads(done.stdout)
+    done = run(lab, program, OMPI_INFO=broken)
+    shown = read(done.stdout)
     assert done.returncode == 1
     assert done.stderr == f"rawe-info: {broken} --parsable --all: it failed\n"
     assert shown["open_mpi"][0]["ompi_info"] == str(broken)
-    assert shown["open_mpi"][0]["version"] is None
+    assert shown["open_mpi"][0]["version"] == "unknown"
     assert shown["parameters"]["source"] == shutil.which("ompi_info")
     done = run(lab, program, OMPI_INFO="/nowhere/ompi_info")
     assert done.returncode == 1 and "/nowhere/ompi_info" in done.stderr
@@ -199,10 +249,10 @@ def test_an_ompi_info_that_fails_is_reported(make_lab, program, tmp_path):
 def test_it_needs_neither_sys_nor_proc(make_lab, program):
     lab = make_lab(hosts=1)
     hide = 'mount -t tmpfs tmpfs /sys && mount -t tmpfs tmpfs /proc && exec "$@"'
-    done = run(lab, program, "--json", prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
+    done = run(lab, program, prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
     assert done.stderr == "" and done.returncode == 0
-    eth0 = interface(json.loads(done.stdout), "eth0")
-    assert eth0["use"] == "remote" and eth0["mac"] == lab.nic(0).mac
+    eth0 = interface(read(done.stdout), "eth0")
+    assert eth0["use"] == "used" and eth0["mac"] == lab.nic(0).mac
 
 
 # A seccomp filter as containers and systemd's RestrictAddressFamilies have it: no netlink sockets.
@@ -224,11 +274,12 @@ os.execvp(sys.argv[1], sys.argv[1:])
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")
 def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
     lab = make_lab(hosts=1)
-    done = run(lab, program, "--json", prefix=(sys.executable, "-c", NO_NETLINK))
-    shown = json.loads(done.stdout)
+    done = run(lab, program, prefix=(sys.executable, "-c", NO_NETLINK))
+    shown = read(done.stdout)
     assert done.returncode == 1
     assert "rawe-info: cannot list the network interfaces: Address family" in done.stderr
-    assert shown["interfaces"] == [] and shown["open_mpi"] and shown["privileges"]["no_new_privs"]
+    assert shown["interfaces"] == [] and shown["open_mpi"]
+    assert shown["privileges"]["no_new_privs"] == "yes"
 
 
 # ---- users without privilege ----
@@ -256,16 +307,16 @@ def test_a_user_whom_the_access_list_admits(make_lab, place):
     (place / "helper.conf").write_text(f"group {NOBODY}\ninterface lo eth0\n", encoding="ascii")
     shown = look_as_user(lab, place)
     privileges = shown["privileges"]
-    assert shown["uid"] == NOBODY
-    assert not privileges["cap_net_raw"] and not privileges["packet_socket"]
-    assert privileges["packet_socket_error"] == os.strerror(errno.EPERM)
-    assert privileges["bounding_set"] and not privileges["no_new_privs"]
-    assert privileges["helper_found"] and privileges["helper_executable"]
+    assert shown["uid"] == str(NOBODY)
+    assert privileges["cap_net_raw"] == "no"
+    assert privileges["packet_socket"] == os.strerror(errno.EPERM)
+    assert (privileges["bounding_set"], privileges["no_new_privs"]) == ("yes", "no")
+    assert privileges["helper_refusal"] is None
     eth0, eth1, lo = (interface(shown, name) for name in ("eth0", "eth1", "lo"))
-    assert (eth0["use"], eth0["socket"]) == ("remote", "helper")
-    assert (lo["use"], lo["socket"]) == ("local", "helper")
-    assert (eth1["use"], eth1["socket"]) == ("none", "refused")
-    assert "does not name this interface" in eth1["socket_refusal"]
+    assert eth0["use"] == "used" and eth0["helper"]
+    assert lo["use"] == "used, between ranks of this host" and lo["helper"]
+    assert "no socket can be opened: " in eth1["why_not"]
+    assert "does not name this interface" in eth1["why_not"]
 
 
 def test_a_user_whom_the_access_list_does_not_admit(make_lab, place):
@@ -273,36 +324,23 @@ def test_a_user_whom_the_access_list_does_not_admit(make_lab, place):
     (place / "helper.conf").write_text("user root\ninterface lo eth0\n", encoding="ascii")
     shown = look_as_user(lab, place)
     eth0 = interface(shown, "eth0")
-    assert eth0["use"] == "none" and eth0["why_not"] == "no socket can be opened"
-    assert "names neither this user nor a group" in eth0["socket_refusal"]
-    assert interface(shown, "lo")["use"] == "none"
+    assert "no socket can be opened: " in eth0["why_not"]
+    assert "names neither this user nor a group" in eth0["why_not"]
+    assert interface(shown, "lo")["why_not"]
 
 
 def test_a_user_without_a_helper(make_lab, place):
     lab = make_lab(hosts=1)
     shown = look_as_user(lab, place, OMPI_MCA_btl_rawe_helper="/nowhere/helper")
-    assert not shown["privileges"]["helper_found"]
-    assert "is not installed" in interface(shown, "eth0")["socket_refusal"]
+    assert shown["privileges"]["helper_refusal"] == "not found"
+    assert "is not installed" in interface(shown, "eth0")["why_not"]
     (place / "rawe-socket-helper").chmod(0o700)
     shown = look_as_user(lab, place)
-    assert shown["privileges"]["helper_found"] and not shown["privileges"]["helper_executable"]
-    assert "may not run" in interface(shown, "eth0")["socket_refusal"]
+    assert shown["privileges"]["helper_refusal"] == "this user may not run it"
+    assert "may not run" in interface(shown, "eth0")["why_not"]
 
 
 # ---- what is shown ----
-
-
-def members(value):
-    """The names of all members of all objects in what JSON has."""
-    if isinstance(value, dict):
-        return set(value).union(*map(members, value.values()))
-    return set().union(*map(members, value)) if isinstance(value, list) else set()
-
-
-def test_the_man_page_has_every_member(make_lab, program):
-    text = MAN_PAGE.read_text(encoding="utf-8")
-    shown = look(make_lab(hosts=1), program)
-    assert [name for name in members(shown) if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_the_text_has_what_matters_on_a_screen(make_lab, program):
@@ -323,5 +361,5 @@ def test_wrong_use(make_lab, program):
     for wrong in ("eth0", "--nonsense"):
         done = run(lab, program, wrong)
         assert done.returncode == 2 and done.stdout == "" and "Usage" in done.stderr
-    assert "--json" in run(lab, program, "--help").stdout
+    assert "Usage" in run(lab, program, "--help").stdout
     assert re.match(r"rawe-info \d+\.\d+\.\d+, wire version \d+$", run(lab, program, "-V").stdout)
