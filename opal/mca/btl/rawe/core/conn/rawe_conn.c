@@ -13,7 +13,7 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
-#include "rawe_conn_losses.h"
+#include "rawe_conn_ack.h"
 #include "rawe_conn_path.h"
 #include "rawe_conn_receive.h"
 #include "rawe_conn_send.h"

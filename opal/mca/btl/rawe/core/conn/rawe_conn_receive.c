@@ -1,18 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive path: from a frame to delivered messages and placed data, and its acknowledgement.
+ * Receive path: from a frame to delivered messages and placed data.
  */
 #include "rawe_conn_receive.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_ack.h"
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
-#include "rawe_conn_losses.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 
@@ -358,117 +358,6 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
     return count;
 }
 
-/* ---- acknowledgements of our frames ---- */
-
-/** Send more, because there may be room for it. Late in a turn, batches wait for its end. */
-static void go_on(struct rawe_conn *conn, uint64_t now_ns)
-{
-    if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
-        rawe_conn_make_pending(conn);
-    } else {
-        rawe_conn_output(conn, true, now_ns);
-    }
-}
-
-/** Process the acknowledgement in a frame, which is at most `next`; `sack` may be empty. */
-static void acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
-                         const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t acknowledgement = header->acknowledgement;
-    if (rawe_sequence_before(acknowledgement, window->una)) {
-        return; /* overtaken by a later acknowledgement */
-    }
-    bool is_ack = header->type == RAWE_FRAME_ACK;
-    bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    bool refused = is_ack && (header->flags & RAWE_FLAG_REFUSED) != 0;
-    rawe_conn_note_credit(conn, header->credit, answers, refused, acknowledgement != window->una,
-                          now_ns);
-    bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
-    uint64_t probe_ns =
-        answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
-    if (answers) {
-        rawe_liveness_heard(&conn->liveness);
-    }
-    if (acknowledgement == window->una && sack_bytes == 0 && probe_ns == 0) {
-        if (answers_plain) {
-            rawe_conn_batch_unheard(conn, now_ns);
-        }
-        if (conn->queue.first != NULL || window->to_transmit != 0) {
-            go_on(conn, now_ns); /* the credit may have grown */
-        }
-        return;
-    }
-    struct rawe_sends complete = {NULL};
-    struct rawe_ack ack = {
-        /* Other frames carry no SACK: the peer may have received frames that they do not report. */
-        .evidence = is_ack,
-        /* Neither limited by credit nor with half the window free (RFC 7661 section 4.2). */
-        .limited =
-            conn->cc.window < conn->peer_credit && rawe_cc_is_used(&conn->cc, window->in_flight),
-        .minimum_rtt_ns = conn->rtt.minimum_ns,
-        .frame_bytes = conn->payload_max_bytes,
-        .now_ns = now_ns,
-    };
-    while (window->una != acknowledgement) {
-        struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &ack);
-        if (frame != NULL) {
-            rawe_conn_batch_arrived(conn, frame);
-            rawe_conn_release(conn, frame, &complete);
-        }
-    }
-    rawe_conn_note_progress(conn);
-    if (sack_bytes != 0) {
-        rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
-    }
-    engine->counters.frames_acknowledged += ack.arrived;
-    conn->route->arrived += ack.arrived;
-    if (ack.arrived != 0) {
-        rawe_liveness_heard(&conn->liveness);
-    }
-    if (ack.arrived != 0 || probe_ns != 0) {
-        rawe_conn_batch_heard(conn);
-    } else if (answers_plain) {
-        rawe_conn_batch_unheard(conn, now_ns);
-    }
-    /* A frame that is acknowledged only after a probe has waited for the peer, not for the path. */
-    if (ack.rtt_ns != 0 && probe_ns == 0) {
-        rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
-        rawe_histogram_add(&engine->round_trips, ack.rtt_ns);
-    }
-    if (probe_ns != 0) {
-        rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
-        rawe_sendwin_probe_answered(window, probe_ns, now_ns);
-        engine->counters.probes_answered++;
-    }
-    ack.in_flight = window->in_flight;
-    rawe_cc_acknowledged(&conn->cc, &ack);
-    if (conn->batch == RAWE_BATCH_VALIDATING) {
-        rawe_conn_batch_conclude(conn, NULL);
-    }
-    bool more = !rawe_sendwin_empty(window);
-    if (!more) {
-        rawe_sendwin_plan_search(window, 0);
-    } else if (window->sacked != 0 || probe_ns != 0) {
-        rawe_conn_detect_losses(conn, now_ns);
-    }
-    if (ack.arrived != 0 || probe_ns != 0 || !more) {
-        rawe_liveness_progress(&conn->liveness, more, now_ns);
-        if (more) {
-            rawe_conn_plan_probe(conn, now_ns);
-        }
-    }
-    rawe_cc_pace(&conn->cc, window->in_flight, ack.arrived);
-    if (conn->queue.first != NULL || window->to_transmit != 0 ||
-        (conn->refill != NULL && conn->refill(conn))) {
-        go_on(conn, now_ns);
-    }
-    if (complete.first != NULL) {
-        rawe_conn_complete(engine, complete.first, RAWE_STATUS_DONE);
-    }
-}
-
 /* ---- frames of the connection, by type ---- */
 
 /** Return true if the connection receives, and the acknowledged frames were sent. */
@@ -502,7 +391,7 @@ static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct 
                                            uint64_t now_ns)
 {
     if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
-        acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
     }
     return lives(conn, header);
 }
@@ -534,15 +423,15 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
             rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
         }
-        acknowledged(conn, header, payload,
-                     header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
-                                                                 : RAWE_SACK_BYTES_MAX,
-                     now_ns);
+        rawe_conn_acknowledged(conn, header, payload,
+                               header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
+                                                                           : RAWE_SACK_BYTES_MAX,
+                               now_ns);
         break;
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_note_finalizing(conn, header);
-        acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         if (conn->credit.refused && !rawe_deferral_full(engine->deferral)) {
             rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
         }

@@ -1,0 +1,223 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Acknowledgements of our frames, in three steps: apply them to the window, measure the path, and
+ * react: repair losses, plan the next probe, send what there is room for. rawe_sendwin.c detects
+ * losses.
+ */
+#include "rawe_conn_ack.h"
+
+#include "rawe_conn_batch.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_send.h"
+
+/* ---- losses ---- */
+
+/** Context of one search for losses. */
+struct search {
+    struct rawe_conn *conn;
+    bool validating; /**< a lost validation frame is no sign of congestion */
+};
+
+/** rawe_sendwin_lost_fn */
+static void lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
+{
+    const struct search *search = context;
+    struct rawe_conn *conn = search->conn;
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (search->validating) {
+        counters->losses_validation++;
+        if (conn->batch == RAWE_BATCH_VALIDATING) {
+            rawe_conn_batch_conclude(conn, frame);
+        }
+        return;
+    }
+    if (rawe_conn_was_refused(conn, frame)) {
+        counters->losses_refused++; /* the peer refused it: no sign of congestion */
+        return;
+    }
+    if (conn->sendwin.evidence_is_probe) {
+        counters->losses_probed++;
+    } else {
+        counters->losses_overtaken++;
+    }
+    bool again = (frame->resent >> (sequence - frame->sequence) & 1) != 0;
+    uint64_t sent_ns = again ? frame->again.newest_ns : frame->first.newest_ns;
+    /* Do not blame this route for frames sent on another. */
+    if (sent_ns >= conn->route_since_ns && rawe_route_note_lost(conn->route) &&
+        conn->engine->callbacks.lossy != NULL) {
+        conn->engine->callbacks.lossy(conn->engine->context, conn);
+    }
+    enum rawe_cc_loss loss =
+        rawe_cc_lost(&conn->cc, sent_ns, again, &conn->rtt, conn->engine->now_ns);
+    if (loss != RAWE_CC_KNOWN) {
+        counters->congestion_events++;
+        counters->congestion_persistent += loss == RAWE_CC_PERSISTENT;
+        rawe_reorder_recovery(&conn->reorder);
+    }
+}
+
+void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
+{
+    uint64_t reorder_ns =
+        rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
+    struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
+    if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
+        rawe_sendwin_plan_search(&conn->sendwin, 0);
+    } else {
+        rawe_sendwin_plan_search(&conn->sendwin, now_ns + reorder_ns);
+        rawe_conn_arm(conn);
+    }
+    rawe_cc_pace(&conn->cc, conn->sendwin.in_flight, 0);
+}
+
+/* ---- acknowledgements ---- */
+
+/** An acknowledgement that is being processed. */
+struct acknowledgement {
+    const struct rawe_header *header;
+    bool is_ack;             /**< of a frame that carries nothing else */
+    bool answers;            /**< it answers a probe... */
+    bool answers_plain;      /**< ... that did not take the path of batches */
+    uint64_t probe_ns;       /**< when the answered probe was sent; 0: none that we remember */
+    struct rawe_ack ack;     /**< what it says about our frames */
+    struct rawe_sends sends; /**< which it completes */
+};
+
+/** Send more, because there may be room for it. Late in a turn, batches wait for its end. */
+static void go_on(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (rawe_conn_batch_used(conn) && rawe_engine_turn_is_long(conn->engine)) {
+        rawe_conn_make_pending(conn);
+    } else {
+        rawe_conn_output(conn, true, now_ns);
+    }
+}
+
+/** Take the credit that comes with an acknowledgement, and note which probe it answers. */
+static void note_answer(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
+{
+    const struct rawe_header *header = acked->header;
+    bool refused = acked->is_ack && (header->flags & RAWE_FLAG_REFUSED) != 0;
+    bool progress = header->acknowledgement != conn->sendwin.una;
+    acked->answers = acked->is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
+    acked->answers_plain = acked->answers && header->sequence == RAWE_PROBE_PLAIN;
+    rawe_conn_note_credit(conn, header->credit, acked->answers, refused, progress, now_ns);
+    if (acked->answers) {
+        acked->probe_ns = rawe_liveness_probe_answered(&conn->liveness, header->sequence);
+        rawe_liveness_heard(&conn->liveness);
+    }
+}
+
+/** Remove from the window what has arrived, and mark what the SACK bitmap reports. */
+static void apply(struct rawe_conn *conn, struct acknowledgement *acked, const uint8_t *sack,
+                  size_t sack_bytes, uint64_t now_ns)
+{
+    struct rawe_sendwin *window = &conn->sendwin;
+    uint32_t acknowledgement = acked->header->acknowledgement;
+    acked->ack = (struct rawe_ack){
+        /* Other frames carry no SACK: the peer may have received frames that they do not report. */
+        .evidence = acked->is_ack,
+        /* Neither limited by credit nor with half the window free (RFC 7661 section 4.2). */
+        .limited =
+            conn->cc.window < conn->peer_credit && rawe_cc_is_used(&conn->cc, window->in_flight),
+        .minimum_rtt_ns = conn->rtt.minimum_ns,
+        .frame_bytes = conn->payload_max_bytes,
+        .now_ns = now_ns,
+    };
+    while (window->una != acknowledgement) {
+        struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &acked->ack);
+        if (frame != NULL) {
+            rawe_conn_batch_arrived(conn, frame);
+            rawe_conn_release(conn, frame, &acked->sends);
+        }
+    }
+    rawe_conn_note_progress(conn);
+    if (sack_bytes != 0) {
+        rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &acked->ack);
+    }
+    acked->ack.in_flight = window->in_flight;
+    conn->engine->counters.frames_acknowledged += acked->ack.arrived;
+    conn->route->arrived += acked->ack.arrived;
+}
+
+/** Learn from it: whether the peer and its batches are alive, the round trip, the window. */
+static void measure(struct rawe_conn *conn, struct acknowledgement *acked, uint64_t now_ns)
+{
+    struct rawe_ack *ack = &acked->ack;
+    uint64_t probe_ns = acked->probe_ns;
+    if (ack->arrived != 0) {
+        rawe_liveness_heard(&conn->liveness);
+    }
+    if (ack->arrived != 0 || probe_ns != 0) {
+        rawe_conn_batch_heard(conn);
+    } else if (acked->answers_plain) {
+        rawe_conn_batch_unheard(conn, now_ns);
+    }
+    /* A frame that is acknowledged only after a probe has waited for the peer, not for the path. */
+    if (ack->rtt_ns != 0 && probe_ns == 0) {
+        rawe_rtt_sample(&conn->rtt, ack->rtt_ns);
+        rawe_histogram_add(&conn->engine->round_trips, ack->rtt_ns);
+    }
+    if (probe_ns != 0) {
+        rawe_rtt_probed(&conn->rtt, now_ns > probe_ns ? now_ns - probe_ns : 0);
+        rawe_sendwin_probe_answered(&conn->sendwin, probe_ns, now_ns);
+        conn->engine->counters.probes_answered++;
+    }
+    rawe_cc_acknowledged(&conn->cc, ack);
+}
+
+/** Repair losses, plan the next probe, send more, and complete sends. */
+static void react(struct rawe_conn *conn, const struct acknowledgement *acked, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_sendwin *window = &conn->sendwin;
+    uint32_t arrived = acked->ack.arrived;
+    uint64_t probe_ns = acked->probe_ns;
+    if (conn->batch == RAWE_BATCH_VALIDATING) {
+        rawe_conn_batch_conclude(conn, NULL);
+    }
+    bool more = !rawe_sendwin_empty(window);
+    if (!more) {
+        rawe_sendwin_plan_search(window, 0);
+    } else if (window->sacked != 0 || probe_ns != 0) {
+        rawe_conn_detect_losses(conn, now_ns);
+    }
+    if (arrived != 0 || probe_ns != 0 || !more) {
+        rawe_liveness_progress(&conn->liveness, more, now_ns);
+        if (more) {
+            rawe_conn_plan_probe(conn, now_ns);
+        }
+    }
+    rawe_cc_pace(&conn->cc, window->in_flight, arrived);
+    if (conn->queue.first != NULL || window->to_transmit != 0 ||
+        (conn->refill != NULL && conn->refill(conn))) {
+        go_on(conn, now_ns);
+    }
+    if (acked->sends.first != NULL) {
+        rawe_conn_complete(engine, acked->sends.first, RAWE_STATUS_DONE);
+    }
+}
+
+void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
+                            const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
+{
+    const struct rawe_sendwin *window = &conn->sendwin;
+    if (rawe_sequence_before(header->acknowledgement, window->una)) {
+        return; /* overtaken by a later acknowledgement */
+    }
+    struct acknowledgement acked = {.header = header, .is_ack = header->type == RAWE_FRAME_ACK};
+    note_answer(conn, &acked, now_ns);
+    if (header->acknowledgement != window->una || sack_bytes != 0 || acked.probe_ns != 0) {
+        apply(conn, &acked, sack, sack_bytes, now_ns);
+        measure(conn, &acked, now_ns);
+        react(conn, &acked, now_ns);
+        return;
+    }
+    if (acked.answers_plain) {
+        rawe_conn_batch_unheard(conn, now_ns);
+    }
+    if (conn->queue.first != NULL || window->to_transmit != 0) {
+        go_on(conn, now_ns); /* the credit may have grown */
+    }
+}
