@@ -86,7 +86,7 @@ TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
         assert_int_equal(counters(1)->acks_sent, 0);
         assert_true(rawe_engine_pending(&net.node[1].engine));
     }
-    assert_int_equal(counters(1)->link_stalls, 3);
+    assert_int_equal(counters(1)->blocked_port, 3);
     net.node[1].link_room = 1;
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 1);

@@ -332,7 +332,7 @@ TEST(rawe_conn_coalesce_flush__link_full)
     flush(0);
     flush(0);
     assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
-    assert_true(counters(0)->link_stalls > 0);
+    assert_true(counters(0)->blocked_port > 0);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     net.node[0].link_room = UINT32_MAX;

@@ -238,10 +238,10 @@ TEST(rawe_conn_move__tries_another_link_that_is_full_once)
         rawe_conn_move(conns[lane], &rails_peer(0, 1)->route, rails.now_ns);
         unit_send_message(conns[lane], &sends[lane], 3, data, 1000);
     }
-    uint64_t stalls = counters->link_stalls;
+    uint64_t stalls = counters->blocked_port;
     for (unsigned i = 1; i <= 10; i++) {
         rawe_engine_flush(&rails.host[0].nic[0].engine, rails.now_ns);
-        assert_int_equal(counters->link_stalls, stalls + i);
+        assert_int_equal(counters->blocked_port, stalls + i);
     }
     rails.host[0].nic[1].room = UINT32_MAX;
     unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);

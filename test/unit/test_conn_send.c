@@ -14,6 +14,43 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
+TEST(rawe_conn_blocked_by__names_what_is_missing)
+{
+    static uint8_t data[60000];
+    struct unit_send sends[4] = {0};
+    struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    (void)unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_PEER);
+    unit_send_message(conn, &sends[0], 1, data, 10);
+    assert_int_equal(counters(0)->blocked_peer, 1);
+    finish();
+    assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_NOTHING);
+
+    net.node[0].link_room = 8;
+    conn->peer_credit = 1000;
+    unit_fix_window(conn, 4);
+    for (unsigned i = 1; i < 4; i++) {
+        unit_send_message(conn, &sends[i], 2, data, sizeof(data));
+        assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CONGESTION);
+        assert_int_equal(counters(0)->blocked_congestion, i);
+    }
+    conn->peer_credit = 4; /* it is what is named if both are used up */
+    rawe_conn_output(conn, true, net.now_ns);
+    assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_CREDIT);
+    assert_int_equal(counters(0)->blocked_credit, 1);
+    conn->peer_credit = 1000;
+    unit_fix_window(conn, 1000);
+    rawe_conn_output(conn, true, net.now_ns);
+    assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_PORT);
+    assert_int_equal(counters(0)->blocked_port, 1);
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+    assert_int_equal(rawe_conn_blocked_by(conn), RAWE_BLOCKED_BY_WINDOW);
+    assert_int_equal(counters(0)->blocked_window, 1);
+    finish();
+    unit_assert_sent(&sends[3], 1, RAWE_STATUS_DONE);
+}
+
 TEST(rawe_conn_send_copy__one_frame_with_one_fragment)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -53,7 +90,7 @@ TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
     unit_send_copy(end(0), 1, 700);
-    assert_int_equal(counters(0)->link_stalls, 1);
+    assert_int_equal(counters(0)->blocked_port, 1);
     assert_int_equal(counters(0)->frames_sent, 0);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY); /* not past the first */
     assert_true(rawe_engine_pending(&net.node[0].engine));
@@ -77,7 +114,7 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
         assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_BUSY);
     }
     assert_int_equal(end(0)->sendwin.next, next);
-    assert_int_equal(counters(0)->link_stalls, 1); /* tried once */
+    assert_int_equal(counters(0)->blocked_port, 1); /* tried once */
     assert_int_equal(counters(0)->messages_sent, 0);
     net.node[0].link_room = UINT32_MAX;
     unit_settle(&net);

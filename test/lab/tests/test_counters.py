@@ -155,6 +155,7 @@ def test_the_dump_tells_what_is_in_flight(make_lab, build, watch, tmp_path):
     assert set(asleep) == {(1, "express")}
     before = asleep[1, "express"]
     assert before["state"] == "open"
+    assert before["blocked_by"] == "nothing"
     # Of eight messages none is acknowledged.
     unacknowledged = int(before["next"]) - int(before["una"])
     assert int(before["in_flight"]) + int(before["to_transmit"]) == unacknowledged >= 8

@@ -12,6 +12,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
+#include "core/conn/rawe_conn_send.h"
 #include "linux/sys/rawe_monitor.h"
 
 #include "opal/util/output.h"
@@ -314,6 +315,11 @@ static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t n
         [RAWE_CONN_OPEN] = "open",     [RAWE_CONN_PEER_CLOSED] = "peer_closed",
         [RAWE_CONN_FAILED] = "failed",
     };
+    static const char *const reasons[RAWE_BLOCKED_BY_COUNT] = {
+        [RAWE_BLOCKED_BY_NOTHING] = "nothing", [RAWE_BLOCKED_BY_PORT] = "port",
+        [RAWE_BLOCKED_BY_CREDIT] = "credit",   [RAWE_BLOCKED_BY_CONGESTION] = "congestion",
+        [RAWE_BLOCKED_BY_WINDOW] = "window",   [RAWE_BLOCKED_BY_PEER] = "peer",
+    };
     const struct rawe_sendwin *window = &conn->sendwin;
     uint64_t queued_bytes = 0;
 
@@ -321,14 +327,15 @@ static void dump_conn(const struct rawe_conn *conn, const char *head, uint64_t n
         queued_bytes += send->total_bytes - send->framed_bytes;
     }
     opal_output(0,
-                "%s lane=%s state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32 " una=%" PRIu32
-                " next=%" PRIu32 " in_flight=%" PRIu32 " to_transmit=%" PRIu32
+                "%s lane=%s state=%s blocked_by=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32
+                " una=%" PRIu32 " next=%" PRIu32 " in_flight=%" PRIu32 " to_transmit=%" PRIu32
                 " queued_bytes=%" PRIu64 " congestion_window=%" PRIu32 " credit=%" PRIu32
                 " rtt_ns=%" PRIu64 " expected=%" PRIu32 " asked_ago=%s silent_for=%s",
                 head, RAWE_LANE_BULK == conn->lane ? "bulk" : "express",
-                states[conn->handshake.state], conn->handshake.local_id, conn->handshake.peer_id,
-                window->una, window->next, window->in_flight, window->to_transmit, queued_bytes,
-                conn->cc.window, conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.next,
+                states[conn->handshake.state], reasons[rawe_conn_blocked_by(conn)],
+                conn->handshake.local_id, conn->handshake.peer_id, window->una, window->next,
+                window->in_flight, window->to_transmit, queued_bytes, conn->cc.window,
+                conn->peer_credit, conn->rtt.smoothed_ns, conn->recvwin.next,
                 ago_us(conn->liveness.asked_ns, now_ns).text,
                 ago_us(conn->liveness.silent_since_ns, now_ns).text);
 }

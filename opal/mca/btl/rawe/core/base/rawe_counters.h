@@ -36,9 +36,11 @@
     X(probes_answered,      "answers to ours that came back")                                    \
     X(connects_sent,        "connection requests and replies sent")                              \
     X(connects_received,    "connection requests and replies received")                          \
-    X(window_stalls,        "times a send waited for the peer's credit or the window")           \
-    X(credit_stalls,        "of these, how often the peer's credit was what was missing")        \
-    X(link_stalls,          "times the kernel had no room for a frame")                          \
+    X(blocked_port,         "times our port's queue had no room for a frame")                    \
+    X(blocked_credit,       "times a send waited for the peer's credit")                         \
+    X(blocked_congestion,   "times a send waited for the congestion window")                     \
+    X(blocked_window,       "times a send waited for a sequence number")                         \
+    X(blocked_peer,         "times a send found no open connection")                             \
     X(congestion_events,    "reductions of the congestion window")                               \
     X(congestion_persistent, "of these, after several timeouts in which nothing arrived")         \
     X(duplicates,           "sequenced frames dropped: arrived before")                          \

@@ -301,7 +301,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
                                   (conn->credit.refused ? RAWE_FLAG_REFUSED : 0));
         uint32_t number = window->answer_probe ? window->answer_number : 0;
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
-            conn->engine->counters.link_stalls++;
+            conn->engine->counters.blocked_port++;
             conn->via->link_full = true;
             rawe_conn_make_pending(conn);
             return;

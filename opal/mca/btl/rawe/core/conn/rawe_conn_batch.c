@@ -83,14 +83,12 @@ uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left,
     return (uint32_t)segments * segment_bytes;
 }
 
-bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
+bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room)
 {
     uint32_t frames = rawe_conn_batch_frames(conn);
-    uint32_t in_flight = conn->sendwin.in_flight;
-    uint32_t wanted = (in_flight + room) / 4;
+    uint32_t wanted = (conn->sendwin.in_flight + room) / 4;
     wanted = wanted < frames ? wanted : frames;
-    return in_flight != 0 && room < wanted && conn->sendwin.to_transmit == 0 &&
-           conn->queue.bytes > (uint64_t)room * rawe_conn_segment_bytes(conn);
+    return room < wanted && conn->queue.bytes > (uint64_t)room * rawe_conn_segment_bytes(conn);
 }
 
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,

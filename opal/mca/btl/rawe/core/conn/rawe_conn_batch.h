@@ -21,12 +21,19 @@ uint32_t rawe_conn_batch_room_bytes(const struct rawe_conn *conn);
  */
 uint32_t rawe_conn_batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
                                     bool even);
+/** Slow path of rawe_conn_batch_cut_short. */
+bool rawe_conn_batch_exceeds(const struct rawe_conn *conn, uint32_t room);
 /**
  * Return true if the window would cut a batch short. Wait for the acknowledgement that makes room
  * for all of it: a short batch costs as much as a full one (TCP's silly window syndrome, RFC 1122
  * section 4.2.3.4).
  */
-bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room);
+static inline bool rawe_conn_batch_cut_short(const struct rawe_conn *conn, uint32_t room)
+{
+    return conn->batch == RAWE_BATCH_VALID && conn->queue.first != NULL &&
+           conn->sendwin.in_flight != 0 && conn->sendwin.to_transmit == 0 &&
+           rawe_conn_batch_exceeds(conn, room);
+}
 /** Turn `frame` into a batch: write the fragment's header into it and set its lengths. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);

@@ -27,7 +27,7 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
 {
-    conn->engine->counters.link_stalls++;
+    conn->engine->counters.blocked_port++;
     *rawe_conn_link_full(conn) = true;
     rawe_conn_put_off(conn, transmitted, now_ns);
 }

@@ -20,7 +20,7 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
     return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
 }
 /** Return the flag that the link has refused such data frames since the last flush began. */
-static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
+static inline bool *rawe_conn_link_full(const struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->via;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;

@@ -10,9 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
 #include "send/rawe_coalesce.h"
 
 /*
@@ -253,30 +251,41 @@ static bool is_plain(const struct rawe_conn *conn, const struct rawe_txframe *fr
     return frame->segment_bytes == 0 && !rawe_conn_needs_slices(conn, frame);
 }
 
-/** Return true if the next frames may be sent now; unless `all`, only if they fill a batch. */
-static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64_t now_ns)
+/** See to it that what waits goes on once that is possible, and count the wait. */
+static void wait_for(struct rawe_conn *conn, enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
+    uint64_t *const counts[RAWE_BLOCKED_BY_COUNT] = {
+        [RAWE_BLOCKED_BY_CREDIT] = &counters->blocked_credit,
+        [RAWE_BLOCKED_BY_CONGESTION] = &counters->blocked_congestion,
+        [RAWE_BLOCKED_BY_WINDOW] = &counters->blocked_window,
+    };
+    if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0) {
+        return; /* nothing waits, or another connection has taken it */
+    }
+    if (blocked == RAWE_BLOCKED_BY_PORT) {
+        rawe_conn_put_off(conn, false, now_ns); /* counted when it refused a frame */
+        return;
+    }
+    if (counts[blocked] != NULL) {
+        ++*counts[blocked];
+    }
+    if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->sendwin.in_flight == 0) {
+        rawe_conn_ask_credit(conn, now_ns);
+    }
+}
+
+/** Return true if what is left would not fill a batch. It waits for more, or for the next flush. */
+static bool is_short(struct rawe_conn *conn)
+{
     const struct rawe_sendqueue *queue = &conn->queue;
-    bool batches = conn->batch == RAWE_BATCH_VALID;
-    bool waits = queue->first != NULL || conn->sendwin.to_transmit != 0;
-    if (room == 0 || (batches && rawe_conn_batch_cut_short(conn, room))) {
-        if (waits) {
-            counters->window_stalls++;
-            counters->credit_stalls += conn->peer_credit <= conn->cc.window;
-            if (conn->sendwin.in_flight == 0) {
-                rawe_conn_ask_credit(conn, now_ns);
-            }
-        }
+    if (conn->sendwin.to_transmit != 0 ||
+        queue->bytes + (uint64_t)queue->count * RAWE_FRAGMENT_MESSAGE_BYTES >=
+            (uint64_t)rawe_conn_batch_frames(conn) * rawe_conn_segment_bytes(conn)) {
         return false;
     }
-    if (!all && conn->sendwin.to_transmit == 0 &&
-        queue->bytes + (uint64_t)queue->count * RAWE_FRAGMENT_MESSAGE_BYTES <
-            (uint64_t)rawe_conn_batch_frames(conn) * rawe_conn_segment_bytes(conn)) {
-        if (waits) {
-            rawe_conn_make_pending(conn);
-        }
-        return false;
+    if (queue->first != NULL) {
+        rawe_conn_make_pending(conn);
     }
     return true;
 }
@@ -370,9 +379,10 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         rawe_cc_announce(&conn->cc, engine->now_ns);
         rawe_conn_batch_announce(conn);
     }
-    uint32_t room;
-    while (conn->handshake.state == RAWE_CONN_OPEN &&
-           may_transmit(conn, room = rawe_conn_window_room(conn), all, now_ns)) {
+    enum rawe_blocked_by blocked;
+    while ((blocked = rawe_conn_blocked_by(conn)) == RAWE_BLOCKED_BY_NOTHING &&
+           (all || !is_short(conn))) {
+        uint32_t room = rawe_conn_window_room(conn);
         struct rawe_txframe *frame = next_frame(conn, all, &copied);
         bool taken;
         if (frame == NULL) {
@@ -398,6 +408,9 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             break;
         }
     }
+    if (blocked != RAWE_BLOCKED_BY_NOTHING) {
+        wait_for(conn, blocked, now_ns);
+    }
     if (conn->sendwin.in_flight != in_flight) {
         transmitted(conn, now_ns);
     }
@@ -406,12 +419,6 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
 
 void rawe_conn_output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
-    if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
-        if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0) {
-            rawe_conn_put_off(conn, false, now_ns);
-        } /* else another connection has taken its sends */
-        return;
-    }
     struct rawe_send *copied = transmit(conn, all, now_ns), *send;
     /*
      * A callback may send, and wait for and receive the answer. So remove each send from the list
@@ -434,12 +441,19 @@ static inline uint64_t time_of(struct rawe_conn *conn, uint64_t now_ns)
                : rawe_engine_time(conn->engine, rawe_engine_clock_ns(conn->engine));
 }
 
+/** Return true if a frame may enter the window. The port may be full. */
+static inline bool may_enter(enum rawe_blocked_by blocked)
+{
+    return blocked <= RAWE_BLOCKED_BY_PORT;
+}
+
 /** Transmit the newest frame, the only one to send. False: it waits for the next flush. */
-static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
+static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame,
+                           enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->via;
     struct rawe_frame view;
-    if (engine->link_full) {
+    if (blocked == RAWE_BLOCKED_BY_PORT) {
         rawe_conn_put_off(conn, false, time_of(conn, now_ns));
         return false;
     }
@@ -464,14 +478,15 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_txframe *frame = rawe_sendwin_take_held(&conn->sendwin);
     rawe_conn_enter_window(conn, frame);
+    enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
     if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn) ||
         rawe_conn_needs_slices(conn, frame)) {
         rawe_conn_output(conn, true, now_ns);
-    } else if (rawe_conn_window_room(conn) != 0) {
-        (void)transmit_alone(conn, frame, now_ns);
-    } else if (conn->sendwin.in_flight == 0) {
-        rawe_conn_ask_credit(conn, now_ns);
-    } /* else the next acknowledgement sends it */
+    } else if (may_enter(blocked)) {
+        (void)transmit_alone(conn, frame, blocked, now_ns);
+    } else {
+        wait_for(conn, blocked, now_ns);
+    }
 }
 
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
@@ -489,22 +504,22 @@ void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 /** Connect if idle or closed by the peer. Returns why nothing can be sent now. */
 static enum rawe_status reconnect(struct rawe_conn *conn, uint64_t now_ns)
 {
+    conn->engine->counters.blocked_peer++;
     if (conn->handshake.state == RAWE_CONN_IDLE || conn->handshake.state == RAWE_CONN_PEER_CLOSED) {
         rawe_conn_connect(conn, now_ns);
     }
     return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
 }
 
-/** Return true if a copied send can be transmitted at once in a frame of its own. */
-static inline bool may_go_alone(const struct rawe_conn *conn)
+/** Return true if a copied send can enter the window in a frame of its own, behind no other. */
+static inline bool may_go_alone(const struct rawe_conn *conn, enum rawe_blocked_by blocked)
 {
-    return conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
-           rawe_conn_window_room(conn) != 0 && rawe_sendwin_free_numbers(&conn->sendwin) != 0;
+    return may_enter(blocked) && conn->queue.first == NULL && conn->sendwin.to_transmit == 0;
 }
 
 /** Hold back or transmit a frame with a copied send. False: it could not, and freed the frame. */
 static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bool hold,
-                          uint64_t now_ns)
+                          enum rawe_blocked_by blocked, uint64_t now_ns)
 {
     if (hold) {
         rawe_sendwin_hold(&conn->sendwin, frame);
@@ -512,7 +527,7 @@ static inline bool launch(struct rawe_conn *conn, struct rawe_txframe *frame, bo
         return true;
     }
     rawe_conn_enter_window(conn, frame);
-    if (transmit_alone(conn, frame, now_ns) || rawe_conn_may_hold_back(conn)) {
+    if (transmit_alone(conn, frame, blocked, now_ns) || rawe_conn_may_hold_back(conn)) {
         return true;
     }
     rawe_sendwin_retract(&conn->sendwin, frame);
@@ -541,7 +556,8 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         engine->counters.messages_coalesced++;
         return RAWE_STATUS_DONE;
     }
-    if (conn->handshake.state != RAWE_CONN_OPEN) {
+    enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
+    if (blocked == RAWE_BLOCKED_BY_PEER) {
         return reconnect(conn, time_of(conn, TIME_UNREAD));
     }
     if (conn->sendwin.held != NULL) {
@@ -549,10 +565,11 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         if (must_wait(conn)) {
             return RAWE_STATUS_BUSY; /* a callback has sent others */
         }
+        blocked = rawe_conn_blocked_by(conn);
     }
     /* A frame sent at once would overtake batches, which would then seem lost. */
-    if (!may_go_alone(conn) || rawe_conn_batch_used(conn)) {
-        if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
+    if (!may_go_alone(conn, blocked) || rawe_conn_batch_used(conn)) {
+        if (blocked == RAWE_BLOCKED_BY_CREDIT && conn->sendwin.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
         }
         return RAWE_STATUS_BUSY;
@@ -566,7 +583,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
            data_bytes <= rawe_conn_frame_message_bytes(conn));
     frame->number = conn->ordered.order->next++;
     rawe_coalesce_message(frame, tag, first, first_bytes, second, second_bytes);
-    if (!launch(conn, frame, hold, TIME_UNREAD)) {
+    if (!launch(conn, frame, hold, blocked, TIME_UNREAD)) {
         return RAWE_STATUS_BUSY;
     }
     count_send(&engine->counters, RAWE_FRAGMENT_MESSAGE, data_bytes);
@@ -595,7 +612,8 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     bool hold = record_waits(conn, send);
     size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
     /* Otherwise the caller queues it, which requests credit if necessary. */
-    struct rawe_txframe *frame = may_go_alone(conn) ? take_frame(conn, bytes, hold) : NULL;
+    enum rawe_blocked_by blocked = rawe_conn_blocked_by(conn);
+    struct rawe_txframe *frame = may_go_alone(conn, blocked) ? take_frame(conn, bytes, hold) : NULL;
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
@@ -604,7 +622,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (!hold && frame->send != NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* the caller awaits its completion */
     }
-    if (!launch(conn, frame, hold, now_ns)) {
+    if (!launch(conn, frame, hold, blocked, now_ns)) {
         return RAWE_STATUS_BUSY;
     }
     count_send(&engine->counters, send->kind, send->pieces[0].len_bytes);

@@ -7,7 +7,36 @@
 #ifndef RAWE_CONN_SEND_H
 #define RAWE_CONN_SEND_H
 
-#include "rawe_conn_state.h"
+#include "rawe_conn_batch.h"
+#include "rawe_conn_control.h"
+
+/** What keeps a connection from sending a frame now. */
+enum rawe_blocked_by {
+    RAWE_BLOCKED_BY_NOTHING,
+    RAWE_BLOCKED_BY_PORT,       /**< our port's queue is full: a frame may only enter the window */
+    RAWE_BLOCKED_BY_CREDIT,     /**< the peer's */
+    RAWE_BLOCKED_BY_CONGESTION, /**< the congestion window, or the pace after losses */
+    RAWE_BLOCKED_BY_WINDOW,     /**< all sequence numbers are in use */
+    RAWE_BLOCKED_BY_PEER,       /**< it has not answered our CONNECT, has closed, or has failed */
+    RAWE_BLOCKED_BY_COUNT
+};
+
+/** Return what keeps the next frame, or a batch that is long enough to be sent, from the link. */
+static inline enum rawe_blocked_by rawe_conn_blocked_by(const struct rawe_conn *conn)
+{
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
+        return RAWE_BLOCKED_BY_PEER;
+    }
+    uint32_t room = rawe_conn_window_room(conn);
+    if (room == 0 || rawe_conn_batch_cut_short(conn, room)) {
+        return conn->peer_credit <= rawe_cc_limit(&conn->cc) ? RAWE_BLOCKED_BY_CREDIT
+                                                             : RAWE_BLOCKED_BY_CONGESTION;
+    }
+    if (conn->sendwin.to_transmit == 0 && rawe_sendwin_free_numbers(&conn->sendwin) == 0) {
+        return RAWE_BLOCKED_BY_WINDOW;
+    }
+    return *rawe_conn_link_full(conn) ? RAWE_BLOCKED_BY_PORT : RAWE_BLOCKED_BY_NOTHING;
+}
 
 /** Return true if a record with `data_bytes` of data would join others in a held-back frame. */
 bool rawe_conn_record_joins(const struct rawe_conn *conn, size_t data_bytes);
