@@ -13,7 +13,7 @@
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_procs.h"
+#include "btl_rawe_contact.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_progress.h"
 #include "fake_ompi.h"
@@ -35,14 +35,14 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
     return local ? NULL : &reached;
 }
 
-bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
+bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc)
 {
     assert_ptr_equal(proc, other);
     assert_true(local);
     return true;
 }
 
-mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
+mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
 {
     assert_ptr_equal(proc, other);
     assert_true(local);

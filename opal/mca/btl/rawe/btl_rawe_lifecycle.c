@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_lifecycle.h"
 
+#include "btl_rawe_contact.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -10,7 +11,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_procs.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"

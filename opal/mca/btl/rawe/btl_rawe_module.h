@@ -124,7 +124,7 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_polls;     /**< fast polls so far */
     uint32_t serviced_rounds;  /**< see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;      /**< likewise */
-    /* btl_rawe_procs: atomic */
+    /* btl_rawe_contact: atomic */
     atomic_uint failures;    /**< processes that could not be reached */
     atomic_bool reached_any; /**< at least one process can be reached */
     /* btl_rawe_progress: lock */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_rma.h"
 
+#include "btl_rawe_contact.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "btl_rawe_procs.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_progress.h"
 
@@ -49,7 +49,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
         mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
         struct rma_endpoint *endpoint = NULL;
         /* With shared memory, few accesses come here: the first one opens lo. */
-        if (self || NULL != through || mca_btl_rawe_procs_on_this_host(procs[i])) {
+        if (self || NULL != through || mca_btl_rawe_contact_on_this_host(procs[i])) {
             endpoint = calloc(1, sizeof(*endpoint));
         }
         endpoints[i] = (struct mca_btl_base_endpoint_t *)(void *)endpoint;
@@ -88,7 +88,7 @@ static void unreachable(const struct rma_endpoint *endpoint)
 static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
 {
     if (OPAL_UNLIKELY(NULL == endpoint->via)) {
-        endpoint->via = mca_btl_rawe_procs_open_local(endpoint->proc);
+        endpoint->via = mca_btl_rawe_contact_open_local(endpoint->proc);
         if (NULL == endpoint->via) {
             unreachable(endpoint);
         }

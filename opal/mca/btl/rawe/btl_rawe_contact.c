@@ -4,7 +4,7 @@
  * How processes become peers: Open MPI introduces them, and we search for paths to them; or they
  * send a CONNECT first, or from an interface to which we have no path.
  */
-#include "btl_rawe_procs.h"
+#include "btl_rawe_contact.h"
 
 #include "btl_rawe_progress.h"
 #include "btl_rawe_endpoint.h"
@@ -39,6 +39,18 @@ struct candidate {
     struct mca_btl_rawe_address address;
 };
 
+/** A search for paths from a module to processes. Those of a process stand together. */
+struct search {
+    mca_btl_rawe_module_t *module;
+    opal_proc_t **procs;
+    struct mca_btl_base_endpoint_t **endpoints; /**< of the processes; NULL: not reached */
+    unsigned listed;                            /**< number of the following, each */
+    struct candidate *candidates;
+    struct rawe_path *paths;
+    struct rawe_path_target *targets;
+    uint64_t timeout_ms;
+};
+
 /**
  * Return true if both hosts have a MAC address of the path. Then it is hardly on a shared network:
  * NICs to BMCs and of containers have the same on many hosts.
@@ -60,19 +72,21 @@ static bool has_common_mac(const mca_btl_rawe_module_t *module,
 }
 
 /** List a process's interfaces that a module may reach, the most likely first. */
-static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc_index,
-                                const struct mca_btl_rawe_published *published,
-                                struct candidate *candidates)
+static void list_candidates(struct search *search, const mca_btl_rawe_module_t *module,
+                            size_t proc_index, const struct mca_btl_rawe_published *published)
 {
     bool local = mca_btl_rawe_proc_is_local(published);
-    unsigned listed = 0;
 
     for (unsigned i = 0; i < published->count; ++i) {
         /* Interfaces with the same index are probably on the same segment. */
         const struct mca_btl_rawe_address *address =
             &published->addresses[(i + module->address.index) % published->count];
         if (local == module->interface.loopback && is_loopback(address) == local) {
-            candidates[listed++] = (struct candidate){
+            search->targets[search->listed] = (struct rawe_path_target){
+                .to = mca_btl_rawe_ping_address(address),
+                .through = module->responder,
+            };
+            search->candidates[search->listed++] = (struct candidate){
                 .proc_index = proc_index,
                 .module = module,
                 .host = published->host,
@@ -80,7 +94,6 @@ static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc
             };
         }
     }
-    return listed;
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -117,15 +130,6 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
     }
 }
 
-static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                               const struct mca_btl_rawe_address *address, uint64_t searched_ms)
-{
-    MCA_BTL_RAWE_HELP_IF_ASKED(peer_unreachable, module->interface.name,
-                               mca_btl_rawe_peer_text(proc).text,
-                               mca_btl_rawe_compat_hostname(proc).text,
-                               mca_btl_rawe_mac_text(address->mac).text, searched_ms);
-}
-
 /**
  * End the job if no module reaches a process to which the program sends, and no other BTL is left:
  * Open MPI would keep an endpoint without BTLs (bml_r2.c, mca_bml_r2_add_proc), and ob1 would
@@ -135,13 +139,11 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 {
     char text[400];
 
-    if (!mca_btl_rawe_proc_given_up(proc->proc_name) || NULL == mca_btl_rawe_state.error_callback ||
-        !mca_btl_rawe_compat_alone()) {
-        return;
+    if (mca_btl_rawe_proc_given_up(proc->proc_name) && mca_btl_rawe_compat_alone()) {
+        snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
+                 mca_btl_rawe_peer_text(proc).text, mca_btl_rawe_compat_hostname(proc).text);
+        mca_btl_rawe_end_job(&module->super, text);
     }
-    snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
-             mca_btl_rawe_peer_text(proc).text, mca_btl_rawe_compat_hostname(proc).text);
-    mca_btl_rawe_end_job(&module->super, text);
 }
 
 /**
@@ -151,25 +153,26 @@ static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_pro
 #define DEPRIORITIZE_FAILURES 4u
 
 /** List the module's paths, and others' as indirect checks if the process is unknown. */
-static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                           size_t proc_index, const struct mca_btl_rawe_published *published,
-                           struct candidate *candidates, struct rawe_path *paths)
+static void list_paths(struct search *search, size_t proc_index,
+                       const struct mca_btl_rawe_published *published)
 {
-    bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, proc->proc_name);
-    unsigned listed = list_candidates(module, proc_index, published, candidates);
+    const mca_btl_rawe_module_t *module = search->module;
+    bool elsewhere = mca_btl_rawe_endpoint_elsewhere(module, search->procs[proc_index]->proc_name);
+    const unsigned first = search->listed;
 
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+    list_candidates(search, module, proc_index, published);
+    const bool others = first != search->listed && !elsewhere;
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && others; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
-        if (0 != listed && !elsewhere && other != module &&
-            other->interface.loopback == module->interface.loopback) {
-            listed += list_candidates(other, proc_index, published, candidates + listed);
+        if (other != module && other->interface.loopback == module->interface.loopback) {
+            list_candidates(search, other, proc_index, published);
         }
     }
-    for (unsigned i = 0; i < listed; ++i) {
-        const struct candidate *candidate = &candidates[i];
-        paths[i] = (struct rawe_path){
+    for (unsigned i = first; i < search->listed; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        search->paths[i] = (struct rawe_path){
             .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
-            .same_process = 0 != i,
+            .same_process = first != i,
             .process_known = elsewhere,
             .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
                              has_common_mac(module, &candidate->address, published),
@@ -177,7 +180,6 @@ static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_
             .mtu_certain = module->interface.loopback,
         };
     }
-    return listed;
 }
 
 /** Return a path's MTU as measured with any process of the host; 0: never heard. */
@@ -191,35 +193,23 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
                                              candidate->address.mac);
 }
 
-/** Return the end of the candidates of the process to which `first` belongs. */
-static unsigned process_end(const struct candidate *candidates, unsigned listed, unsigned first)
+/** Return the end of the paths of the process to which `first` belongs. */
+static unsigned process_end(const struct search *search, unsigned first)
 {
     unsigned end = first;
 
-    while (end < listed && candidates[end].proc_index == candidates[first].proc_index) {
+    while (end < search->listed &&
+           search->candidates[end].proc_index == search->candidates[first].proc_index) {
         ++end;
     }
     return end;
-}
-
-/** Return true if the search for a process's paths may be short. */
-static bool is_brief(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                     unsigned count)
-{
-    bool heard = false;
-
-    for (unsigned i = 0; i < count && !heard; ++i) {
-        heard = candidates[i].module == module && 0 != heard_mtu_bytes(&candidates[i]);
-    }
-    return heard || mca_btl_rawe_proc_host_silent(candidates->host, module->address.index);
 }
 
 /**
  * Return how long to search for paths. Be `patient` if the process is more likely stopped, or cut
  * off for a while, than unreachable: a job must end only after the peer timeout.
  */
-static uint64_t search_ms(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                          unsigned listed, bool patient)
+static uint64_t search_ms(const struct search *search, bool patient)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     const uint64_t peer_ms = patient ? params->peer_timeout * 1000 : 0;
@@ -227,54 +217,75 @@ static uint64_t search_ms(const mca_btl_rawe_module_t *module, const struct cand
         peer_ms > params->connect_timeout_ms ? peer_ms : params->connect_timeout_ms;
     bool brief = true;
 
-    for (unsigned first = 0, end; first < listed && brief; first = end) {
-        end = process_end(candidates, listed, first);
-        brief = is_brief(module, candidates + first, end - first);
+    for (unsigned first = 0, end; first < search->listed && brief; first = end) {
+        const struct candidate *candidate = &search->candidates[first];
+        end = process_end(search, first);
+        brief = mca_btl_rawe_proc_host_silent(candidate->host, search->module->address.index);
+        for (unsigned i = first; i < end && !brief; ++i) {
+            candidate = &search->candidates[i];
+            brief = candidate->module == search->module && 0 != heard_mtu_bytes(candidate);
+        }
     }
     return brief && MCA_BTL_RAWE_BRIEF_MS < most_ms ? MCA_BTL_RAWE_BRIEF_MS : most_ms;
 }
 
-/**
- * Use paths without an answer, with the MTU measured with other processes of the host: the process
- * is late, stopped or cut off for a while, and has the peer timeout like any other peer.
- */
-static void trust_heard(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                        struct rawe_path *paths, unsigned listed)
+/** Return true if a process was found, by these paths or another module. */
+static bool is_present(const struct search *search, unsigned first, unsigned end)
 {
-    for (unsigned first = 0, end; first < listed; first = end) {
-        bool answered = false;
-        end = process_end(candidates, listed, first);
-        for (unsigned i = first; i < end; ++i) {
-            answered = answered || paths[i].reachable || paths[i].process_known;
-        }
-        for (unsigned i = first; i < end && !answered; ++i) {
-            if (candidates[i].module == module) {
-                paths[i].mtu_passed_bytes = heard_mtu_bytes(&candidates[i]);
-                paths[i].reachable = 0 != paths[i].mtu_passed_bytes;
-            }
+    bool present = false;
+
+    for (unsigned i = first; i < end && !present; ++i) {
+        present = search->paths[i].reachable || search->paths[i].process_known;
+    }
+    return present;
+}
+
+/**
+ * Use a process's paths without an answer, with the MTU measured with other processes of the host:
+ * it is late, stopped or cut off for a while, and has the peer timeout like any other peer.
+ */
+static void trust_heard(struct search *search, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; ++i) {
+        if (search->candidates[i].module == search->module) {
+            search->paths[i].mtu_passed_bytes = heard_mtu_bytes(&search->candidates[i]);
+            search->paths[i].reachable = 0 != search->paths[i].mtu_passed_bytes;
         }
     }
 }
 
 /** Note which hosts answered. If only another module reached a host, the search was cut short. */
-static void note_hosts(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
-                       const struct rawe_path *paths, unsigned listed)
+static void note_host(const struct search *search, unsigned first, unsigned end)
 {
-    for (unsigned first = 0, end; first < listed && !module->interface.loopback; first = end) {
-        bool present = false;
-        end = process_end(candidates, listed, first);
-        for (unsigned i = first; i < end; ++i) {
-            present = present || paths[i].reachable || paths[i].process_known;
-        }
+    bool present = is_present(search, first, end);
+
+    for (unsigned i = first; i < end; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        uint32_t passed_bytes = search->paths[i].mtu_passed_bytes;
         /* Others' paths were searched, too, so an absent host costs the timeout once. */
-        for (unsigned i = first; i < end && !present; ++i) {
-            mca_btl_rawe_proc_note_silent(candidates[i].host, candidates[i].module->address.index);
+        if (!present) {
+            mca_btl_rawe_proc_note_silent(candidate->host, candidate->module->address.index);
         }
-        for (unsigned i = first; i < end; ++i) {
-            if (paths[i].mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES) {
-                mca_btl_rawe_proc_note_heard(candidates[i].host, module->address.index,
-                                             candidates[i].address.mac, paths[i].mtu_passed_bytes);
-            }
+        if (passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES) {
+            mca_btl_rawe_proc_note_heard(candidate->host, search->module->address.index,
+                                         candidate->address.mac, passed_bytes);
+        }
+    }
+}
+
+/** Search for all listed paths at once. */
+static void search_run(struct search *search, bool patient)
+{
+    search->timeout_ms = search_ms(search, patient);
+    rawe_responder_discover(search->module->responder, search->paths, search->targets,
+                            search->listed, search->timeout_ms * 1000000);
+    for (unsigned first = 0, end; first < search->listed; first = end) {
+        end = process_end(search, first);
+        if (!is_present(search, first, end)) {
+            trust_heard(search, first, end);
+        }
+        if (!search->module->interface.loopback) {
+            note_host(search, first, end);
         }
     }
 }
@@ -312,22 +323,57 @@ static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     }
 }
 
-/** Note which of the processes assigned to it this module has reached. */
-static void note_tried(const mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
-                       struct mca_btl_base_endpoint_t **endpoints)
+/** Create the endpoints of the processes that were reached, each by its first path. */
+static void enter_reached(struct search *search, opal_bitmap_t *reachable)
 {
-    for (size_t i = 0; i < count; ++i) {
-        if (procs[i] != opal_proc_local_get() && !shares_memory(procs[i])) {
-            mca_btl_rawe_proc_note_tried(procs[i]->proc_name, module->address.index,
-                                         NULL != endpoints[i]);
+    mca_btl_rawe_module_t *module = search->module;
+
+    for (unsigned i = 0; i < search->listed; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        const uint32_t passed_bytes = search->paths[i].mtu_passed_bytes;
+        opal_proc_t *proc = search->procs[candidate->proc_index];
+        mca_btl_base_endpoint_t **endpoint = &search->endpoints[candidate->proc_index];
+        if (passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES || NULL != *endpoint) {
+            continue; /* always so for indirect checks */
+        }
+        *endpoint = mca_btl_rawe_endpoint_get(module, proc, &candidate->address, passed_bytes);
+        if (NULL != *endpoint) {
+            heed_mtu(*endpoint, passed_bytes);
+            mca_btl_rawe_endpoint_introduce(*endpoint);
+            module->reached_any = true;
+            report_mtu(module, proc, &candidate->address, &search->paths[i]);
+            if (NULL != reachable) {
+                opal_bitmap_set_bit(reachable, (int)candidate->proc_index);
+            }
         }
     }
 }
 
-/** Return true outside MPI_Init, which passes `reachable` and reports the others itself. */
-static bool is_first_contact(const opal_bitmap_t *reachable, size_t count)
+/** Count the paths to processes that were not reached; a later module's failure reports them. */
+static void report_unreachable(const struct search *search)
 {
-    return NULL == reachable && 1 == count;
+    mca_btl_rawe_module_t *module = search->module;
+
+    for (unsigned i = 0; i < search->listed; ++i) {
+        const struct candidate *candidate = &search->candidates[i];
+        const opal_proc_t *proc = search->procs[candidate->proc_index];
+        if (NULL != search->endpoints[candidate->proc_index] || candidate->module != module) {
+            continue;
+        }
+        ++module->failures;
+        if (!search->paths[i].process_known && !others_follow(module)) {
+            MCA_BTL_RAWE_HELP_IF_ASKED(
+                peer_unreachable, module->interface.name, mca_btl_rawe_peer_text(proc).text,
+                mca_btl_rawe_compat_hostname(proc).text,
+                mca_btl_rawe_mac_text(candidate->address.mac).text, search->timeout_ms);
+        }
+    }
+}
+
+/** Return true for a process that is this module's to reach. */
+static bool is_ours(const opal_proc_t *proc)
+{
+    return proc != opal_proc_local_get() && !shares_memory(proc);
 }
 
 /** Implement btl_add_procs; with `shared_too`, also for processes that share memory. */
@@ -335,82 +381,45 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
                     bool shared_too)
 {
+    struct search search = {.module = module, .procs = procs, .endpoints = endpoints};
+    const size_t most = count * mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX + 1;
+    /* MPI_Init passes `reachable`, and reports the others itself. */
+    const bool first_contact = NULL == reachable && 1 == count;
     struct mca_btl_rawe_published published;
-    unsigned listed = 0;
-    uint64_t searched_ms = 0;
 
-    size_t paths_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
-    struct candidate *candidates = calloc(count * paths_max + 1, sizeof(*candidates));
-    struct rawe_path *paths = calloc(count * paths_max + 1, sizeof(*paths));
-    struct rawe_path_target *targets = calloc(count * paths_max + 1, sizeof(*targets));
-    if (NULL == candidates || NULL == paths || NULL == targets) {
-        free(candidates);
-        free(paths);
-        free(targets);
+    search.candidates =
+        calloc(most, sizeof(*search.candidates) + sizeof(*search.paths) + sizeof(*search.targets));
+    if (NULL == search.candidates) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    search.paths = (struct rawe_path *)(search.candidates + most);
+    search.targets = (struct rawe_path_target *)(search.paths + most);
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
-        if (procs[i] != opal_proc_local_get() && (shared_too || !shares_memory(procs[i])) &&
+        if ((is_ours(procs[i]) || (shared_too && procs[i] != opal_proc_local_get())) &&
             0 != mca_btl_rawe_proc_wait(procs[i], &published)) {
-            listed +=
-                list_paths(module, procs[i], i, &published, candidates + listed, paths + listed);
+            list_paths(&search, i, &published);
         }
     }
-    if (0 != listed && !mca_btl_rawe_module_open_if_needed(module)) {
+    if (0 != search.listed && !mca_btl_rawe_module_open_if_needed(module)) {
         mca_btl_rawe_failures_report();
-        listed = 0;
+        search.listed = 0;
     }
-    for (unsigned i = 0; i < listed; ++i) {
-        targets[i] = (struct rawe_path_target){
-            .to = mca_btl_rawe_ping_address(&candidates[i].address),
-            .through = candidates[i].module->responder,
-        };
+    if (0 != search.listed) {
+        search_run(&search, first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
+        enter_reached(&search, reachable);
+        report_unreachable(&search);
     }
-    if (0 != listed) {
-        bool patient = is_first_contact(reachable, count) &&
-                       (module->reached_any || mca_btl_rawe_compat_alone());
-        searched_ms = search_ms(module, candidates, listed, patient);
-        rawe_responder_discover(module->responder, paths, targets, listed, searched_ms * 1000000);
-        trust_heard(module, candidates, paths, listed);
-        note_hosts(module, candidates, paths, listed);
-    }
-    for (unsigned i = 0; i < listed; ++i) {
-        size_t index = candidates[i].proc_index;
-        if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES ||
-            NULL != endpoints[index]) {
-            continue; /* always so for indirect checks */
-        }
-        endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
-                                                     paths[i].mtu_passed_bytes);
-        if (NULL != endpoints[index]) {
-            heed_mtu(endpoints[index], paths[i].mtu_passed_bytes);
-            mca_btl_rawe_endpoint_introduce(endpoints[index]);
-            module->reached_any = true;
-            report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
-            if (NULL != reachable) {
-                opal_bitmap_set_bit(reachable, (int)index);
-            }
+    for (size_t i = 0; i < count; ++i) {
+        if (is_ours(procs[i])) {
+            mca_btl_rawe_proc_note_tried(procs[i]->proc_name, module->address.index,
+                                         NULL != endpoints[i]);
         }
     }
-    for (unsigned i = 0; i < listed; ++i) {
-        size_t index = candidates[i].proc_index;
-        if (NULL == endpoints[index] && candidates[i].module == module) {
-            ++module->failures;
-            /* If a later module fails as well, that one reports it. */
-            if (!paths[i].process_known && !others_follow(module)) {
-                report_unreachable(module, procs[index], &candidates[i].address, searched_ms);
-            }
-        }
-    }
-    note_tried(module, count, procs, endpoints);
-    if (is_first_contact(reachable, count) && NULL == endpoints[0] && !shared_too &&
-        procs[0] != opal_proc_local_get() && !shares_memory(procs[0])) {
+    if (first_contact && NULL == endpoints[0] && !shared_too && is_ours(procs[0])) {
         end_job_if_unreachable(module, procs[0]);
     }
-    free(candidates);
-    free(paths);
-    free(targets);
+    free(search.candidates);
     return OPAL_SUCCESS;
 }
 
@@ -431,7 +440,7 @@ static mca_btl_rawe_module_t *loopback_module(void)
     return NULL;
 }
 
-bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
+bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc)
 {
     struct mca_btl_rawe_published published;
     unsigned count = mca_btl_rawe_proc_wait(proc, &published);
@@ -443,7 +452,7 @@ bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
     return found && NULL != loopback_module() && mca_btl_rawe_proc_is_local(&published);
 }
 
-mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
+mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
 {
     mca_btl_rawe_module_t *module = loopback_module();
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);

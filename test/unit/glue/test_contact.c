@@ -5,7 +5,7 @@
  * which a callback may be waiting inside an engine. No process here answers. Also of processes that
  * call first.
  */
-#include "btl_rawe_procs.h"
+#include "btl_rawe_contact.h"
 
 #include <pthread.h>
 #include <string.h>

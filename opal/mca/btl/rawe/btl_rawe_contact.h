@@ -3,8 +3,8 @@
  *
  * How processes become peers.
  */
-#ifndef MCA_BTL_RAWE_PROCS_H
-#define MCA_BTL_RAWE_PROCS_H
+#ifndef MCA_BTL_RAWE_CONTACT_H
+#define MCA_BTL_RAWE_CONTACT_H
 
 #include "btl_rawe_compat.h"
 
@@ -14,9 +14,9 @@
 MCA_BTL_RAWE_DECLARE(add_procs, mca_btl_rawe_add_procs);
 MCA_BTL_RAWE_DECLARE(del_procs, mca_btl_rawe_del_procs);
 /** Return true if the process is on this host and has published that lo reaches it. */
-bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
+bool mca_btl_rawe_contact_on_this_host(const opal_proc_t *proc);
 /** Return its endpoint through lo, even beside shared memory; NULL, after a message, on failure. */
-struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc);
+struct mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc);
 /** rawe_callbacks.accept: a process, maybe not introduced yet, requests a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);
