@@ -42,7 +42,7 @@ void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)
     wakes++;
 }
 
-bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
+unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
 {
     return group_busy;
 }

@@ -49,7 +49,7 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *of, bool p
     return 0;
 }
 
-bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
+unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *of)
 {
     return group_busy;
 }

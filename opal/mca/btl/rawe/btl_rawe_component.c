@@ -385,7 +385,7 @@ static int component_progress(void)
     return (int)received;
 }
 
-/* ---- btl_rawe_offer.h: the functions of btl_rawe_multicast.h, called with the lock held ---- */
+/* ---- btl_rawe_offer.h: who takes part, and what the progress thread must send afterwards ---- */
 
 /** 4.1 has initialized BTLs earlier; PMIx replaces earlier data of the same name. */
 static void announce(void)
@@ -402,35 +402,14 @@ static bool takes_part(opal_process_name_t name, uint64_t *host)
            0 != (MCA_BTL_RAWE_CAPABILITY_MULTICAST & mca_btl_rawe_proc_capabilities(name, host));
 }
 
-static struct mca_btl_rawe_place place(void)
-{
-    mca_btl_rawe_lock();
-    struct mca_btl_rawe_place place = mca_btl_rawe_multicast_place();
-    mca_btl_rawe_unlock();
-    return place;
-}
-
-static struct mca_btl_rawe_multicast *open_group(uint64_t id, uint32_t members, uint32_t self,
-                                                 const struct mca_btl_rawe_place *all,
-                                                 opal_proc_t *const *procs)
-{
-    mca_btl_rawe_lock();
-    struct mca_btl_rawe_multicast *group =
-        mca_btl_rawe_multicast_open(id, members, self, all, procs);
-    mca_btl_rawe_unlock();
-    return group;
-}
-
-/** If the program leaves MPI, have the progress thread send what others need. Lock held. */
-static void watch(void)
+/** If the program leaves MPI, have the progress thread send what others need; then unlock. */
+static void watch_and_unlock(void)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        if (mca_btl_rawe_multicast_busy(mca_btl_rawe_state.modules[i])) {
-            mca_btl_rawe_thread_watch_as(
-                mca_btl_rawe_state.modules[i],
-                mca_btl_rawe_thread_mode(mca_btl_rawe_multicast_holding()));
-        }
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        mca_btl_rawe_thread_watch_as(module, mca_btl_rawe_multicast_busy(module));
     }
+    mca_btl_rawe_unlock();
 }
 
 static bool send_message(struct mca_btl_rawe_multicast *group,
@@ -438,34 +417,24 @@ static bool send_message(struct mca_btl_rawe_multicast *group,
 {
     mca_btl_rawe_lock();
     bool taken = mca_btl_rawe_multicast_send(group, message);
-    watch();
-    mca_btl_rawe_unlock();
+    watch_and_unlock();
     return taken;
-}
-
-static void expect(struct mca_btl_rawe_multicast *group, uint32_t root,
-                   struct mca_btl_rawe_transfer *message)
-{
-    mca_btl_rawe_lock();
-    mca_btl_rawe_multicast_expect(group, root, message);
-    mca_btl_rawe_unlock();
 }
 
 static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 {
     mca_btl_rawe_lock();
     mca_btl_rawe_multicast_close(group, complete);
-    watch();
-    mca_btl_rawe_unlock();
+    watch_and_unlock();
 }
 
 static const struct mca_btl_rawe_offer offer = {
     .version = MCA_BTL_RAWE_OFFER_VERSION,
     .announce = announce,
     .takes_part = takes_part,
-    .place = place,
-    .open = open_group,
+    .place = mca_btl_rawe_multicast_place,
+    .open = mca_btl_rawe_multicast_open,
     .send = send_message,
-    .expect = expect,
+    .expect = mca_btl_rawe_multicast_expect,
     .close = close_group,
 };

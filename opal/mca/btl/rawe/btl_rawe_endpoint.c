@@ -532,13 +532,14 @@ void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
 }
 
 /**
- * Return true if Open MPI may wait for the process by rawe: it has introduced it to send to it, or
- * the job is fault-tolerant, and must learn of losses even if it only receives.
+ * Return true unless the loss of the process is known, or no concern: Open MPI may wait for it by
+ * rawe if it has introduced it to send to it, or if the job is fault-tolerant, and must learn of
+ * losses even if it only receives.
  */
-static bool is_awaited(const mca_btl_base_endpoint_t *endpoint)
+static bool is_missed(const mca_btl_base_endpoint_t *endpoint)
 {
-    return endpoint->in_use ||
-           (mca_btl_rawe_compat_fault_tolerant() && mca_btl_rawe_compat_alone());
+    return !endpoint->lost && (endpoint->in_use || (mca_btl_rawe_compat_fault_tolerant() &&
+                                                    mca_btl_rawe_compat_alone()));
 }
 
 /**
@@ -626,7 +627,7 @@ void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !is_awaited(endpoint)) {
+    if (!is_missed(endpoint)) {
         return;
     }
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -645,7 +646,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     mca_btl_rawe_module_t *module = context;
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !is_awaited(endpoint)) {
+    if (!is_missed(endpoint)) {
         return;
     }
     if (mca_btl_rawe_compat_fault_tolerant()) {
@@ -666,7 +667,7 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    if (endpoint->lost || !is_awaited(endpoint)) {
+    if (!is_missed(endpoint)) {
         return;
     }
     if (!mca_btl_rawe_compat_fault_tolerant()) {

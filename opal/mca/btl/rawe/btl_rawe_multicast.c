@@ -5,6 +5,7 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "core/base/rawe_list.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 /** Memory for receiving frames of groups: a few windows of frames of MTU 1500. */
 #define RING_BYTES (1u << 20)
@@ -343,21 +345,20 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
     struct mca_btl_rawe_place place = {.payload_bytes = 0};
     mca_btl_rawe_module_t *module = only_module();
 
-    if (NULL == module || !atomic_load_explicit(&module->open, memory_order_acquire) ||
-        (NULL == module->group_port && !open_port(module))) {
-        return place;
+    mca_btl_rawe_lock();
+    if (NULL != module && atomic_load_explicit(&module->open, memory_order_acquire) &&
+        (NULL != module->group_port || open_port(module))) {
+        place.payload_bytes =
+            MIN(module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES,
+                RAWE_GROUP_PAYLOAD_MAX);
     }
-    const uint32_t payload_bytes =
-        module->interface.mtu_bytes - RAWE_GROUP_HEADER_BYTES - RAWE_CHECKSUM_BYTES;
-    place.payload_bytes =
-        payload_bytes < RAWE_GROUP_PAYLOAD_MAX ? payload_bytes : RAWE_GROUP_PAYLOAD_MAX;
-    if (NULL != module->group_bulk) {
-        const uint32_t segment_bytes = module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
-                                       module->group_bulk->overhead_bytes;
-        place.segment_bytes =
-            segment_bytes < place.payload_bytes ? segment_bytes : place.payload_bytes;
+    if (0 != place.payload_bytes && NULL != module->group_bulk) {
+        place.segment_bytes = MIN(module->interface.mtu_bytes - RAWE_BATCH_HEADER_BYTES -
+                                      module->group_bulk->overhead_bytes,
+                                  place.payload_bytes);
         place.batch_frames = module->group_bulk->receive_frames;
     }
+    mca_btl_rawe_unlock();
     return place;
 }
 
@@ -384,11 +385,8 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     struct mca_btl_rawe_multicast *group = context;
     struct mca_btl_rawe_transfer *message = group->transfer;
 
-    if (!expects(group, part)) {
-        return group->closed; /* the rest of one of another length: the root waits for it */
-    }
-    if (groups.deferring) {
-        return false;
+    if (!expects(group, part) || groups.deferring) {
+        return group->closed; /* then the root waits for the rest of one of another length */
     }
     if (part->at_bytes != group->taken_bytes) {
         return true; /* the rest of one of another length */
@@ -455,6 +453,7 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
         calloc(1, sizeof(*group) + members * sizeof(group->endpoints[0]));
     bool reached = NULL != group;
 
+    mca_btl_rawe_lock();
     for (uint32_t i = 0; i < members && reached; ++i) {
         if (i != self) {
             mca_btl_base_endpoint_t *endpoint =
@@ -467,10 +466,12 @@ struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t
         !renew_filters()) {
         opal_hash_table_remove_value_uint64(&groups.all, id);
         free(group);
-        return NULL;
+        group = NULL;
+    } else {
+        const struct rawe_group_config config = config_of(group, id, members, self, all);
+        rawe_group_init(&group->core, &config);
     }
-    const struct rawe_group_config config = config_of(group, id, members, self, all);
-    rawe_group_init(&group->core, &config);
+    mca_btl_rawe_unlock();
     return group;
 }
 
@@ -562,11 +563,13 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message)
 {
+    mca_btl_rawe_lock();
     set_transfer(group, root, message);
     /* The message may have arrived already. */
     if (NULL != group->core.waiting) {
         progress(group, mca_btl_rawe_now_ns());
     }
+    mca_btl_rawe_unlock();
 }
 
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete)
@@ -685,13 +688,12 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     return received;
 }
 
-bool mca_btl_rawe_multicast_holding(void)
+unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
 {
-    return groups.holding;
-}
+    const bool busy = NULL != module->group_port && module == groups.module &&
+                      (!rawe_list_empty(&groups.busy) || is_pending(module));
 
-bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module)
-{
-    return NULL != module->group_port && module == groups.module &&
-           (!rawe_list_empty(&groups.busy) || is_pending(module));
+    return !busy            ? MCA_BTL_RAWE_THREAD_IDLE
+           : groups.holding ? MCA_BTL_RAWE_THREAD_POLLS_FAST
+                            : MCA_BTL_RAWE_THREAD_POLLS;
 }

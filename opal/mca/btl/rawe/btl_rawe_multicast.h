@@ -7,7 +7,7 @@
  * of the member that they name. Frames are sent through the module's link, control messages over
  * the connections to the members' processes.
  *
- * Everything here is used with the engines' lock held.
+ * Everything here is used with the engines' lock held, except what takes it.
  */
 #ifndef MCA_BTL_RAWE_MULTICAST_H
 #define MCA_BTL_RAWE_MULTICAST_H
@@ -21,18 +21,18 @@
 /** Return true if this process can use multicast. Known once it has its modules; never changes. */
 bool mca_btl_rawe_multicast_possible(bool mpi_threads);
 
-/** mca_btl_rawe_offer.place */
+/** mca_btl_rawe_offer.place, .open and .expect. Take the lock. */
 struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void);
-
-/** mca_btl_rawe_offer.open, .send, .expect and .close */
 struct mca_btl_rawe_multicast *mca_btl_rawe_multicast_open(uint64_t id, uint32_t members,
                                                            uint32_t self,
                                                            const struct mca_btl_rawe_place *all,
                                                            opal_proc_t *const *procs);
-bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
-                                 struct mca_btl_rawe_transfer *message);
 void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_t root,
                                    struct mca_btl_rawe_transfer *message);
+
+/** mca_btl_rawe_offer.send and .close */
+bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
+                                 struct mca_btl_rawe_transfer *message);
 void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool complete);
 
 /**
@@ -50,11 +50,11 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
 /** Return true once no other process needs this one's groups, so that it may finalize. */
 bool mca_btl_rawe_multicast_done(void);
 
-/** Return true if a frame is held back for more messages. The next progress call sends it. */
-bool mca_btl_rawe_multicast_holding(void);
-
-/** Return true if groups have anything in flight through this module. */
-bool mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
+/**
+ * Return how the progress thread must serve the module's groups. 0: they have nothing in flight.
+ * Faster if a frame is held back for more messages, which the next progress call sends.
+ */
+unsigned mca_btl_rawe_multicast_busy(const mca_btl_rawe_module_t *module);
 
 /** Return the counters of all groups of the module, including closed ones. */
 struct rawe_group_counters mca_btl_rawe_multicast_counters(const mca_btl_rawe_module_t *module);

@@ -236,5 +236,5 @@ bool mca_btl_rawe_progress_mpi_absent(uint32_t *entries)
 
 bool mca_btl_rawe_progress_idle(const mca_btl_rawe_module_t *module)
 {
-    return rawe_engine_idle(&module->engine) && !mca_btl_rawe_multicast_busy(module);
+    return rawe_engine_idle(&module->engine) && 0 == mca_btl_rawe_multicast_busy(module);
 }
