@@ -166,13 +166,13 @@ static mca_coll_rawe_module_t agree_again(int *leaders)
     name_members();
     tries = reductions = 0;
     closed = entered = false;
-    assert_int_equal(agree(&module, &comm), MPI_SUCCESS);
+    assert_int_equal(group_agree(&module, &comm), MPI_SUCCESS);
     assert_true(entered);
     return module;
 }
 
 /** A batch may be lost by chance, so all try several times, as long as one lacks one. */
-TEST(agree__what_passes)
+TEST(group_agree__what_passes)
 {
     static const struct {
         uint32_t segment_bytes;
@@ -221,7 +221,7 @@ TEST(agree__what_passes)
 }
 
 /** What passes was found out for the same hosts: if all leaders know, no message is sent. */
-TEST(agree__what_is_known_is_not_tried_again)
+TEST(group_agree__what_is_known_is_not_tried_again)
 {
     int leaders[MEMBERS];
     mca_coll_rawe_forget_network();
@@ -296,7 +296,7 @@ static void begin_vote(void)
 }
 
 /** Who has voted waits for the verdict, whatever that is. */
-TEST(lead__tells_all_others)
+TEST(vote_lead__tells_all_others)
 {
     static const struct {
         unsigned absent, against, neighbour, taken;
@@ -314,7 +314,7 @@ TEST(lead__tells_all_others)
         absent = cases[i].absent;
         neighbour = cases[i].neighbour;
         votes[cases[i].against] = 0;
-        assert_int_equal(lead(&module, &comm, names, &verdict), MPI_SUCCESS);
+        assert_int_equal(vote_lead(&module, &comm, names, &verdict), MPI_SUCCESS);
         assert_int_equal(verdict, cases[i].verdict);
         assert_int_equal(taken, cases[i].taken);
         assert_int_equal(verdicts[0], -1);
@@ -325,19 +325,19 @@ TEST(lead__tells_all_others)
     begin_vote();
 }
 
-TEST(follow__waits_for_the_verdict_if_it_knows_member_0)
+TEST(vote_follow__waits_for_the_verdict_if_it_knows_member_0)
 {
     const mca_coll_rawe_module_t module = {.offer = &offer};
     int verdict;
 
     begin_vote();
     votes[0] = FEW_HOSTS;
-    assert_int_equal(follow(&module, &comm, &verdict), MPI_SUCCESS);
+    assert_int_equal(vote_follow(&module, &comm, &verdict), MPI_SUCCESS);
     assert_int_equal(verdict, FEW_HOSTS);
     assert_int_equal(verdicts[0], 1);
     begin_vote();
     processes[0].super.proc_name.vpid = absent = MEMBERS;
-    assert_int_equal(follow(&module, &comm, &verdict), MPI_SUCCESS);
+    assert_int_equal(vote_follow(&module, &comm, &verdict), MPI_SUCCESS);
     assert_int_equal(verdict, NO_PART);
     assert_int_equal(verdicts[0], 0);
     assert_int_equal(taken, 0);

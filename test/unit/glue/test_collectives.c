@@ -34,7 +34,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL);
 
-TEST(announce__publishes_again_what_was_published_without_it)
+TEST(announce_collectives__publishes_again_what_was_published_without_it)
 {
     mca_btl_rawe_component.offer->announce(); /* 5.0: the modules are opened later */
     assert_true(mca_btl_rawe_state.collectives);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_metrics.h"
@@ -68,7 +68,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     fail_msg("an endpoint %p", (void *)endpoint);
 }
 
-void mca_btl_rawe_group_close(void)
+void mca_btl_rawe_fanout_close(void)
 {
     groups_closed++;
 }

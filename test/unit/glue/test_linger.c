@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
@@ -52,9 +52,9 @@ void mca_btl_rawe_routes_check(bool may_say)
     routes_checks++;
 }
 
-void mca_btl_rawe_group_repair(void)
+void mca_btl_rawe_fanout_repair(void)
 {
-    atomic_store(&mca_btl_rawe_state.group_repair, 0);
+    atomic_store(&mca_btl_rawe_state.fanout_repair, 0);
     last_repaired = groups_driven;
     repairs++;
 }
@@ -259,7 +259,7 @@ TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
 {
     groups_last = 10;
     mca_btl_rawe_params.peer_timeout = 3;
-    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
     last_repaired = UINT_MAX;
     linger(1);
     assert_int_equal(repairs, 1);
@@ -322,7 +322,7 @@ TEST(mca_btl_rawe_linger__repairs_the_group)
 {
     linger(5);
     assert_int_equal(repairs, 0);
-    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
     linger(5);
     assert_int_equal(repairs, 1);
 }

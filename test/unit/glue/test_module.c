@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
@@ -258,9 +258,9 @@ static void *broken_main(void *context)
     return context;
 }
 
-TEST(broken__the_service_thread_reports_nothing)
+TEST(repair_broken__the_service_thread_reports_nothing)
 {
-    mca_btl_rawe_group_open();
+    mca_btl_rawe_fanout_open();
     assert_non_null(broken);
     in_service_thread(broken_main);
     assert_int_equal(fake_ompi.shown, 0);
@@ -271,11 +271,11 @@ TEST(broken__the_service_thread_reports_nothing)
 }
 
 /** The first thread to come opens the sockets of MPI's links. */
-TEST(broken__nor_does_it_of_links)
+TEST(repair_broken__nor_does_it_of_links)
 {
     module.open = links_are_members = true;
     module.link = &link_fake;
-    mca_btl_rawe_group_open();
+    mca_btl_rawe_fanout_open();
     in_service_thread(broken_main);
     assert_int_equal(fake_ompi.shown, 0);
     mca_btl_rawe_failures_report();
@@ -285,7 +285,7 @@ TEST(broken__nor_does_it_of_links)
 
 static void *follow_main(void *context)
 {
-    *(bool *)context = mca_btl_rawe_group_follow(&module);
+    *(bool *)context = mca_btl_rawe_fanout_follow(&module);
     return NULL;
 }
 
@@ -337,7 +337,7 @@ static void assert_not_listening(bool mpi_is_inside)
     in_service_thread_with(follow_main, &followed);
     assert_int_equal(reopened, mpi_is_inside ? 1 : 2);
     if (mpi_is_inside) {
-        mca_btl_rawe_group_repair();
+        mca_btl_rawe_fanout_repair();
         mca_btl_rawe_unlock();
     }
     assert_int_equal(reopened, 2);

@@ -12,7 +12,7 @@
 
 FIXTURE(fake_set_up, fake_tear_down);
 
-TEST(service__what_waits_comes_before_timers)
+TEST(timers_service__what_waits_comes_before_timers)
 {
     fake_arm(&module.engine, 50 * US);
     fake_wait_in_link(100); /* more than one call takes */
@@ -25,7 +25,7 @@ TEST(service__what_waits_comes_before_timers)
     assert_int_equal(fake.expired_calls, 1);
 }
 
-TEST(service__overdue_timers_expire_under_steady_load)
+TEST(timers_service__overdue_timers_expire_under_steady_load)
 {
     fake_arm(&module.engine, 100 * US);
     fake.link_refill = 1000;
@@ -73,7 +73,7 @@ static void wait_in_callback(void)
     depth--;
 }
 
-TEST(progress__a_callback_waits_for_its_send)
+TEST(module_progress__a_callback_waits_for_its_send)
 {
     depth = completions = 0;
     blocking_send = (struct rawe_send){.done = send_done};
@@ -107,7 +107,7 @@ static void defer_in_callback(void)
     fake.on_receive = NULL;
 }
 
-TEST(progress__what_a_callback_deferred_comes_before_later_frames)
+TEST(module_progress__what_a_callback_deferred_comes_before_later_frames)
 {
     module.engine.callbacks.deliver = note_delivery;
     received_before = UINT64_MAX;
@@ -119,7 +119,7 @@ TEST(progress__what_a_callback_deferred_comes_before_later_frames)
 }
 
 /** The same of what comes in bulk. */
-TEST(progress__and_before_later_batches)
+TEST(module_progress__and_before_later_batches)
 {
     module.engine.callbacks.deliver = note_delivery;
     received_before = UINT64_MAX;
@@ -142,7 +142,7 @@ static void expect_next(void *context, struct rawe_conn *conn, uint8_t tag, cons
 }
 
 /** What came by several modules is told in the order of arrival, in whichever module's turn. */
-TEST(progress__what_all_modules_deferred_comes_in_order)
+TEST(module_progress__what_all_modules_deferred_comes_in_order)
 {
     static struct rawe_engine second;
     static struct rawe_handle_table handles;
@@ -191,7 +191,7 @@ static void damage(unsigned frames, unsigned packets, unsigned seconds)
     mca_btl_rawe_module_progress(&module, true);
 }
 
-TEST(progress__tells_of_damaged_frames)
+TEST(module_progress__tells_of_damaged_frames)
 {
     snprintf(module.interface.name, sizeof(module.interface.name), "eth7");
     damage(0, 0, 1);
@@ -214,7 +214,7 @@ TEST(check_damage__at_the_end_too)
     assert_int_equal(fake_ompi.shown, 1);
 }
 
-TEST(progress__refused_data_ends_the_job_and_blames_no_process)
+TEST(module_progress__refused_data_ends_the_job_and_blames_no_process)
 {
     static const struct {
         const char *name;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_interface.h"
 #include "fake_ompi.h"
@@ -93,7 +93,7 @@ bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe
            memcmp(lost->mac, again->mac, RAWE_MAC_BYTES) == 0;
 }
 
-bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module)
 {
     followed = module;
     return can_follow;

@@ -231,7 +231,7 @@ TEST(thread_service__sleeps_longer_and_longer_while_polls_achieve_nothing)
 /** No other thread may come by: the program computes. */
 TEST(thread_service__reopens_links_when_the_group_broke)
 {
-    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    atomic_store(&mca_btl_rawe_state.fanout_repair, 1);
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.repairs, 0); /* nothing is under way */
     (void)mca_btl_rawe_thread_service(&module, true);

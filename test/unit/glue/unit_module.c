@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
@@ -28,10 +28,10 @@ void mca_btl_rawe_routes_check(bool may_say)
     atomic_store(&mca_btl_rawe_state.interfaces_changed, false);
 }
 
-void mca_btl_rawe_group_repair(void)
+void mca_btl_rawe_fanout_repair(void)
 {
     fake.repairs++;
-    atomic_store(&mca_btl_rawe_state.group_repair, 0);
+    atomic_store(&mca_btl_rawe_state.fanout_repair, 0);
 }
 
 void rawe_responder_wake(struct rawe_responder *responder, unsigned in_us)

@@ -100,8 +100,8 @@ static int number_of(uint64_t name, uint64_t *names, int *hosts)
 }
 
 /** Lead the vote as member 0. The first missing member decides: lookups may take seconds. */
-static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                uint64_t *names, int *verdict)
+static int vote_lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                     uint64_t *names, int *verdict)
 {
     int members = ompi_comm_size(comm), status = MPI_SUCCESS, hosts = 0;
 
@@ -125,8 +125,8 @@ static int lead(const mca_coll_rawe_module_t *module, struct ompi_communicator_t
 }
 
 /** Vote as another member. */
-static int follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
-                  int *verdict)
+static int vote_follow(const mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                       int *verdict)
 {
     uint64_t host;
     bool knows = takes_part(module, comm, 0, &host);
@@ -246,8 +246,8 @@ void mca_coll_rawe_forget_network(void)
 }
 
 /** Enter the group. module->group stays NULL if a member is unreachable, or when out of memory. */
-static void enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, uint64_t id,
-                  const struct mca_btl_rawe_place *all, int self)
+static void group_enter(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                        uint64_t id, const struct mca_btl_rawe_place *all, int self)
 {
     opal_proc_t **procs = mca_coll_rawe_hosts_introduce(module->hosts, comm);
 
@@ -315,7 +315,7 @@ static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
     int passes = best, tries = 0;
 
     if (leads) {
-        enter(module, comm, id, common, self);
+        group_enter(module, comm, id, common, self);
         const int known = known_to_pass(module, comm, common->payload_bytes);
         passes = NULL == module->group ? PASSES_BROKEN : MIN(known, best);
     }
@@ -338,7 +338,7 @@ static int find_out(mca_coll_rawe_module_t *module, struct ompi_communicator_t *
 }
 
 /** Steps 2 to 6. */
-static int agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
+static int group_agree(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm)
 {
     struct mca_btl_rawe_place common = {.payload_bytes = 0};
     int all = PASSES_BROKEN;
@@ -381,10 +381,10 @@ int mca_coll_rawe_agree(mca_coll_rawe_module_t *module, struct ompi_communicator
     module->stage = MCA_COLL_RAWE_PASSES;
     module->hosts = mca_coll_rawe_hosts_new(members);
     if (NULL != names && NULL != module->hosts) {
-        status = 0 == ompi_comm_rank(comm) ? lead(module, comm, names, &verdict)
-                                           : follow(module, comm, &verdict);
+        status = 0 == ompi_comm_rank(comm) ? vote_lead(module, comm, names, &verdict)
+                                           : vote_follow(module, comm, &verdict);
         if (MPI_SUCCESS == status && GROUP == verdict) {
-            status = agree(module, comm);
+            status = group_agree(module, comm);
         } else {
             MCA_COLL_RAWE_SAY(comm, FEW_HOSTS == verdict
                                         ? "its members are on fewer than four hosts"

@@ -51,8 +51,8 @@ static void end_group(mca_coll_rawe_module_t *module, struct ompi_communicator_t
 }
 
 /** Send or receive a contiguous message. */
-static int transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes, int root,
-                    struct ompi_communicator_t *comm)
+static int message_transfer(mca_coll_rawe_module_t *module, void *data, size_t len_bytes, int root,
+                            struct ompi_communicator_t *comm)
 {
     const struct mca_btl_rawe_offer *offer = module->offer;
     struct mca_btl_rawe_transfer message = {
@@ -88,7 +88,7 @@ static int transfer_packed(mca_coll_rawe_module_t *module, void *buffer, int cou
         status = ompi_datatype_sndrcv(buffer, count, datatype, packed, packed_bytes, MPI_PACKED);
     }
     if (MPI_SUCCESS == status) {
-        status = transfer(module, packed, len_bytes, root, comm);
+        status = message_transfer(module, packed, len_bytes, root, comm);
     }
     if (MPI_SUCCESS == status && !is_root) {
         status = ompi_datatype_sndrcv(packed, packed_bytes, MPI_PACKED, buffer, count, datatype);
@@ -101,8 +101,8 @@ static int transfer_packed(mca_coll_rawe_module_t *module, void *buffer, int cou
  * Return true if a call that could use multicast does. All members pass the same `could`; they
  * agree on a group in the call that makes it worthwhile, whose error is `*status`.
  */
-static bool chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm, bool could,
-                   int *status)
+static bool multicast_chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
+                             bool could, int *status)
 {
     bool agrees = could && MCA_COLL_RAWE_COUNTS == module->stage && ++module->counted == COUNTED;
 
@@ -111,8 +111,9 @@ static bool chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *c
 }
 
 /** Send up to limit_bytes from one leader to all others; called by leaders only. */
-static int multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
-                     struct ompi_datatype_t *datatype, int root, struct ompi_communicator_t *comm)
+static int leaders_multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
+                             struct ompi_datatype_t *datatype, int root,
+                             struct ompi_communicator_t *comm)
 {
     opal_convertor_t convertor;
     size_t type_bytes;
@@ -134,7 +135,7 @@ static int multicast(mca_coll_rawe_module_t *module, void *buffer, int count,
         opal_convertor_get_current_pointer(&convertor, &data);
         status = mca_btl_rawe_compat_must_pack(&convertor)
                      ? transfer_packed(module, buffer, count, datatype, len_bytes, root, comm)
-                     : transfer(module, data, len_bytes, root, comm);
+                     : message_transfer(module, data, len_bytes, root, comm);
     }
     OBJ_DESTRUCT(&convertor);
     return status;
@@ -149,7 +150,8 @@ static int to_all(mca_coll_rawe_module_t *module, void *buffer, int count,
 
     int status = mca_coll_rawe_tree_receive(&here, buffer, count, datatype, comm);
     if (MPI_SUCCESS == status && 0 == hosts->position) {
-        status = multicast(module, buffer, count, datatype, hosts->leaders[hosts->of[rank]], comm);
+        status = leaders_multicast(module, buffer, count, datatype, hosts->leaders[hosts->of[rank]],
+                                   comm);
     }
     return MPI_SUCCESS == status ? mca_coll_rawe_tree_send(&here, buffer, count, datatype, comm)
                                  : status;
@@ -164,7 +166,8 @@ static int bcast(void *buffer, int count, struct ompi_datatype_t *datatype, int 
     ompi_datatype_type_size(datatype, &type_bytes);
     const size_t len_bytes = type_bytes * (size_t)count;
     int status;
-    if (chosen(module, comm, true, &status) && 0 != len_bytes && len_bytes <= module->limit_bytes) {
+    if (multicast_chosen(module, comm, true, &status) && 0 != len_bytes &&
+        len_bytes <= module->limit_bytes) {
         return to_all(module, buffer, count, datatype, root, comm);
     }
     return MPI_SUCCESS != status
@@ -218,7 +221,7 @@ static int barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *bas
     mca_coll_rawe_module_t *module = (mca_coll_rawe_module_t *)base;
     int status;
 
-    if (chosen(module, comm, ompi_comm_size(comm) >= BARRIER_MEMBERS_MIN, &status) &&
+    if (multicast_chosen(module, comm, ompi_comm_size(comm) >= BARRIER_MEMBERS_MIN, &status) &&
         module->hosts->count <= HOSTS_MAX) {
         return reduce_to_all(module, NULL, NULL, 0, MPI_BYTE, MPI_OP_NULL, comm);
     }
@@ -258,7 +261,7 @@ static int try_allreduce(mca_coll_rawe_module_t *module, const void *send, void 
 
     int status;
 
-    *done = chosen(module, comm, 0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX, &status) &&
+    *done = multicast_chosen(module, comm, 0 != bytes && bytes <= CONTRIBUTED_BYTES_MAX, &status) &&
             module->hosts->count <= HOSTS_MAX && bytes <= module->payload_bytes;
     return *done ? reduce_to_all(module, send, receive, count, datatype, op, comm) : status;
 }
@@ -352,10 +355,10 @@ static int reduce_scatter_block(const void *send, void *receive, int count,
 static bool parts_chosen(mca_coll_rawe_module_t *module, struct ompi_communicator_t *comm,
                          size_t whole_bytes, size_t most_bytes, int *status)
 {
-    return chosen(module, comm,
-                  ompi_comm_size(comm) >= MEMBERS_MIN && 0 != whole_bytes &&
-                      whole_bytes <= most_bytes,
-                  status);
+    return multicast_chosen(module, comm,
+                            ompi_comm_size(comm) >= MEMBERS_MIN && 0 != whole_bytes &&
+                                whole_bytes <= most_bytes,
+                            status);
 }
 
 /** As leader, take part in the multicast of all parts; send the host's other ranks theirs. */
@@ -372,7 +375,7 @@ static int lead_scatter(mca_coll_rawe_module_t *module, char *whole, int part_by
             recv(whole, (size_t)whole_bytes, MPI_BYTE, root, TAG, comm, MPI_STATUS_IGNORE));
     }
     if (MPI_SUCCESS == status) {
-        status = multicast(module, whole, whole_bytes, MPI_BYTE, sender, comm);
+        status = leaders_multicast(module, whole, whole_bytes, MPI_BYTE, sender, comm);
     }
     for (int i = 1; i < hosts->here && MPI_SUCCESS == status; ++i) {
         const int to = hosts->ranks[i];

@@ -166,7 +166,7 @@ static bool sleep_on(struct descriptors *descriptors, uint64_t rest_ns)
     return readable;
 }
 
-static bool over(void)
+static bool thread_must_end(void)
 {
     return atomic_load(&async.stopping) || MCA_BTL_RAWE_COMPAT_ENDS == mca_btl_rawe_compat_stage();
 }
@@ -182,7 +182,7 @@ static void *thread_main(void *context)
     if (sysconf(_SC_NPROCESSORS_ONLN) >= (long)mca_btl_rawe_compat_local_ranks()) {
         (void)rawe_service_raise_share();
     }
-    while (!over()) {
+    while (!thread_must_end()) {
         bool waits, readable = sleep_on(&descriptors, rest_ns);
         if (MCA_BTL_RAWE_COMPAT_WORKS != mca_btl_rawe_compat_stage()) {
             continue;
@@ -195,7 +195,7 @@ static void *thread_main(void *context)
         }
         back_ns = 0;
         bool useless = !waits && readable;
-        for (unsigned i = 0; i < CALLS && !over(); ++i) {
+        for (unsigned i = 0; i < CALLS && !thread_must_end(); ++i) {
             opal_progress();
         }
         entries = mca_btl_rawe_lock_entries();

@@ -6,7 +6,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
@@ -115,7 +115,7 @@ static int component_close(void)
 {
     mca_btl_rawe_proc_close();
     mca_btl_rawe_metrics_monitor_close();
-    mca_btl_rawe_group_close();
+    mca_btl_rawe_fanout_close();
     rawe_service_stop(mca_btl_rawe_state.service);
     mca_btl_rawe_state.service = NULL;
     mca_btl_rawe_failures_report();
@@ -133,7 +133,7 @@ static int component_close(void)
 }
 
 /** Describe the interfaces and why each is unused; NULL when out of memory. The caller frees it. */
-static char *describe(const struct rawe_interface *interfaces, unsigned count)
+static char *describe_interfaces(const struct rawe_interface *interfaces, unsigned count)
 {
     char *text = NULL;
     size_t len_bytes;
@@ -229,7 +229,7 @@ static void open_modules(void)
             ++tried;
         }
     }
-    char *text = describe(interfaces, count);
+    char *text = describe_interfaces(interfaces, count);
     mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);
     if (0 == tried && !loopback_chosen) {
         MCA_BTL_RAWE_HELP_IF_ASKED(no_usable_interface, NULL == text ? "unknown" : text);
@@ -304,7 +304,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         }
         return NULL;
     }
-    mca_btl_rawe_group_open();
+    mca_btl_rawe_fanout_open();
     rawe_helper_hang_up();
     mca_btl_rawe_routes_begin();
     int code = mca_btl_rawe_params.async_progress ? mca_btl_rawe_async_start() : 0;
@@ -388,7 +388,7 @@ static int component_progress(void)
 /* ---- btl_rawe_offer.h: who takes part, and what the progress thread must send afterwards ---- */
 
 /** 4.1 has initialized BTLs earlier; PMIx replaces earlier data of the same name. */
-static void announce(void)
+static void announce_collectives(void)
 {
     mca_btl_rawe_state.collectives = true;
     if (mca_btl_rawe_state.multicast_possible) {
@@ -430,7 +430,7 @@ static void close_group(struct mca_btl_rawe_multicast *group, bool complete)
 
 static const struct mca_btl_rawe_offer offer = {
     .version = MCA_BTL_RAWE_OFFER_VERSION,
-    .announce = announce,
+    .announce = announce_collectives,
     .takes_part = takes_part,
     .place = mca_btl_rawe_multicast_place,
     .open = mca_btl_rawe_multicast_open,

@@ -96,7 +96,7 @@ static void list_candidates(struct search *search, const mca_btl_rawe_module_t *
     }
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t smaller_bytes(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -171,7 +171,7 @@ static void list_paths(struct search *search, size_t proc_index,
     for (unsigned i = first; i < search->listed; ++i) {
         const struct candidate *candidate = &search->candidates[i];
         search->paths[i] = (struct rawe_path){
-            .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
+            .mtu_bytes = smaller_bytes(candidate->address.mtu_bytes, module->address.mtu_bytes),
             .same_process = first != i,
             .process_known = elsewhere,
             .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
@@ -188,7 +188,7 @@ static uint32_t heard_mtu_bytes(const struct candidate *candidate)
     const mca_btl_rawe_module_t *module = candidate->module;
 
     return module->interface.loopback
-               ? smaller(candidate->address.mtu_bytes, module->address.mtu_bytes)
+               ? smaller_bytes(candidate->address.mtu_bytes, module->address.mtu_bytes)
                : mca_btl_rawe_proc_heard_mtu(candidate->host, module->address.index,
                                              candidate->address.mac);
 }
@@ -377,9 +377,9 @@ static bool is_ours(const opal_proc_t *proc)
 }
 
 /** Implement btl_add_procs; with `shared_too`, also for processes that share memory. */
-static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
-                    struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
-                    bool shared_too)
+static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
+                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
+                            bool shared_too)
 {
     struct search search = {.module = module, .procs = procs, .endpoints = endpoints};
     const size_t most = count * mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX + 1;
@@ -426,7 +426,8 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
 int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
-    return discover((mca_btl_rawe_module_t *)btl, count, procs, endpoints, reachable, false);
+    return search_processes((mca_btl_rawe_module_t *)btl, count, procs, endpoints, reachable,
+                            false);
 }
 
 /** Return the module for lo, or NULL. */
@@ -458,7 +459,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_contact_open_local(opal_proc_t *proc)
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);
 
     if (NULL == endpoint && NULL != module) {
-        (void)discover(module, 1, &proc, &endpoint, NULL, true);
+        (void)search_processes(module, 1, &proc, &endpoint, NULL, true);
     }
     return endpoint;
 }
@@ -477,7 +478,8 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 }
 
 /** Return the module that a CONNECT is for, which may have arrived through another. */
-static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct rawe_connect *from)
+static mca_btl_rawe_module_t *module_meant(mca_btl_rawe_module_t *module,
+                                           const struct rawe_connect *from)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count && 0 != from->choice; ++i) {
         mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
@@ -492,7 +494,7 @@ static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct 
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    mca_btl_rawe_module_t *module = meant(context, from);
+    mca_btl_rawe_module_t *module = module_meant(context, from);
     struct mca_btl_rawe_published published;
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
 
@@ -509,10 +511,10 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 proc = opal_proc_for_name(name); /* known locally: it is a peer of ours */
             }
             if (NULL != proc) {
-                uint32_t mtu_bytes = smaller(address->mtu_bytes, module->address.mtu_bytes);
+                uint32_t mtu_bytes = smaller_bytes(address->mtu_bytes, module->address.mtu_bytes);
                 /* The caller has measured what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_FRAME_OVERHEAD_BYTES;
-                mtu_bytes = smaller(mtu_bytes, theirs);
+                mtu_bytes = smaller_bytes(mtu_bytes, theirs);
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, address, mtu_bytes);
                 if (0 == from->choice) { /* it arrived by this path */
                     mca_btl_rawe_proc_note_heard(published.host, module->address.index,
@@ -590,8 +592,9 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
         const struct mca_btl_rawe_address *address = &published.addresses[i];
         if (may_be(address, from) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
             /* If frames of this length do not pass, the path is validated like any other. */
-            (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
-                                            smaller(address->mtu_bytes, module->address.mtu_bytes));
+            (void)mca_btl_rawe_endpoint_get(
+                module, home->proc, address,
+                smaller_bytes(address->mtu_bytes, module->address.mtu_bytes));
         }
     }
 }

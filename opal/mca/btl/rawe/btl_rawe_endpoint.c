@@ -42,17 +42,18 @@ void mca_btl_rawe_access_refused(mca_btl_base_module_t *btl, const opal_proc_t *
 }
 
 /** Return a process's newest endpoint of any module, the head of its list. routes_lock held. */
-static mca_btl_base_endpoint_t *newest(opal_process_name_t name)
+static mca_btl_base_endpoint_t *endpoint_newest(opal_process_name_t name)
 {
     mca_btl_base_endpoint_t **list = mca_btl_rawe_proc_endpoints(name, false);
     return NULL == list ? NULL : *list;
 }
 
 /** Find the newest endpoint as mca_btl_rawe_endpoint_find does. routes_lock held. */
-static mca_btl_base_endpoint_t *find(const mca_btl_rawe_module_t *module, opal_process_name_t name,
-                                     uint16_t port, uint32_t key)
+static mca_btl_base_endpoint_t *interface_find(const mca_btl_rawe_module_t *module,
+                                               opal_process_name_t name, uint16_t port,
+                                               uint32_t key)
 {
-    for (mca_btl_base_endpoint_t *endpoint = newest(name); NULL != endpoint;
+    for (mca_btl_base_endpoint_t *endpoint = endpoint_newest(name); NULL != endpoint;
          endpoint = endpoint->older) {
         const struct mca_btl_rawe_address *address = &endpoint->address;
         if (endpoint->module == module && address->port == port && address->key == key) {
@@ -88,7 +89,7 @@ static void endpoint_unlink(mca_btl_base_endpoint_t *endpoint)
         link = &(*link)->older;
     }
     *link = endpoint->older;
-    for (mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name); NULL != other;
+    for (mca_btl_base_endpoint_t *other = endpoint_newest(endpoint->proc->proc_name); NULL != other;
          other = other->older) {
         if (other->in_order == endpoint) {
             other->in_order = other;
@@ -103,7 +104,7 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     endpoint->in_order = endpoint;
-    for (mca_btl_base_endpoint_t *other = newest(endpoint->proc->proc_name); NULL != other;
+    for (mca_btl_base_endpoint_t *other = endpoint_newest(endpoint->proc->proc_name); NULL != other;
          other = other->older) {
         if (other->in_use && other != endpoint) {
             endpoint->in_order = other->in_order;
@@ -125,7 +126,7 @@ static mca_btl_base_endpoint_t *find_in_use(opal_process_name_t name,
                                             const mca_btl_rawe_module_t *but)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = newest(name);
+    mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
     while (NULL != endpoint && (!endpoint->in_use || endpoint->module == but)) {
         endpoint = endpoint->older;
     }
@@ -149,7 +150,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(const mca_btl_rawe_module_t 
                                                     uint32_t key)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, name, port, key);
+    mca_btl_base_endpoint_t *endpoint = interface_find(module, name, port, key);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
@@ -182,7 +183,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    uint32_t path_mtu_bytes)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    mca_btl_base_endpoint_t *endpoint = find(module, proc->proc_name, address->port, address->key);
+    mca_btl_base_endpoint_t *endpoint =
+        interface_find(module, proc->proc_name, address->port, address->key);
     /* A lost process gets a new endpoint if it is introduced again: connections stay failed. */
     if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
@@ -246,8 +248,8 @@ struct mca_btl_rawe_message {
  * Defer a message; returns false if it must be delivered now. Later messages are deferred, too,
  * from any sender, while the list has messages or a thread is delivering them.
  */
-static bool defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
-                  size_t len_bytes)
+static bool message_defer(mca_btl_base_endpoint_t *endpoint, uint8_t tag, const uint8_t *data,
+                          size_t len_bytes)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
 
@@ -318,7 +320,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     };
 
     if (OPAL_UNLIKELY(!endpoint->in_use || mca_btl_rawe_state.defers) &&
-        defer(endpoint, tag, data, len_bytes)) {
+        message_defer(endpoint, tag, data, len_bytes)) {
         return;
     }
     if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, endpoint, tag, &segment))) {
@@ -360,7 +362,7 @@ void mca_btl_rawe_endpoint_follow(mca_btl_base_endpoint_t *endpoint,
  * Ping the peer's published address, where it still receives, and follow it to the address that it
  * answers from.
  */
-static void seek(mca_btl_base_endpoint_t *endpoint)
+static void peer_seek(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_responder *responder = endpoint->module->responder;
     struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
@@ -396,11 +398,11 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     if (NULL != endpoint->watch) {
         rawe_responder_ping(responder, endpoint->watch);
     }
-    seek(endpoint);
+    peer_seek(endpoint);
 }
 
 /** PING the responder, and tell the connection when its process was last absent. */
-static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
+static void peer_watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
     if (NULL != endpoint->watch) {
@@ -446,7 +448,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
-    watch(endpoint, conn);
+    peer_watch(endpoint, conn);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     if (!mca_btl_rawe_state.deferral.active) { /* the progress thread calls no Open MPI */
         report_stall(endpoint, "the connection does not answer", silent_ns);
@@ -500,7 +502,7 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     if (conn->engine->now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
-        watch(endpoint, conn);
+        peer_watch(endpoint, conn);
     }
     validate_path(endpoint);
     report_stall(endpoint, "small frames arrive, large ones do not", stalled_ns);
@@ -546,7 +548,7 @@ static bool is_missed(const mca_btl_base_endpoint_t *endpoint)
  * Declare the process lost, once. A fault-tolerant job is told after this progress call; then the
  * other connections to the process fail.
  */
-static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
+static void process_lose(mca_btl_base_endpoint_t *endpoint, const char *why)
 {
     for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
          other = rawe_peer_next(other)) {
@@ -576,7 +578,7 @@ static void lose_dead(void)
         OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
         {
             if (!endpoint->lost && mca_btl_rawe_proc_died(endpoint->proc->proc_name)) {
-                lose(endpoint, "process has died");
+                process_lose(endpoint, "process has died");
             }
         }
         opal_mutex_unlock(&module->endpoints_lock);
@@ -617,7 +619,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoints_take_lost(void)
 bool mca_btl_rawe_endpoint_process_lost(opal_process_name_t name)
 {
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
-    const mca_btl_base_endpoint_t *endpoint = newest(name);
+    const mca_btl_base_endpoint_t *endpoint = endpoint_newest(name);
     bool lost = NULL != endpoint && endpoint->lost;
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return lost || mca_btl_rawe_proc_died(name);
@@ -638,7 +640,7 @@ void mca_btl_rawe_given_up(void *context, struct rawe_conn *conn)
                           mca_btl_rawe_peer_text(endpoint->proc).text,
                           mca_btl_rawe_compat_hostname(endpoint->proc).text);
     }
-    lose(endpoint, "peer has given this process up");
+    process_lose(endpoint, "peer has given this process up");
 }
 
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -660,7 +662,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
             mca_btl_rawe_compat_hostname(endpoint->proc).text,
             mca_btl_rawe_mac_text(endpoint->address.mac).text, silent_ns / 1000000000u);
     }
-    lose(endpoint, "peer is silent");
+    process_lose(endpoint, "peer is silent");
 }
 
 void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
@@ -674,5 +676,5 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
         MCA_BTL_RAWE_HELP(internal_error, "sending",
                           "the peer ended the connection, data may be missing there", __func__);
     }
-    lose(endpoint, "data in flight was lost");
+    process_lose(endpoint, "data in flight was lost");
 }

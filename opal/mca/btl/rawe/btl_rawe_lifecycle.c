@@ -3,7 +3,7 @@
 
 #include "btl_rawe_contact.h"
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
@@ -92,7 +92,7 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
  */
 #define MESSAGE_BYTES_MAX ((size_t)16 << 20)
 
-static size_t bound(size_t bytes, size_t least, size_t most)
+static size_t bound_bytes(size_t bytes, size_t least, size_t most)
 {
     return bytes < least ? least : bytes < most ? bytes : most;
 }
@@ -100,9 +100,10 @@ static size_t bound(size_t bytes, size_t least, size_t most)
 /** Put the limits in order, whatever the user has set. */
 static void order_limits(mca_btl_base_module_t *btl)
 {
-    btl->btl_eager_limit = bound(btl->btl_eager_limit, 256, MESSAGE_BYTES_MAX);
-    btl->btl_max_send_size = bound(btl->btl_max_send_size, btl->btl_eager_limit, MESSAGE_BYTES_MAX);
-    btl->btl_rndv_eager_limit = bound(btl->btl_rndv_eager_limit, 0, btl->btl_eager_limit);
+    btl->btl_eager_limit = bound_bytes(btl->btl_eager_limit, 256, MESSAGE_BYTES_MAX);
+    btl->btl_max_send_size =
+        bound_bytes(btl->btl_max_send_size, btl->btl_eager_limit, MESSAGE_BYTES_MAX);
+    btl->btl_rndv_eager_limit = bound_bytes(btl->btl_rndv_eager_limit, 0, btl->btl_eager_limit);
 }
 
 bool mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes)
@@ -316,7 +317,7 @@ static bool open_sockets(mca_btl_rawe_module_t *module)
         return false;
     }
     atomic_store_explicit(&module->open, true, memory_order_release);
-    mca_btl_rawe_group_register_links(module);
+    mca_btl_rawe_fanout_register_links(module);
     return true;
 }
 
@@ -513,7 +514,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         mca_btl_rawe_async_stop();
         mca_btl_rawe_linger();
         /* Lingering needed the group's sockets; now they may be closed. */
-        rawe_host_group_quiesce(state->group);
+        rawe_host_group_quiesce(state->fanout);
         mca_btl_rawe_routes_end();
     }
     mca_btl_rawe_lock();
@@ -526,7 +527,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     unsigned modules_left = state->module_count;
     mca_btl_rawe_unlock();
     if (0 == modules_left) {
-        mca_btl_rawe_group_close();
+        mca_btl_rawe_fanout_close();
         rawe_helper_hang_up(); /* one may have waited since sockets were opened later */
     }
     if (!listed) {

@@ -2,7 +2,7 @@
 #include "btl_rawe_linger.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
@@ -25,7 +25,7 @@
 #define GROUPS_SECONDS 30u
 
 /** Make progress in all modules. Returns true if something was received. */
-static bool progress(void)
+static bool modules_progress(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned received = 0;
@@ -40,7 +40,7 @@ static bool progress(void)
 }
 
 /** Report that a peer may miss data. A fault-tolerant job finds us silent, and gets errors. */
-static void report(const mca_btl_base_endpoint_t *endpoint)
+static void report_incomplete(const mca_btl_base_endpoint_t *endpoint)
 {
     if (mca_btl_rawe_compat_fault_tolerant()) {
         mca_btl_rawe_compat_say("%s has not acknowledged all data on %s",
@@ -102,7 +102,7 @@ static bool module_finalized(mca_btl_rawe_module_t *module, bool fenced, uint64_
     return all;
 }
 
-static bool finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
+static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool all = true;
@@ -117,7 +117,7 @@ static bool finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_
 }
 
 /** Make progress until all endpoints may be closed. Peers may be ahead of us, or behind. */
-static void carry(void)
+static void carry_data(void)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};
     const mca_btl_base_endpoint_t *lost = NULL;
@@ -126,12 +126,12 @@ static void carry(void)
     uint64_t last_ns = now_ns, asked_ns = 0;
 
     for (;;) {
-        bool received = progress();
+        bool received = modules_progress();
         now_ns = mca_btl_rawe_now_ns();
         last_ns = received ? now_ns : last_ns;
         if (now_ns - asked_ns >= ASK_INTERVAL_NS) {
             asked_ns = now_ns;
-            if (finalized(fenced, now_ns, &lost)) {
+            if (modules_finalized(fenced, now_ns, &lost)) {
                 break;
             }
         }
@@ -140,7 +140,7 @@ static void carry(void)
         }
     }
     if (NULL != lost) {
-        report(lost);
+        report_incomplete(lost);
     }
 }
 
@@ -204,6 +204,6 @@ void mca_btl_rawe_linger(void)
         }
     }
     rawe_list_init(&state->complete); /* no completions for the closed PML */
-    carry();
+    carry_data();
     mca_btl_rawe_unlock();
 }

@@ -254,7 +254,7 @@ static void describe_module(FILE *out, mca_btl_rawe_module_t *module)
 }
 
 /** rawe_monitor_describe_fn: in the service thread, which claims the lock as for progress. */
-static char *describe(void *context)
+static char *describe_process(void *context)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     char *text = NULL;
@@ -282,7 +282,7 @@ void mca_btl_rawe_metrics_monitor_open(void)
 {
     struct rawe_port_error error;
 
-    (void)rawe_monitor_open(&monitor, describe, NULL, mca_btl_rawe_state.service, &error);
+    (void)rawe_monitor_open(&monitor, describe_process, NULL, mca_btl_rawe_state.service, &error);
 }
 
 void mca_btl_rawe_metrics_monitor_close(void)

@@ -101,9 +101,9 @@ typedef struct mca_btl_rawe_module {
     struct rawe_engine engine;
     /* btl_rawe_lifecycle: atomic; set with endpoints_lock, cleared with lock */
     atomic_bool open; /**< engine, link and responder exist */
-    /* btl_rawe_module, btl_rawe_group, btl_rawe_linger: endpoints_lock */
+    /* btl_rawe_module, btl_rawe_fanout, btl_rawe_linger: endpoints_lock */
     uint64_t open_tried_ns; /**< time of the last attempt; 0: none */
-    bool links_in_group;    /**< they are registered */
+    bool links_in_fanout;   /**< they are registered */
     bool closing;           /**< not to be opened again */
     /* btl_rawe_endpoint: endpoints_lock, also held while sockets are opened */
     opal_mutex_t endpoints_lock;
@@ -114,11 +114,11 @@ typedef struct mca_btl_rawe_module {
     /* btl_rawe_routes, btl_rawe_lifecycle: atomic */
     atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
     _Atomic uint64_t mac; /**< its MAC (rawe_mac_number), which may change; likewise */
-    /* btl_rawe_group: service */
+    /* btl_rawe_fanout: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
-    /* btl_rawe_progress, btl_rawe_group: atomic */
+    /* btl_rawe_progress, btl_rawe_fanout: atomic */
     atomic_uint thread_mode; /**< how the progress thread serves the engine */
-    /* btl_rawe_progress, btl_rawe_group: service */
+    /* btl_rawe_progress, btl_rawe_fanout: service */
     bool thread_listens;       /**< frames wake the progress thread */
     uint32_t thread_doublings; /**< doublings of its interval outside MPI */
     uint32_t thread_polls;     /**< fast polls so far */
@@ -165,11 +165,11 @@ struct mca_btl_rawe_state {
     bool defers; /**< there are or were deferred messages: all later ones follow them */
     /* btl_rawe_endpoint: atomic */
     atomic_bool delivers_deferred; /**< a thread is delivering some without the lock */
-    /* btl_rawe_group: atomic */
-    _Atomic(struct rawe_host_group *) group; /**< of this host's ranks; NULL: none */
-    atomic_uint group_repair;                /**< which links to reopen: btl_rawe_group.c */
-    /* btl_rawe_group: service */
-    unsigned group_attempts; /**< attempts to reopen sockets */
+    /* btl_rawe_fanout: atomic */
+    _Atomic(struct rawe_host_group *) fanout; /**< of this host's ranks; NULL: none */
+    atomic_uint fanout_repair;                /**< which links to reopen: btl_rawe_fanout.c */
+    /* btl_rawe_fanout: service */
+    unsigned fanout_attempts; /**< attempts to reopen sockets */
     /* btl_rawe_module, btl_rawe_progress: atomic */
     atomic_bool links_wanted;  /**< PINGs came for modules that are not open */
     atomic_bool failures_wait; /**< failures to be reported, see below */

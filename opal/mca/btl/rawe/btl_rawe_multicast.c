@@ -103,7 +103,7 @@ static struct rawe_frame frame_to(const uint8_t *address, uint8_t *head, size_t 
 }
 
 /** rawe_group_output.multicast */
-static bool multicast(void *context, const struct rawe_bytes *bytes)
+static bool send_multicast(void *context, const struct rawe_bytes *bytes)
 {
     struct rawe_port *link = groups.module->link;
     uint8_t head[RAWE_ETH_HEADER_BYTES];
@@ -124,8 +124,8 @@ static void send_control(void *context, uint32_t to, const uint8_t *bytes, size_
 static const uint8_t batch_address[RAWE_MAC_BYTES] = {0x01, 0x00, 0x5E, 0x00, 0x00, 0xFE};
 
 /** rawe_group_output.batch */
-static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
-                  uint32_t segment_bytes)
+static bool send_batch(void *context, uint8_t *head, const struct rawe_bytes *data,
+                       uint32_t segment_bytes)
 {
     struct rawe_port *bulk = groups.module->group_bulk;
     uint8_t headers[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -136,7 +136,7 @@ static bool batch(void *context, uint8_t *head, const struct rawe_bytes *data,
 }
 
 /** Put the group on the busy list: it may have something in flight. */
-static void touch(struct mca_btl_rawe_multicast *group)
+static void group_touch(struct mca_btl_rawe_multicast *group)
 {
     if (!rawe_list_has(&group->busy)) {
         rawe_list_append(&groups.busy, &group->busy);
@@ -155,12 +155,13 @@ static void set_transfer(struct mca_btl_rawe_multicast *group, uint32_t root,
     group->asked_ns = 0;
     if (NULL != transfer) {
         atomic_store_explicit(&transfer->state, MCA_BTL_RAWE_TRANSFER_WAITS, memory_order_relaxed);
-        touch(group);
+        group_touch(group);
     }
 }
 
 /** Complete the transfer, so that the call stops waiting. */
-static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_transfer_state state)
+static void transfer_complete(struct mca_btl_rawe_multicast *group,
+                              enum mca_btl_rawe_transfer_state state)
 {
     struct mca_btl_rawe_transfer *transfer = group->transfer;
 
@@ -169,7 +170,7 @@ static void complete(struct mca_btl_rawe_multicast *group, enum mca_btl_rawe_tra
 }
 
 /** Return the open group with this id, or NULL. */
-static struct mca_btl_rawe_multicast *find(uint64_t id)
+static struct mca_btl_rawe_multicast *group_find(uint64_t id)
 {
     void *found;
 
@@ -180,7 +181,7 @@ static struct mca_btl_rawe_multicast *find(uint64_t id)
 static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *header,
                                                const uint8_t *mac, bool counts)
 {
-    struct mca_btl_rawe_multicast *group = find(header->id);
+    struct mca_btl_rawe_multicast *group = group_find(header->id);
     uint64_t *drops = &groups.counters.dropped_group;
 
     if (NULL != group && header->sender >= group->core.config.members) {
@@ -198,14 +199,14 @@ static struct mca_btl_rawe_multicast *group_of(const struct rawe_group_header *h
 }
 
 /** Receive a frame or packet from this address; `*context` is the current time. */
-static void receive(void *context, const uint8_t *mac, const struct rawe_group_header *header,
-                    const uint8_t *payload)
+static void group_receive(void *context, const uint8_t *mac, const struct rawe_group_header *header,
+                          const uint8_t *payload)
 {
     struct mca_btl_rawe_multicast *group = group_of(header, mac, true);
 
     if (NULL != group) {
         rawe_group_receive(&group->core, header, payload, *(const uint64_t *)context);
-        touch(group);
+        group_touch(group);
     }
 }
 
@@ -219,7 +220,7 @@ static void receive_frame(void *context, uint8_t *frame, size_t len_bytes)
         rawe_group_read(&header, frame + RAWE_ETH_HEADER_BYTES, group_bytes, &groups.counters);
 
     if (NULL != payload) {
-        receive(context, frame + RAWE_MAC_BYTES, &header, payload);
+        group_receive(context, frame + RAWE_MAC_BYTES, &header, payload);
     }
 }
 
@@ -244,7 +245,7 @@ static void receive_packet(void *context, const uint8_t *source_mac, const uint8
     struct rawe_group_header header;
 
     if (RAWE_DECODE_OK == rawe_group_batch_decode(&header, head, head_bytes, data_bytes)) {
-        receive(context, source_mac, &header, data);
+        group_receive(context, source_mac, &header, data);
     } else {
         ++groups.counters.dropped_decode;
     }
@@ -254,7 +255,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
                                     const uint8_t *data, size_t len_bytes)
 {
     const mca_btl_base_endpoint_t *endpoint = conn->owner;
-    struct mca_btl_rawe_multicast *group = NULL == groups.module ? NULL : find(channel);
+    struct mca_btl_rawe_multicast *group = NULL == groups.module ? NULL : group_find(channel);
     const bool deferring = groups.deferring;
     uint32_t from = 0;
 
@@ -268,7 +269,7 @@ void mca_btl_rawe_multicast_control(void *context, struct rawe_conn *conn, uint6
     groups.deferring = deferring || conn->engine->deferral->active;
     rawe_group_receive_control(&group->core, from, data, len_bytes, conn->engine->now_ns);
     groups.deferring = deferring;
-    touch(group);
+    group_touch(group);
 }
 
 /* ---- life ---- */
@@ -362,10 +363,11 @@ struct mca_btl_rawe_place mca_btl_rawe_multicast_place(void)
     return place;
 }
 
-/** Return true if this part belongs to the root's message that is expected. */
-static bool expects(const struct mca_btl_rawe_multicast *group, const struct rawe_group_part *part)
+/** Return true if this part belongs to the root's message that is expected, and may be taken. */
+static bool part_expected(const struct mca_btl_rawe_multicast *group,
+                          const struct rawe_group_part *part)
 {
-    return NULL != group->transfer && part->root == group->root;
+    return NULL != group->transfer && part->root == group->root && !groups.deferring;
 }
 
 /** rawe_group_config.place */
@@ -373,19 +375,19 @@ static uint8_t *place_part(void *context, const struct rawe_group_part *part)
 {
     const struct mca_btl_rawe_multicast *group = context;
 
-    return expects(group, part) && !groups.deferring && part->at_bytes == group->taken_bytes &&
+    return part_expected(group, part) && part->at_bytes == group->taken_bytes &&
                    part->total_bytes == group->transfer->len_bytes
                ? (uint8_t *)group->transfer->data + part->at_bytes
                : NULL;
 }
 
 /** rawe_group_config.deliver */
-static bool deliver(void *context, const struct rawe_group_part *part)
+static bool part_deliver(void *context, const struct rawe_group_part *part)
 {
     struct mca_btl_rawe_multicast *group = context;
     struct mca_btl_rawe_transfer *message = group->transfer;
 
-    if (!expects(group, part) || groups.deferring) {
+    if (!part_expected(group, part)) {
         return group->closed; /* then the root waits for the rest of one of another length */
     }
     if (part->at_bytes != group->taken_bytes) {
@@ -405,7 +407,7 @@ static bool deliver(void *context, const struct rawe_group_part *part)
     message->heard = part->heard;
     message->batches = part->batches;
     message->last = part->last;
-    complete(group, fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH);
+    transfer_complete(group, fits ? MCA_BTL_RAWE_TRANSFER_DONE : MCA_BTL_RAWE_TRANSFER_LENGTH);
     return true;
 }
 
@@ -432,11 +434,11 @@ static struct rawe_group_config config_of(struct mca_btl_rawe_multicast *group, 
         .share_from = 0 != mca_btl_rawe_params.progress_thread_ms
                           ? (uint32_t)mca_btl_rawe_params.coalesce_from
                           : 0,
-        .deliver = deliver,
+        .deliver = part_deliver,
         .place = place_part,
         .context = group,
-        .output = {.multicast = multicast,
-                   .batch = batch,
+        .output = {.multicast = send_multicast,
+                   .batch = send_batch,
                    .control = send_control,
                    .batch_bytes = batches ? &groups.module->group_bulk->batch_bytes : NULL,
                    .context = group},
@@ -514,19 +516,19 @@ static bool batches_wait(const mca_btl_rawe_module_t *module)
     return NULL != module->group_bulk && rawe_port_pending(module->group_bulk);
 }
 
-static void progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+static void group_progress(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     group->core.withheld = batches_wait(groups.module);
     rawe_group_progress(&group->core, now_ns);
 }
 
 /** rawe_group_send.done: the message is in the window. */
-static void sent(struct rawe_group_send *send)
+static void message_sent(struct rawe_group_send *send)
 {
     struct mca_btl_rawe_multicast *group = RAWE_OWNER(send, struct mca_btl_rawe_multicast, send);
 
     group->transfer->last = send->last;
-    complete(group, MCA_BTL_RAWE_TRANSFER_DONE);
+    transfer_complete(group, MCA_BTL_RAWE_TRANSFER_DONE);
 }
 
 bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
@@ -539,7 +541,7 @@ bool mca_btl_rawe_multicast_send(struct mca_btl_rawe_multicast *group,
     groups.last = group;
     message->last = false;
     set_transfer(group, group->core.config.self, message);
-    group->send = (struct rawe_group_send){.done = sent,
+    group->send = (struct rawe_group_send){.done = message_sent,
                                            .data = message->data,
                                            .len_bytes = (uint32_t)message->len_bytes,
                                            .batches = message->batches,
@@ -567,7 +569,7 @@ void mca_btl_rawe_multicast_expect(struct mca_btl_rawe_multicast *group, uint32_
     set_transfer(group, root, message);
     /* The message may have arrived already. */
     if (NULL != group->core.waiting) {
-        progress(group, mca_btl_rawe_now_ns());
+        group_progress(group, mca_btl_rawe_now_ns());
     }
     mca_btl_rawe_unlock();
 }
@@ -581,8 +583,8 @@ void mca_btl_rawe_multicast_close(struct mca_btl_rawe_multicast *group, bool com
     }
     group->closed = true;
     set_transfer(group, 0, NULL);
-    progress(group, mca_btl_rawe_now_ns()); /* parts refused before are taken now */
-    touch(group);
+    group_progress(group, mca_btl_rawe_now_ns()); /* parts refused before are taken now */
+    group_touch(group);
 }
 
 /* ---- progress ---- */
@@ -607,7 +609,7 @@ bool mca_btl_rawe_multicast_done(void)
 }
 
 /** Ask those that a call waits for, if it has waited for long. */
-static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
+static void members_ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
 {
     if (NULL != group->transfer && 0 != group->asked_ns && now_ns - group->asked_ns >= ASK_NS) {
         rawe_group_ask(&group->core,
@@ -617,20 +619,8 @@ static void ask(struct mca_btl_rawe_multicast *group, uint64_t now_ns)
     group->asked_ns = 0 == group->asked_ns ? now_ns : group->asked_ns;
 }
 
-/** Batches stay in the port until a call waits for them: then they are copied once, to their place. */
-static unsigned receive_batches(const mca_btl_rawe_module_t *module,
-                                const struct rawe_port_receiver *receiver, uint64_t now_ns)
-{
-    unsigned received = 0;
-
-    for (unsigned i = 0; i < RECEIVE_BUDGET && 0 != groups.waiting && batches_wait(module); ++i) {
-        received += rawe_port_receive(module->group_bulk, 1, receiver, &now_ns);
-    }
-    return received;
-}
-
 /** Run what is due; take idle groups off the list, and free closed ones. */
-static void serve(uint64_t now_ns)
+static void groups_serve(uint64_t now_ns)
 {
     struct rawe_link *next;
 
@@ -641,9 +631,9 @@ static void serve(uint64_t now_ns)
         /* The awaited message may have arrived while the progress thread received. */
         if (rawe_group_next_ns(&group->core) <= now_ns || group->core.sent != group->core.next ||
             (NULL != group->transfer && NULL != group->core.waiting)) {
-            progress(group, now_ns);
+            group_progress(group, now_ns);
         }
-        ask(group, now_ns);
+        members_ask(group, now_ns);
         if (is_busy(group)) {
             continue;
         }
@@ -680,9 +670,13 @@ unsigned mca_btl_rawe_multicast_progress(const mca_btl_rawe_module_t *module, bo
     groups.deferring = deferring;
     unsigned received =
         pending ? rawe_port_receive(module->group_port, RECEIVE_BUDGET, &receiver, &now_ns) : 0;
-    received += deferring ? 0 : receive_batches(module, &receiver, now_ns);
+    /* Batches stay in the port until a call waits: they are copied once, to their place. */
+    for (unsigned i = 0;
+         i < RECEIVE_BUDGET && !deferring && 0 != groups.waiting && batches_wait(module); ++i) {
+        received += rawe_port_receive(module->group_bulk, 1, &receiver, &now_ns);
+    }
     groups.holding = false;
-    serve(now_ns);
+    groups_serve(now_ns);
     groups.deferring = false;
     rawe_engine_defer_end(&groups.module->engine);
     return received;

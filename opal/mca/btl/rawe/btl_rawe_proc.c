@@ -165,7 +165,7 @@ struct question {
 };
 
 /** mca_btl_rawe_compat_modex_answer_fn: in a thread of the runtime, or inside the request. */
-static void answered(void *context, const void *data, size_t len_bytes)
+static void note_answer(void *context, const void *data, size_t len_bytes)
 {
     struct question question = *(struct question *)context;
     void *copy = 0 != len_bytes ? malloc(len_bytes) : NULL;
@@ -191,7 +191,7 @@ static void answered(void *context, const void *data, size_t len_bytes)
 }
 
 /** Request what the record's process has published. Lock held, but released meanwhile. */
-static void ask(struct record *record)
+static void modex_ask(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));
     uint64_t limit_ms =
@@ -204,7 +204,7 @@ static void ask(struct record *record)
         pthread_mutex_unlock(&records.lock);
         status = mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
                                                    &record->name, (int)((limit_ms + 999) / 1000),
-                                                   answered, question);
+                                                   note_answer, question);
         pthread_mutex_lock(&records.lock);
     }
     if (OPAL_SUCCESS != status) {
@@ -233,8 +233,8 @@ static struct difference difference_of_heads(const struct head *head)
 }
 
 /** Parse the published bytes, which may be anything. */
-static struct difference parse(const char *data, size_t len_bytes,
-                               struct mca_btl_rawe_published *out)
+static struct difference modex_parse(const char *data, size_t len_bytes,
+                                     struct mca_btl_rawe_published *out)
 {
     uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
     struct head head = {.wire_version = 0};
@@ -277,22 +277,22 @@ unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_pu
     pthread_mutex_lock(&records.lock);
     struct record *record = records.unknown < UNKNOWN_MAX ? record_get(name) : record_find(name);
     if (NULL != record && NULL == record->data && !record->asked) {
-        ask(record);
+        modex_ask(record);
     }
     if (NULL != record && NULL != record->data) {
-        (void)parse(record->data, record->len_bytes, out);
+        (void)modex_parse(record->data, record->len_bytes, out);
     }
     pthread_mutex_unlock(&records.lock);
     return out->count;
 }
 
 /** Wait for the answer; ask again if the first request was too early. Lock held, not meanwhile. */
-static void await(struct record *record)
+static void modex_await(struct record *record)
 {
     for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
          --questions) {
         if (!record->asked) {
-            ask(record);
+            modex_ask(record);
         }
         while (record->asked) {
             pthread_cond_wait(&records.answered, &records.lock);
@@ -307,7 +307,7 @@ static struct record *record_known(opal_process_name_t name)
     struct record *record = record_get(name);
 
     if (NULL != record && NULL == record->data && !record->waited) {
-        await(record);
+        modex_await(record);
     }
     return NULL != record && NULL != record->data ? record : NULL;
 }
@@ -321,7 +321,7 @@ unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_pub
     pthread_mutex_lock(&records.lock);
     struct record *record = record_known(proc->proc_name);
     if (NULL != record) {
-        difference = parse(record->data, record->len_bytes, out);
+        difference = modex_parse(record->data, record->len_bytes, out);
         unreported = NULL != difference.what && !record->reported;
         record->reported = record->reported || unreported;
     }
@@ -343,7 +343,8 @@ unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host
 
     pthread_mutex_lock(&records.lock);
     const struct record *record = record_known(name);
-    bool usable = NULL != record && NULL == parse(record->data, record->len_bytes, &published).what;
+    bool usable =
+        NULL != record && NULL == modex_parse(record->data, record->len_bytes, &published).what;
     pthread_mutex_unlock(&records.lock);
     *host = published.host;
     return usable && 0 != published.count ? published.capabilities : 0;
@@ -379,7 +380,7 @@ struct mca_btl_base_endpoint_t **mca_btl_rawe_proc_endpoints(opal_process_name_t
 }
 
 /** FNV-1a: identities must differ, but need not be hard to forge. */
-static uint64_t hash(uint64_t seed, const void *data, size_t len_bytes)
+static uint64_t hash_bytes(uint64_t seed, const void *data, size_t len_bytes)
 {
     const uint8_t *bytes = data;
 
@@ -405,11 +406,11 @@ static uint64_t find_host(void)
         close(file);
     }
     if (len_bytes > 0 && 0 == stat("/proc/self/ns/net", &namespace)) {
-        host = hash(host, boot_id, (size_t)len_bytes);
-        return hash(host, &namespace.st_ino, sizeof(namespace.st_ino));
+        host = hash_bytes(host, boot_id, (size_t)len_bytes);
+        return hash_bytes(host, &namespace.st_ino, sizeof(namespace.st_ino));
     }
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) { /* without /proc */
-        host = hash(host, mca_btl_rawe_state.modules[i]->address.mac, RAWE_MAC_BYTES);
+        host = hash_bytes(host, mca_btl_rawe_state.modules[i]->address.mac, RAWE_MAC_BYTES);
     }
     return host;
 }
@@ -476,7 +477,7 @@ static void set_host_value(opal_hash_table_t *table, uint64_t key, uintptr_t val
 /** Return the key of a path in `heard`. */
 static uint64_t heard_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
 {
-    return hash(hash(host, &module_index, sizeof(module_index)), mac, RAWE_MAC_BYTES);
+    return hash_bytes(hash_bytes(host, &module_index, sizeof(module_index)), mac, RAWE_MAC_BYTES);
 }
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_progress.h"
 
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_multicast.h"
@@ -91,7 +91,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
 }
 
 /** Expire timers and send what was postponed, as of the engine's now_ns. Lock held. */
-static void service(mca_btl_rawe_module_t *module)
+static void timers_service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
@@ -159,7 +159,7 @@ bool mca_btl_rawe_module_defer(mca_btl_rawe_module_t *module, unsigned frames_ma
     } while (0 != count && received < frames_max);
     bool pending = rawe_engine_pending(engine);
     engine->now_ns = mca_btl_rawe_now_ns();
-    service(module);
+    timers_service(module);
     rawe_engine_defer_end(engine);
     return 0 != received || pending;
 }
@@ -173,7 +173,7 @@ static unsigned progress_nested(mca_btl_rawe_module_t *module)
     return useful;
 }
 
-static unsigned progress(mca_btl_rawe_module_t *module)
+static unsigned progress_outside(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
@@ -184,7 +184,7 @@ static unsigned progress(mca_btl_rawe_module_t *module)
     if (0 == received) {
         engine->now_ns = mca_btl_rawe_now_ns();
     }
-    service(module);
+    timers_service(module);
     if (OPAL_UNLIKELY(data_is_missing(module))) {
         data_refused(module);
     }
@@ -210,7 +210,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     /* Another thread delivers earlier messages without the lock: defer the rest, up to a limit. */
     bool behind = atomic_load_explicit(&mca_btl_rawe_state.delivers_deferred, memory_order_acquire);
     mca_btl_rawe_state.progressing = true;
-    unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress(module);
+    unsigned received = OPAL_UNLIKELY(behind) ? progress_nested(module) : progress_outside(module);
     mca_btl_rawe_state.progressing = false;
     return received;
 }
@@ -218,8 +218,8 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 void mca_btl_rawe_progress_repair(bool may_say)
 {
     if (OPAL_UNLIKELY(
-            atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire))) {
-        mca_btl_rawe_group_repair();
+            atomic_load_explicit(&mca_btl_rawe_state.fanout_repair, memory_order_acquire))) {
+        mca_btl_rawe_fanout_repair();
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
         mca_btl_rawe_routes_check(may_say);

@@ -36,8 +36,8 @@ static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoin
     return (struct rma_endpoint *)(void *)endpoint;
 }
 
-static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
-                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+static int rma_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                         struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     memset(endpoints, 0, count * sizeof(endpoints[0]));
     if (!mca_btl_rawe_params.windows && !mca_btl_rawe_params.async_progress &&
@@ -71,26 +71,26 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
 }
 
 /** Keep endpoints, like connections: windows that were not freed have accesses in flight. */
-static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
-                     struct mca_btl_base_endpoint_t **endpoints)
+static int rma_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                         struct mca_btl_base_endpoint_t **endpoints)
 {
     return OPAL_SUCCESS;
 }
 
 /** End the job: osc/rdma does not expect this call to fail, and would retry forever. */
-static void unreachable(const struct rma_endpoint *endpoint)
+static void report_unreachable(const struct rma_endpoint *endpoint)
 {
     MCA_BTL_RAWE_HELP(window_unreachable, mca_btl_rawe_peer_text(endpoint->proc).text);
     mca_btl_rawe_end_job(&rma.super, "rawe: no access to windows on this host");
 }
 
 /** Return the endpoint for accesses to a process; NULL: it is unreachable, and the job ends. */
-static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
+static mca_btl_base_endpoint_t *access_endpoint(struct rma_endpoint *endpoint)
 {
     if (OPAL_UNLIKELY(NULL == endpoint->via)) {
         endpoint->via = mca_btl_rawe_contact_open_local(endpoint->proc);
         if (NULL == endpoint->via) {
-            unreachable(endpoint);
+            report_unreachable(endpoint);
         }
     }
     return endpoint->via;
@@ -142,10 +142,11 @@ static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refus
 }
 
 /** Begin an access to a peer's memory. Members specific to its kind are already set. */
-static int begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
-                 const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *local)
+static int access_begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
+                        const mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                        void *local)
 {
-    mca_btl_base_endpoint_t *base = through(rma_endpoint(access->endpoint));
+    mca_btl_base_endpoint_t *base = access_endpoint(rma_endpoint(access->endpoint));
 
     if (OPAL_UNLIKELY(NULL == base)) {
         mca_btl_rawe_free(&rma.super, &access->base);
@@ -165,8 +166,8 @@ static int begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_
 }
 
 /** Perform a PUT or GET. */
-static int transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
-                    const mca_btl_base_registration_handle_t *remote_handle, size_t size)
+static int access_transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
+                           const mca_btl_base_registration_handle_t *remote_handle, size_t size)
 {
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -185,27 +186,29 @@ static int transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remo
         }
         return report_local(access, refusal);
     }
-    return begin(access, kind, remote_address, remote_handle, size, local);
+    return access_begin(access, kind, remote_address, remote_handle, size, local);
 }
 
-static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-               void *local_address, uint64_t remote_address,
-               mca_btl_base_registration_handle_t *local_handle,
-               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rma_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                   void *local_address, uint64_t remote_address,
+                   mca_btl_base_registration_handle_t *local_handle,
+                   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                   int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                   void *cbdata)
 {
-    return transfer(
+    return access_transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
         RAWE_FRAGMENT_PUT, remote_address, remote_handle, size);
 }
 
-static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-               void *local_address, uint64_t remote_address,
-               mca_btl_base_registration_handle_t *local_handle,
-               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rma_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                   void *local_address, uint64_t remote_address,
+                   mca_btl_base_registration_handle_t *local_handle,
+                   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                   int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                   void *cbdata)
 {
-    return transfer(
+    return access_transfer(
         access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
         RAWE_FRAGMENT_GET, remote_address, remote_handle, size);
 }
@@ -243,7 +246,7 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
     access->operation.atomic = (uint8_t)atomic;
     access->operation.operand = operand;
     access->operation.compare = compare;
-    return begin(access, RAWE_FRAGMENT_ATOMIC, remote_address, remote_handle, size, before);
+    return access_begin(access, RAWE_FRAGMENT_ATOMIC, remote_address, remote_handle, size, before);
 }
 
 /**
@@ -271,12 +274,12 @@ static enum rawe_atomic atomic_of(mca_btl_base_atomic_op_t op, int flags)
     }
 }
 
-static int atomic_fop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                      void *local_address, uint64_t remote_address,
-                      mca_btl_base_registration_handle_t *local_handle,
-                      mca_btl_base_registration_handle_t *remote_handle,
-                      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                      mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rma_atomic_fop(struct mca_btl_base_module_t *btl,
+                          struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+                          uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+                          mca_btl_base_registration_handle_t *remote_handle,
+                          mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                          mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     enum rawe_atomic atomic = atomic_of(op, flags);
 
@@ -286,21 +289,23 @@ static int atomic_fop(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
                                remote_handle, atomic, operand, 0, flags, callback, context, cbdata);
 }
 
-static int atomic_op(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                     uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-                     mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                     mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rma_atomic_op(struct mca_btl_base_module_t *btl,
+                         struct mca_btl_base_endpoint_t *endpoint, uint64_t remote_address,
+                         mca_btl_base_registration_handle_t *remote_handle,
+                         mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                         mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    return atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand, flags,
-                      order, callback, context, cbdata);
+    return rma_atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand,
+                          flags, order, callback, context, cbdata);
 }
 
-static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                        void *local_address, uint64_t remote_address,
-                        mca_btl_base_registration_handle_t *local_handle,
-                        mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
-                        uint64_t value, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rma_atomic_cswap(struct mca_btl_base_module_t *btl,
+                            struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+                            uint64_t remote_address,
+                            mca_btl_base_registration_handle_t *local_handle,
+                            mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                            uint64_t value, int flags, int order,
+                            mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     return atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
                          remote_handle, RAWE_ATOMIC_COMPARE_SWAP, value, compare, flags, callback,
@@ -308,13 +313,13 @@ static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_e
 }
 
 /** btl_dump: do nothing, because the other modules' endpoints show the connections. */
-static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                 int verbose)
+static void rma_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     int verbose)
 {
 }
 
 /** btl_finalize: do nothing, because engines may refer to accesses until they are freed. */
-static int finalize(struct mca_btl_base_module_t *btl)
+static int rma_finalize(struct mca_btl_base_module_t *btl)
 {
     return OPAL_SUCCESS;
 }
@@ -338,20 +343,20 @@ mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
     /* Local memory need not be registered. */
     btl->btl_get_local_registration_threshold = SIZE_MAX;
     btl->btl_put_local_registration_threshold = SIZE_MAX;
-    btl->btl_add_procs = add_procs;
-    btl->btl_del_procs = del_procs;
-    btl->btl_finalize = finalize;
+    btl->btl_add_procs = rma_add_procs;
+    btl->btl_del_procs = rma_del_procs;
+    btl->btl_finalize = rma_finalize;
     btl->btl_alloc = NULL;
     btl->btl_free = NULL;
     btl->btl_prepare_src = NULL;
     btl->btl_send = NULL;
     btl->btl_sendi = NULL;
-    btl->btl_put = put;
-    btl->btl_get = get;
-    btl->btl_dump = dump;
-    btl->btl_atomic_op = atomic_op;
-    btl->btl_atomic_fop = atomic_fop;
-    btl->btl_atomic_cswap = atomic_cswap;
+    btl->btl_put = rma_put;
+    btl->btl_get = rma_get;
+    btl->btl_dump = rma_dump;
+    btl->btl_atomic_op = rma_atomic_op;
+    btl->btl_atomic_fop = rma_atomic_fop;
+    btl->btl_atomic_cswap = rma_atomic_cswap;
     return btl;
 }
 

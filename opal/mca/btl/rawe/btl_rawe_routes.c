@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "btl_rawe_routes.h"
 
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_interface.h"
 
 #include <string.h>
 
-static unsigned interfaces(const struct mca_btl_rawe_state *state)
+static unsigned count_interfaces(const struct mca_btl_rawe_state *state)
 {
     unsigned count = 0;
 
@@ -65,11 +65,11 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
             continue;
         }
         /* Sockets of the former interface pass nothing. */
-        bool up = interface->up && mca_btl_rawe_group_follow(module);
+        bool up = interface->up && mca_btl_rawe_fanout_follow(module);
         renewed = up == interface->up;
         bool news = takes_address(module, interface);
         /* A single interface is used as long as it has peers: only silence ends them. */
-        if (interfaces(state) > 1 &&
+        if (count_interfaces(state) > 1 &&
             up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
             atomic_store_explicit(&module->carrier, up, memory_order_relaxed);
             news = true;
@@ -84,7 +84,7 @@ static bool carrier_changed(void *context, const struct rawe_interface *interfac
 }
 
 /** rawe_failover_callbacks.ask */
-static void ask(void *context, struct rawe_peer *peer)
+static void peer_ask(void *context, struct rawe_peer *peer)
 {
     mca_btl_rawe_endpoint_ping(peer->owner);
 }
@@ -98,7 +98,7 @@ static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
 }
 
 /** rawe_failover_callbacks.say */
-static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_report report)
+static void peer_say(void *context, const struct rawe_peer *peer, enum rawe_failover_report report)
 {
     static const char *const texts[] = {
         [RAWE_FAILOVER_CARRIER_LOST] = "has lost its carrier",
@@ -116,9 +116,9 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
 void mca_btl_rawe_routes_init(void)
 {
     static const struct rawe_failover_callbacks callbacks = {
-        .ask = ask,
+        .ask = peer_ask,
         .answered_ns = answered_ns,
-        .say = say,
+        .say = peer_say,
     };
 
     rawe_failover_init(&mca_btl_rawe_state.failover, &callbacks, NULL);
@@ -129,7 +129,7 @@ void mca_btl_rawe_routes_begin(void)
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_port_error error;
 
-    if (interfaces(state) > 0 &&
+    if (count_interfaces(state) > 0 &&
         0 != rawe_carrier_start(&state->carrier, state->service, carrier_changed, state, &error)) {
         mca_btl_rawe_compat_say("does not see interfaces come and go: %s", error.step);
     }

@@ -206,7 +206,7 @@ static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
 }
 
 /** Return the endpoint that carries a message. Lock held. */
-static mca_btl_base_endpoint_t *carrier(const mca_btl_rawe_fragment_t *fragment)
+static mca_btl_base_endpoint_t *carrying_endpoint(const mca_btl_rawe_fragment_t *fragment)
 {
     return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
 }
@@ -232,7 +232,7 @@ static inline int send_by(mca_btl_base_endpoint_t *endpoint, mca_btl_rawe_fragme
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
-    mca_btl_base_endpoint_t *endpoint = carrier(fragment);
+    mca_btl_base_endpoint_t *endpoint = carrying_endpoint(fragment);
     struct rawe_engine *engine = &endpoint->module->engine;
 
     rawe_engine_defer_begin(engine);
@@ -269,7 +269,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
-    endpoint = carrier(fragment);
+    endpoint = carrying_endpoint(fragment);
     int result = send_by(endpoint, fragment);
     if (1 == result) {
         report_complete(fragment, OPAL_SUCCESS);
@@ -393,10 +393,10 @@ static void rdma_handed_over(struct mca_btl_rawe_work *work)
 }
 
 /** Perform a PUT or GET now, or when the thread inside leaves. */
-static int rdma(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local_address,
-                uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-                const mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int rdma_perform(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local_address,
+                        uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+                        const mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_rawe_fragment_t *fragment =
         mca_btl_rawe_rdma_new(&endpoint->module->super, endpoint, endpoint->proc, local_address,
@@ -432,8 +432,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    return rdma(endpoint, RAWE_FRAGMENT_PUT, local_address, remote_address, local_handle,
-                remote_handle, size, callback, context, cbdata);
+    return rdma_perform(endpoint, RAWE_FRAGMENT_PUT, local_address, remote_address, local_handle,
+                        remote_handle, size, callback, context, cbdata);
 }
 
 int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -443,8 +443,8 @@ int mca_btl_rawe_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    return rdma(endpoint, RAWE_FRAGMENT_GET, local_address, remote_address, local_handle,
-                remote_handle, size, callback, context, cbdata);
+    return rdma_perform(endpoint, RAWE_FRAGMENT_GET, local_address, remote_address, local_handle,
+                        remote_handle, size, callback, context, cbdata);
 }
 
 /** Return what peers may do with memory that Open MPI registers with `flags`. */

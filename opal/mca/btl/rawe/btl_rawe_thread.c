@@ -120,7 +120,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
 }
 
 /** Return after how many intervals to poll again, because MPI made progress since the last poll. */
-static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode, bool shared)
+static unsigned rest_intervals(mca_btl_rawe_module_t *module, unsigned thread_mode, bool shared)
 {
     bool fast = MCA_BTL_RAWE_THREAD_POLLS_FAST == thread_mode;
 
@@ -234,7 +234,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (!absent || !mca_btl_rawe_lock_claim()) {
         listen_for(module, false, false);
         module->thread_doublings = 0;
-        return interval_ms * (absent ? 1 : (int)rest(module, thread_mode, shared));
+        return interval_ms * (absent ? 1 : (int)rest_intervals(module, thread_mode, shared));
     }
     mca_btl_rawe_progress_repair(false);
     uint64_t batches_sent = module->engine.counters.batches_sent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "btl_rawe_group.h"
+#include "btl_rawe_fanout.h"
 
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
@@ -24,7 +24,7 @@
 #define RETRY_MS 100
 #define ATTEMPTS_MAX 100u
 
-/** Bits of mca_btl_rawe_state.group_repair: the links to reopen. */
+/** Bits of mca_btl_rawe_state.fanout_repair: the links to reopen. */
 enum {
     MEMBERS = 1,      /**< members of a broken group */
     ASTRAY = 2,       /**< not bound to their module's interface */
@@ -40,7 +40,7 @@ static bool is_behind(const mca_btl_rawe_module_t *module, const struct rawe_por
             (0 != (which & ASTRAY) && port->kind->interface(port) != module->interface.index));
 }
 
-static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, unsigned which)
+static void port_renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, unsigned which)
 {
     bool responder = rawe_responder_port(module->responder) == port;
     int index = module->interface.index;
@@ -54,17 +54,17 @@ static void renew(const mca_btl_rawe_module_t *module, struct rawe_port *port, u
     }
 }
 
-void mca_btl_rawe_group_repair(void)
+void mca_btl_rawe_fanout_repair(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    unsigned which = atomic_exchange_explicit(&state->group_repair, 0, memory_order_acquire);
+    unsigned which = atomic_exchange_explicit(&state->fanout_repair, 0, memory_order_acquire);
 
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (atomic_load_explicit(&state->modules[i]->open, memory_order_acquire)) {
-            renew(state->modules[i], state->modules[i]->link, which);
-            renew(state->modules[i], state->modules[i]->bulk, which);
-            renew(state->modules[i], state->modules[i]->group_port, which);
-            renew(state->modules[i], state->modules[i]->group_bulk, which);
+            port_renew(state->modules[i], state->modules[i]->link, which);
+            port_renew(state->modules[i], state->modules[i]->bulk, which);
+            port_renew(state->modules[i], state->modules[i]->group_port, which);
+            port_renew(state->modules[i], state->modules[i]->group_bulk, which);
         }
     }
 }
@@ -104,19 +104,19 @@ static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
     struct rawe_port *responder = rawe_responder_port(module->responder);
 
-    renew(module, responder, which);
+    port_renew(module, responder, which);
     if (link_is_behind(module, which)) {
         listen_to_no_link();
-        atomic_fetch_or_explicit(&mca_btl_rawe_state.group_repair, which, memory_order_release);
+        atomic_fetch_or_explicit(&mca_btl_rawe_state.fanout_repair, which, memory_order_release);
         if (mca_btl_rawe_lock_claim()) {
-            mca_btl_rawe_group_repair();
+            mca_btl_rawe_fanout_repair();
             mca_btl_rawe_unlock();
         }
     }
     return !is_behind(module, responder, which) && !link_is_behind(module, which);
 }
 
-bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_fanout_follow(mca_btl_rawe_module_t *module)
 {
     bool report = ++module->follow_attempts == ATTEMPTS_MAX;
     bool followed = renew_module(module, ASTRAY | (report ? LAST_ATTEMPT : 0));
@@ -126,27 +126,27 @@ bool mca_btl_rawe_group_follow(mca_btl_rawe_module_t *module)
 }
 
 /** rawe_host_group_config.broken */
-static int broken(void *context)
+static int repair_broken(void *context)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool last = ++state->group_attempts == ATTEMPTS_MAX, repaired = true;
+    bool last = ++state->fanout_attempts == ATTEMPTS_MAX, repaired = true;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
         repaired = renew_module(state->modules[i], MEMBERS | (last ? LAST_ATTEMPT : 0)) && repaired;
     }
     if (repaired || last) {
-        state->group_attempts = 0;
+        state->fanout_attempts = 0;
         return -1;
     }
     return RETRY_MS;
 }
 
-void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
+void mca_btl_rawe_fanout_register_links(mca_btl_rawe_module_t *module)
 {
-    struct rawe_host_group *group = mca_btl_rawe_state.group;
+    struct rawe_host_group *group = mca_btl_rawe_state.fanout;
 
-    if (NULL != group && !module->links_in_group) {
-        module->links_in_group = true;
+    if (NULL != group && !module->links_in_fanout) {
+        module->links_in_fanout = true;
         rawe_host_group_register(group, module->link);
         for (const struct rawe_port *port = module->bulk; NULL != port; port = port->beside) {
             rawe_host_group_register(group, port);
@@ -154,7 +154,7 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
     }
 }
 
-void mca_btl_rawe_group_open(void)
+void mca_btl_rawe_fanout_open(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_host_group *group;
@@ -171,25 +171,25 @@ void mca_btl_rawe_group_open(void)
         .leader = 0 == mca_btl_rawe_compat_local_rank(),
         .processes = mca_btl_rawe_compat_local_ranks(),
         .helper = mca_btl_rawe_params.helper,
-        .broken = broken,
+        .broken = repair_broken,
     };
     if (0 != rawe_host_group_open(&group, &config, state->service, &error)) {
         return; /* slower, but correct */
     }
-    state->group = group;
+    state->fanout = group;
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         rawe_host_group_register(group, rawe_responder_port(module->responder));
         opal_mutex_lock(&module->endpoints_lock);
         if (module->open) {
-            mca_btl_rawe_group_register_links(module);
+            mca_btl_rawe_fanout_register_links(module);
         }
         opal_mutex_unlock(&module->endpoints_lock);
     }
 }
 
-void mca_btl_rawe_group_close(void)
+void mca_btl_rawe_fanout_close(void)
 {
-    rawe_host_group_close(mca_btl_rawe_state.group, CLOSE_WAIT_MS);
-    mca_btl_rawe_state.group = NULL;
+    rawe_host_group_close(mca_btl_rawe_state.fanout, CLOSE_WAIT_MS);
+    mca_btl_rawe_state.fanout = NULL;
 }
