@@ -369,25 +369,51 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
     assert_int_equal(after->payload_max_bytes, payload_bytes(1000));
 }
 
-TEST(mca_btl_rawe_failed__ends_most_jobs_at_once)
+/** A process is lost once, however that shows, and if Open MPI may wait for it. */
+TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
 {
-    fake_ompi.fault_tolerant = false;
-    give_up(introduce_on(0), RAWE_LANE_EXPRESS);
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
-    assert_int_equal(fake_ompi.shown, 1);
-    fake_ompi_assert_shown("peer_lost", " 5 s\n");
-    assert_null(mca_btl_rawe_state.lost);
-}
-
-TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later)
-{
-    give_up(introduce_on(0), RAWE_LANE_EXPRESS);
-    assert_int_equal(errors, 0); /* the engine is in use */
-    report();
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
-    assert_int_equal(fake_ompi.shown, 0);
+    static const struct {
+        const char *name;
+        void (*lose)(void *context, struct rawe_conn *conn); /**< NULL: it is silent */
+        bool introduced, fault_tolerant, alone;
+        unsigned at_once, later; /**< errors; the engine is in use at first */
+        const char *topic, *text;
+    } cases[] = {
+        {"most jobs end", NULL, true, false, false, 1, 1, "peer_lost", " 5 s\n"},
+        {"the job goes on", NULL, true, true, false, 0, 1, NULL, NULL},
+        {"given up", mca_btl_rawe_given_up, true, false, false, 1, 1, "given_up", ""},
+        {"given up, goes on", mca_btl_rawe_given_up, true, true, false, 0, 1, NULL, NULL},
+        {"data is lost", mca_btl_rawe_lost, true, false, false, 1, 1, "internal_error", "sending"},
+        {"data is lost, goes on", mca_btl_rawe_lost, true, true, false, 0, 1, NULL, NULL},
+        {"not introduced", NULL, false, true, false, 0, 0, NULL, NULL},
+        {"not introduced, no other BTL", NULL, false, false, true, 0, 0, NULL, NULL},
+        {"not introduced, given up", mca_btl_rawe_given_up, false, true, false, 0, 0, NULL, NULL},
+        /* A job that goes on may wait for messages of a peer that only sends. */
+        {"only sends", NULL, false, true, true, 0, 1, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        unit_case(cases[i].name);
+        tear_down();
+        set_up();
+        fake_ompi.fault_tolerant = cases[i].fault_tolerant;
+        alone = cases[i].alone;
+        mca_btl_base_endpoint_t *endpoint = cases[i].introduced ? introduce_on(0) : endpoint_on(0);
+        if (NULL == cases[i].lose) {
+            give_up(endpoint, RAWE_LANE_BULK);
+        } else {
+            cases[i].lose(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
+        }
+        assert_int_equal(errors, cases[i].at_once);
+        give_up(endpoint, RAWE_LANE_EXPRESS);
+        report();
+        assert_int_equal(errors, cases[i].later);
+        assert_ptr_equal(blamed, 0 != cases[i].later ? proc : NULL);
+        assert_int_equal(fake_ompi.shown, NULL != cases[i].topic);
+        if (NULL != cases[i].topic) {
+            fake_ompi_assert_shown(cases[i].topic, cases[i].text);
+        }
+        assert_null(mca_btl_rawe_state.lost);
+    }
 }
 
 TEST(mca_btl_rawe_failed__is_reported_once_a_process)
@@ -441,40 +467,6 @@ TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
     assert_int_equal(errors, 0);
 }
 
-TEST(mca_btl_rawe_given_up__is_a_loss_of_the_peer)
-{
-    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
-    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS));
-    report();
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
-    mca_btl_rawe_given_up(&modules[1], rawe_peer_conn(&endpoint_on(1)->peer, RAWE_LANE_EXPRESS));
-    report();
-    assert_int_equal(errors, 1); /* it was not introduced there */
-}
-
-TEST(mca_btl_rawe_failed__not_of_a_peer_that_was_not_introduced)
-{
-    mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
-    give_up(endpoint, RAWE_LANE_EXPRESS);
-    alone = true;
-    fake_ompi.fault_tolerant = false;
-    give_up(endpoint, RAWE_LANE_EXPRESS);
-    report();
-    assert_int_equal(errors + fake_ompi.shown, 0);
-}
-
-/** A job that goes on may wait for its messages. */
-TEST(mca_btl_rawe_failed__of_a_peer_that_only_sends)
-{
-    alone = true;
-    give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
-    report();
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
-}
-
 TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
@@ -485,25 +477,18 @@ TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
     assert_ptr_equal(blamed, proc);
 }
 
-TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers)
-{
-    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    mca_btl_rawe_params.peer_timeout = 4;
-    be_silent(endpoint);
-    be_silent(endpoint);
-    mca_btl_rawe_params.peer_timeout = 0;
-    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
-}
-
-/** Then the progress thread may be the one that asks, which must not call Open MPI. */
-TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
+/** In finalize the progress thread may be the one that asks, which must not call Open MPI. */
+TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers_but_in_finalize)
 {
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     mca_btl_rawe_params.peer_timeout = 4;
     mca_btl_rawe_state.finalizing = true;
     be_silent(endpoint);
-    mca_btl_rawe_params.peer_timeout = 0;
     assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
+    mca_btl_rawe_state.finalizing = false;
+    be_silent(endpoint);
+    be_silent(endpoint);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
 /** As of 9 s, whatever the state: a CONNECT waits for MPI as well. */
@@ -539,20 +524,17 @@ static uint32_t shrink_path(void)
     return conn->payload_max_bytes;
 }
 
+/** As with silence, nothing is said in finalize. */
 TEST(mca_btl_rawe_stalled__sends_what_passes)
 {
-    assert_int_equal(shrink_path(), payload_bytes(1000));
-    assert_int_equal(fake_ompi_shown("full_size_lost"), 1);
-    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
-}
-
-/** As with silence. */
-TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
-{
-    mca_btl_rawe_state.finalizing = true;
-    assert_int_equal(shrink_path(), payload_bytes(1000));
-    assert_int_equal(fake_ompi_shown("full_size_lost"), 0);
-    assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
+    for (unsigned finalizing = 0; finalizing < 2; ++finalizing) {
+        tear_down();
+        set_up();
+        mca_btl_rawe_state.finalizing = finalizing;
+        assert_int_equal(shrink_path(), payload_bytes(1000));
+        assert_int_equal(fake_ompi_shown("full_size_lost"), !finalizing);
+        assert_int_equal(fake_ompi_shown("connection_stalled"), !finalizing);
+    }
 }
 
 /** The stall was over before its path had been measured. */
@@ -569,27 +551,6 @@ TEST(mca_btl_rawe_stalled__heeds_no_result_of_an_earlier_stall)
     assert_int_equal(endpoint->path_mtu_bytes, 1500);
     mca_btl_rawe_stalled(endpoint->module, conn, 1); /* it has been measured again */
     assert_int_equal(endpoint->path_mtu_bytes, 1000);
-}
-
-TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
-{
-    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    mca_btl_rawe_lost(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
-    report();
-    give_up(endpoint, RAWE_LANE_EXPRESS);
-    report();
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
-}
-
-TEST(mca_btl_rawe_given_up__is_told_to_the_user)
-{
-    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
-    fake_ompi.fault_tolerant = false;
-    mca_btl_rawe_given_up(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_EXPRESS));
-    assert_int_equal(errors, 1);
-    assert_int_equal(fake_ompi_shown("given_up"), 1);
-    assert_int_equal(fake_ompi.shown, 1);
 }
 
 /** An address counts once the process has answered there; until then all goes to the old one. */

@@ -219,15 +219,25 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost)
     assert_int_equal(asked[0], 0);
 }
 
-/** Behind the fence, no process of the job receives anything. */
+/**
+ * Behind the fence, no process of the job receives anything; processes of connected jobs exchange
+ * messages there.
+ */
 TEST(mca_btl_rawe_linger__knows_what_a_fence_means)
 {
-    linger(1);
-    assert_int_equal(needed[0], RAWE_NEEDS_ALL);
-    fenced = true;
-    linger(1);
-    assert_int_equal(needed[0], RAWE_NEEDS_NONE);
-    assert_int_equal(needed[1], RAWE_NEEDS_NONE);
+    static const struct {
+        bool fenced, connected;
+        enum rawe_needs needed[2];
+    } cases[] = {{false, false, {RAWE_NEEDS_ALL, RAWE_NEEDS_ALL}},
+                 {true, false, {RAWE_NEEDS_NONE, RAWE_NEEDS_NONE}},
+                 {true, true, {RAWE_NEEDS_ALL, RAWE_NEEDS_DATA}}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        fenced = cases[i].fenced;
+        procs[1].proc_name.jobid += cases[i].connected;
+        linger(1);
+        assert_memory_equal(needed, cases[i].needed, sizeof(needed));
+    }
 }
 
 /** Others may lack the last Bcast, unless a fence says that all have left their calls. */
@@ -264,16 +274,6 @@ TEST(mca_btl_rawe_linger__repairs_sockets_while_groups_are_driven)
     linger(1);
     assert_int_equal(repairs, 1);
     assert_int_equal(last_repaired, 0);
-}
-
-/** Processes of connected jobs exchange messages behind Open MPI's fence. */
-TEST(mca_btl_rawe_linger__carries_all_while_another_job_is_connected)
-{
-    procs[1].proc_name.jobid++;
-    fenced = true;
-    linger(1);
-    assert_int_equal(needed[0], RAWE_NEEDS_ALL);
-    assert_int_equal(needed[1], RAWE_NEEDS_DATA);
 }
 
 /** Open MPI has told the program, which has shrunk its communicators before rawe noticed. */

@@ -274,7 +274,7 @@ static void note_host(const struct search *search, unsigned first, unsigned end)
 }
 
 /** Search for all listed paths at once. */
-static void search_run(struct search *search, bool patient)
+static void search_perform(struct search *search, bool patient)
 {
     search->timeout_ms = search_ms(search, patient);
     rawe_responder_discover(search->module->responder, search->paths, search->targets,
@@ -406,7 +406,7 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
         search.listed = 0;
     }
     if (0 != search.listed) {
-        search_run(&search, first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
+        search_perform(&search, first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
         enter_reached(&search, reachable);
         report_unreachable(&search);
     }
