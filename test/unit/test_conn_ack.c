@@ -195,17 +195,3 @@ TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
     assert_all_arrived(1);
     assert_int_equal(counters(1)->duplicates, 0);
 }
-
-/** RFC 5681 section 4.3, RFC 9002 section 7.3.2. */
-TEST(rawe_conn_detect_losses__reduces_again_when_what_was_sent_again_is_lost)
-{
-    in_flight(0);
-    doom(end(0)->sendwin.next); /* the first time it is sent ... */
-    doom(end(0)->sendwin.next); /* ... and the second */
-    send_numbered(40, 0);
-    finish();
-    assert_all_arrived(40);
-    assert_int_equal(counters(0)->frames_resent, 2);
-    assert_int_equal(counters(0)->congestion_events, 2);
-    assert_in_range(end(0)->cc.window, 30, 33); /* 64 x 0.7 x 0.7, perhaps a step of recovery */
-}

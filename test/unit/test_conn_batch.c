@@ -226,26 +226,6 @@ static bool count_probes(struct unit_net *of, const struct net_frame *frame)
     return !batches_lost || frame->batch == 0;
 }
 
-TEST(send_probe__also_to_the_responder)
-{
-    struct unit_send send = {0};
-    batch_connect(16);
-    batch_put(30000, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    probes_plain = probes_like_data = 0;
-    batches_lost = false;
-    net.filter = count_probes;
-    net.node[1].paused = true; /* it computes: only its responder receives, plain frames alone */
-    batch_begin_put(&send, 30000);
-    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_not_equal(probes_like_data, 0);
-    assert_int_equal(probes_plain, probes_like_data);
-    net.node[1].paused = false;
-    finish();
-    assert_int_equal(send.done, 1);
-    assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
-}
-
 TEST(send_probe__the_plain_one_is_no_evidence)
 {
     struct unit_send send = {0};
@@ -374,22 +354,6 @@ TEST(rawe_conn_batch_validate__not_for_the_first_eight_frames)
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
-TEST(rawe_conn_batch_validate__what_follows_a_short_message_waits_for_it)
-{
-    struct unit_send sends[3] = {0};
-    batch_connect(10);
-    unit_fill(batch_data, sizeof(batch_data), 1);
-    unit_send_message(end(0), &sends[0], 1, batch_data, 3000);
-    unsigned count = net_queue_count(&net.queue);
-    unit_send_message(end(0), &sends[1], 2, batch_data, 40000);
-    assert_int_equal(net_queue_count(&net.queue), count);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
-    unit_settle(&net);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->validations_passed, 1);
-    assert_int_equal(net.node[1].message_count, 2);
-}
-
 TEST(rawe_conn_batch_validate__not_on_the_express_lane_nor_without_a_link_that_can)
 {
     for (unsigned able = 0; able < 2; able++) {
@@ -455,53 +419,6 @@ TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
-static bool drop_sequence(struct unit_net *of, const struct net_frame *frame)
-{
-    if (frame->batch != 0 && frame->header.sequence == of->filter_count) {
-        of->filter_count = UINT32_MAX;
-        return false;
-    }
-    return true;
-}
-
-TEST(rawe_conn_batch_conclude__a_frame_of_the_validation_lost)
-{
-    for (unsigned lost = 0; lost < 4; lost++) {
-        if (end(0) == NULL) {
-            batch_connect(10);
-        }
-        net.filter = drop_sequence;
-        net.filter_count = lost;
-        batch_put(30000, lost);
-        finish();
-        assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-        unit_close(&net, 0, RAWE_LANE_BULK);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_BULK);
-        unit_connect(&net, RAWE_LANE_BULK);
-    }
-    assert_int_equal(counters(0)->validations_passed, 4);
-    assert_int_equal(counters(0)->frames_resent, 4);
-    assert_int_equal(counters(1)->duplicates, 0);
-}
-
-static unsigned batches_to_lose;
-
-static bool lose_first_batches(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->batch == 0 || frame->batch > batches_to_lose;
-}
-
-TEST(rawe_conn_batch_conclude__lost_twice_and_then_good)
-{
-    batch_connect(10);
-    batches_to_lose = 2;
-    net.filter = lose_first_batches;
-    batch_put(30000, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->validations_failed, 0);
-}
-
 static bool garble_validations(struct unit_net *of, const struct net_frame *frame)
 {
     if (frame->batch != 0 && fragment_kind(frame) == RAWE_FRAGMENT_VALIDATION) {
@@ -520,48 +437,6 @@ TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
     assert_int_equal(counters(0)->validations_failed, 1);
 }
 
-TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
-{
-    struct unit_send send = {0};
-    batch_connect(10);
-    net.node[1].paused = true;
-    unit_fill(batch_data, 30000, 1);
-    batch_begin_put(&send, 30000);
-    unit_run(&net, 2 * UNIT_S, UNIT_MS);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING); /* silence is no evidence here either */
-    net.node[1].paused = false;
-    finish();
-    assert_int_equal(send.done, 1);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)
-{
-    batch_connect(16);
-    batch_put(30000, 1);
-    for (unsigned times = 1; times <= 5; times++) {
-        net.batches_vanish = true;
-        batch_put(100000, times);
-        net.batches_vanish = false;
-        assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-        /* The cause is unknown: it is tried less and less often, but never given up. */
-        batch_put(100, 10 + times);
-        assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-        unit_run(&net, (100 * UNIT_MS) << (times - 1), UNIT_MS);
-        batch_put(100000, 20 + times);
-        assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    }
-    /* What passed for long counts as good again. */
-    unit_run(&net, 10 * UNIT_S, 10 * UNIT_MS);
-    net.batches_vanish = true;
-    batch_put(100000, 30);
-    net.batches_vanish = false;
-    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
-    batch_put(100000, 31);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-}
-
 /** Three losses of a single frame are no proof: with credit for one, plain frames do as well. */
 TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
 {
@@ -575,26 +450,6 @@ TEST(rawe_conn_batch_validate__not_with_credit_for_one_frame)
     finish();
     batch_put(30000, 2);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-}
-
-/** A link that drops packets of several frames. */
-static bool transmit_single(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
-{
-    return segment_bytes != 0 || net_link_transmit_batch(context, packet, segment_bytes);
-}
-
-TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
-{
-    batch_connect(16);
-    batch_put(30000, 1);
-    net.node[0].engine.batches.output.transmit = transmit_single;
-    batch_put(200000, 2);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(0)->validations_failed, 1);
-    uint64_t batches = counters(0)->batches_sent, resent = counters(0)->frames_resent;
-    batch_put(200000, 3);
-    assert_int_equal(counters(0)->batches_sent, batches);
-    assert_int_equal(counters(0)->frames_resent, resent);
 }
 
 /** A link says that short batches serve it better: they are made so, and longer ones again later. */
@@ -611,36 +466,6 @@ TEST(rawe_conn_batch_frames__no_more_than_the_link_wants)
     assert_int_equal(counters(0)->batches_sent - batches, 10);
     longest_bytes = 1; /* shorter than a frame */
     assert_int_equal(rawe_conn_batch_frames(end(0)), 1);
-}
-
-static unsigned drops, refusals;
-
-/** A link that loses batches, and then is full for single frames. */
-static bool transmit_hesitant(void *context, const struct rawe_frame *packet,
-                              uint32_t segment_bytes)
-{
-    if (segment_bytes != 0 && drops != 0) {
-        drops--;
-        return true;
-    }
-    if (segment_bytes == 0 && drops == 0 && refusals != 0 && packet->len_bytes > 1000) {
-        refusals--;
-        return false;
-    }
-    return net_link_transmit_batch(context, packet, segment_bytes);
-}
-
-TEST(rawe_conn_batch_transmit__a_full_link_is_no_further_loss)
-{
-    batch_connect(16);
-    batch_put(20000, 1);
-    net.node[0].engine.batches.output.transmit = transmit_hesitant;
-    drops = 2;
-    refusals = 10;
-    batch_put(20000, 2);
-    assert_int_equal(drops + refusals, 0);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    assert_int_equal(counters(0)->validations_failed, 0);
 }
 
 static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame)

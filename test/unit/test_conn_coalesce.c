@@ -176,30 +176,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_wanted__first_messages_leave_at_once)
     assert_int_equal(net_queue_count(&net.queue), 1);
 }
 
-TEST_WITH(unconnected, rawe_conn_coalesce_wanted__never_unless_asked_for)
-{
-    unit_start_with((struct unit_options){0});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (uint8_t tag = 0; tag < 20; tag++) {
-        copy(tag, 1);
-        assert_null(end(0)->sendwin.held);
-        assert_int_equal(net_queue_count(&net.queue), tag + 1);
-    }
-    finish();
-    assert_delivered(0, 0, 20, 1);
-    struct unit_send sends[20] = {0};
-    uint8_t data[40];
-    unit_fill(data, sizeof(data), 1);
-    unit_fix_window(end(0), 4); /* the others are queued */
-    for (unsigned i = 0; i < 20; i++) {
-        unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
-    }
-    finish();
-    assert_int_equal(net.node[1].message_count, 40);
-    assert_int_equal(counters(0)->messages_coalesced, 0);
-    assert_int_equal(counters(0)->frames_sent, 40);
-}
-
 TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
     copy(1, LIMIT_BYTES / 2);
@@ -253,36 +229,6 @@ TEST_WITH(unconnected, rawe_conn_coalesce_add__queued_messages_share_frames)
     unit_assert_sent(sends, 30, RAWE_STATUS_DONE);
 }
 
-TEST_WITH(unconnected, send_coalesced__counts_in_the_window_while_held_back)
-{
-    unit_start_with(
-        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
-    connect_busy();
-    net.node[1].paused = true;
-    unsigned count = COALESCE_FROM;
-    while (unit_copy_message(end(0), 1, 300) == RAWE_STATUS_DONE) {
-        count++;
-        uint32_t used = end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->sendwin.held != NULL);
-        assert_in_range(used, 1, 16);
-    }
-    assert_null(end(0)->sendwin.held);
-    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
-    assert_int_equal(net_queue_count(&net.queue), 16);
-    assert_true(count > 16 + 10);
-    uint8_t data[300];
-    struct unit_send sends[20] = {0};
-    unit_fill(data, sizeof(data), 1);
-    for (unsigned i = 0; i < 20; i++) {
-        unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
-    }
-    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
-    net.node[1].paused = false;
-    finish();
-    assert_int_equal(net.node[1].message_count, count + 20);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
 TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 {
     unit_send_copy(end(1), 1, 10);
@@ -308,102 +254,4 @@ TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
     net_frame_free(frames[COALESCE_FROM]);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
-}
-
-TEST(rawe_conn_coalesce_flush__no_credit)
-{
-    copy(1, 10);
-    unit_fix_window(end(0), COALESCE_FROM); /* losses were found meanwhile, say */
-    flush(0);
-    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
-    assert_null(end(0)->sendwin.held);
-    assert_int_equal(end(0)->sendwin.to_transmit, 1);
-    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
-    finish();
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
-TEST(rawe_conn_coalesce_flush__link_full)
-{
-    copy(1, 10);
-    copy(2, 10);
-    net.node[0].link_room = 0;
-    flush(0);
-    flush(0);
-    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM);
-    assert_true(counters(0)->blocked_port > 0);
-    assert_true(rawe_engine_pending(&net.node[0].engine));
-    assert_false(rawe_conn_drained(end(0)));
-    net.node[0].link_room = UINT32_MAX;
-    flush(0);
-    assert_int_equal(net_queue_count(&net.queue), COALESCE_FROM + 1);
-    finish();
-    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 2);
-    assert_int_equal(counters(0)->frames_sent, COALESCE_FROM + 1);
-    assert_int_equal(counters(1)->duplicates, 0);
-}
-
-/** Node 0 holds a message back when it hears of the peer's CLOSE. */
-static void hold_and_be_closed(void)
-{
-    connect_busy();
-    copy(1, 10);
-    unit_close_having_all(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_non_null(end(0)->sendwin.held);
-    assert_false(rawe_conn_drained(end(0)));
-}
-
-TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_when_the_peer_closes)
-{
-    hold_and_be_closed();
-    copy(2, 10); /* it may be joined still */
-    uint8_t data[10];
-    struct unit_send send = {0};
-    unit_fill(data, sizeof(data), 3);
-    unit_send_message(end(0), &send, 3, data, sizeof(data));
-    finish();
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, 3);
-    unit_assert_message(&net.node[1], 0, 1, 10, 1);
-    unit_assert_message(&net.node[1], 1, 2, 10, 2);
-    unit_assert_message(&net.node[1], 2, 3, 10, 3);
-}
-
-TEST_WITH(unconnected, rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
-{
-    unit_start_with(
-        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
-    hold_and_be_closed();
-    uint8_t data[1200];
-    struct unit_send sends[20] = {0};
-    unit_fill(data, sizeof(data), 3);
-    for (unsigned i = 0; i < 20; i++) { /* behind it, and more than a window */
-        unit_send_message(end(0), &sends[i], 3, data, sizeof(data));
-    }
-    while (end(0)->handshake.state != RAWE_CONN_OPEN) {
-        unit_receive_next(&net);
-    }
-    /* The peer's credit comes before the end of the round: what is queued goes first. */
-    end(0)->peer_credit = 16;
-    rawe_conn_output(end(0), true, net.now_ns);
-    assert_non_null(end(0)->sendwin.held);
-    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 15);
-    finish();
-    assert_int_equal(net.node[1].message_count, 21);
-    assert_int_equal(sends[19].done, 1);
-}
-
-TEST_WITH(unconnected, rawe_conn_coalesce_flush__peer_does_not_come_back)
-{
-    hold_and_be_closed();
-    net.node[1].refuses = true;
-    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_null(end(0)->sendwin.held);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }

@@ -49,65 +49,6 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-/** A process connects to one to which 20 others do; both to each other, if there are two `ends`. */
-static void connect_to_busy(unsigned ends)
-{
-    static uint8_t data[20000];
-    static struct rawe_grants_member others[20];
-    struct rawe_grants *grants = &net.node[1].engine.grants;
-    struct unit_send send[2];
-    memset(others, 0, sizeof(others));
-    memset(send, 0, sizeof(send));
-    for (unsigned i = 0; i < 2; i++) {
-        struct rawe_engine *engine = &net.node[i].engine;
-        rawe_line_init(&engine->line, 25000);
-        rawe_grants_init(&engine->grants, 100000, &engine->line, 1500, engine->grants.ring_frames);
-    }
-    for (unsigned i = 0; i < 20; i++) {
-        rawe_grants_expect(grants, &others[i], net.now_ns);
-    }
-    for (unsigned i = 0; i < ends; i++) {
-        unit_open(&net, i, RAWE_LANE_BULK);
-        unit_send_message(net.node[i].conn[RAWE_LANE_BULK], &send[i], 1, data, sizeof(data));
-    }
-    unit_settle(&net);
-    assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(net.node[0].engine.grants.senders, 0);
-    assert_int_equal(grants->senders, 21);
-    assert_int_equal(counters(0)->frames_sent, 0);
-    for (unsigned i = 0; i < 20; i++) {
-        rawe_grants_forget(grants, &others[i]);
-    }
-    finish();
-    assert_int_equal(counters(0)->probes_sent, 0); /* it has been told */
-    unit_assert_sent(send, ends, RAWE_STATUS_DONE);
-}
-
-/** It was cut off for long; the peer's own CONNECT says that it is not any more. */
-TEST(rawe_conn_connect__again_soon_when_the_peer_asks)
-{
-    struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    rawe_conn_connect(conn, net.now_ns);
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_true(conn->liveness.probe_deadline_ns > net.now_ns + 10 * UNIT_MS);
-    net.filter = drop_replies_to_node_0;
-    rawe_conn_connect(unit_open(&net, 1, RAWE_LANE_EXPRESS), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
-    net.filter = NULL;
-    unit_run(&net, 2 * RAWE_LIVENESS_FIRST_INTERVAL_NS, 100 * UNIT_US);
-    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
-}
-
-TEST(rawe_conn_connect__those_that_connect_have_something_to_send)
-{
-    connect_to_busy(1);
-    unit_stop(&net);
-    unit_set_up();
-    connect_to_busy(2);
-}
-
 /** A peer that restarts has other frames to send, or none. */
 TEST(rawe_conn_reset__gives_back_its_grant)
 {
@@ -147,17 +88,6 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
                                              .flags = reply ? RAWE_FLAG_REPLY : 0,
                                              .connection_id = to_id},
                         payload, sizeof(payload));
-}
-
-static struct net_frame *deferred[64];
-static unsigned deferred_count;
-
-static bool keep_connects(struct unit_net *unused, const struct net_frame *frame)
-{
-    if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
-        deferred[deferred_count++] = net_frame_copy(frame);
-    }
-    return true;
 }
 
 TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
@@ -252,16 +182,6 @@ static void assert_node_1_knows(void)
     assert_int_equal(net.node[0].failed_calls, 1);
 }
 
-/** Long before it would find node 0 silent. */
-TEST(rawe_conn_answer_failed__who_was_given_up_hears_of_it)
-{
-    give_node_1_up();
-    send_from(1);
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_node_1_knows();
-    assert_int_equal(engine(0)->credit.advertised[RAWE_LANE_EXPRESS], 0);
-}
-
 TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
 {
     give_node_1_up();
@@ -273,16 +193,6 @@ TEST(rawe_conn_answer_failed__not_while_the_program_is_away)
     rawe_engine_deliver_deferred(engine(1));
     unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
     assert_node_1_knows();
-}
-
-TEST(rawe_conn_close__of_a_peer_that_was_given_up)
-{
-    give_node_1_up();
-    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* nobody answers from now on */
-    send_from(1);
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[1].given_up_calls, 1);
-    unit_assert_sent(&last_words[1], 1, RAWE_STATUS_FAILED);
 }
 
 TEST(rawe_conn_disowned__a_peer_that_answers_has_given_nobody_up)
@@ -331,29 +241,6 @@ TEST(rawe_conn_disowned__a_pause_is_no_silence)
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
 }
 
-/** It only receives, and would never ask. */
-TEST(rawe_conn_close__tells_an_idle_peer_that_was_given_up)
-{
-    give_node_1_up();
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[1].given_up_calls, 1);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_FAILED);
-}
-
-/** It asks for a connection that it has closed, or never had. */
-TEST(rawe_conn_receive_connect__of_a_peer_that_was_given_up)
-{
-    give_node_1_up();
-    net.node[1].link_room = 0; /* no CLOSE */
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    net.node[1].link_room = UINT32_MAX;
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    send_from(1);
-    unit_run(&net, 2500 * UNIT_MS, UNIT_MS);
-    assert_node_1_knows();
-}
-
 /** Node 0 calls one that reaches it by other means; nothing was ever open between them. */
 static void call_one_that_has_given_up(void)
 {
@@ -387,76 +274,6 @@ TEST(rawe_conn_renounce__lets_a_finalizing_process_leave)
     assert_int_equal(net.node[0].given_up_calls + net.node[0].lost_calls, 0);
     assert_int_equal(rawe_conn_finalized(end(0), RAWE_NEEDS_DATA, net.now_ns), RAWE_FINALIZED_DONE);
 }
-
-/** Node 1 dies without a word and comes back; time must pass, for incarnations grow with it. */
-static void restart_peer(void)
-{
-    net_queue_clear(&net.queue);
-    net.now_ns += UNIT_MS;
-    unit_restart(&net, 1);
-}
-
-TEST(rawe_conn_receive_connect__a_done_that_sends_again)
-{
-    static uint8_t data[1400];
-    struct unit_send send = {.on_done = unit_send_again};
-    memset(&send_again, 0, sizeof(send_again));
-    unit_fill(again_data, sizeof(again_data), 4);
-    send.context = unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    net.filter = NULL;
-    restart_peer();
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    unit_assert_sent(&send_again, 1, RAWE_STATUS_DONE);
-    unit_assert_message(&net.node[1], net.node[1].message_count - 1, 5, sizeof(again_data), 4);
-    assert_works_both_ways();
-}
-
-TEST(rawe_conn_receive_connect__again_while_still_asking_but_data_came)
-{
-    /* Node 1 is OPEN and sends, node 0 never hears the reply to its own request. */
-    net.filter = drop_replies_to_node_0;
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    for (uint8_t tag = 1; tag <= 3; tag++) {
-        unit_send_copy(end(1), tag, 100);
-    }
-    unit_settle(&net);
-    assert_int_equal(net.node[0].message_count, 3);
-    net.filter = NULL;
-    restart_peer();
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
-    /* The first frames of the new incarnation are no duplicates of the old one's. */
-    assert_works_both_ways();
-    assert_int_equal(counters(0)->duplicates, 0);
-}
-
-TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
-{
-    deferred_count = 0;
-    net.filter = keep_connects;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = NULL;
-    assert_works_both_ways();
-    uint32_t id = end(0)->handshake.local_id;
-    for (unsigned i = 0; i < deferred_count; i++) {
-        unit_receive(&net, deferred[i]);
-        net_frame_free(deferred[i]);
-        unit_settle(&net);
-    }
-    assert_int_equal(end(0)->handshake.local_id, id);
-    assert_works_both_ways();
-}
-
 /** Return how many CONNECTs and PROBEs node 0 has sent. */
 static uint32_t questions_sent(void)
 {

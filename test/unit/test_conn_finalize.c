@@ -19,8 +19,7 @@
 static struct unit_send sends[SENDS];
 /** Content of messages: unit_fill with seed 3. */
 static uint8_t data[5000];
-static const uint8_t *lost_destination; /**< of what lose_to loses */
-static enum rawe_needs needs;           /**< of the peers of what finalizes */
+static enum rawe_needs needs; /**< of the peers of what finalizes */
 
 /** Fixture: an open express lane. */
 static void set_up(void)
@@ -35,11 +34,6 @@ static void set_up(void)
 static bool lose_data(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_DATA;
-}
-
-static bool lose_to(struct unit_net *of, const struct net_frame *frame)
-{
-    return memcmp(frame->bytes, lost_destination, RAWE_MAC_BYTES) != 0;
 }
 
 /** Send messages of four frames each. */
@@ -63,15 +57,6 @@ static enum rawe_finalized linger(unsigned node, uint64_t most_ns)
         result = rawe_conn_finalized(end(node), needs, net.now_ns);
     }
     return result;
-}
-
-/** Node 1 closes its connection and leaves. */
-static void depart(void)
-{
-    unit_close(&net, 1, UNIT_LANE);
-    unit_settle(&net);
-    lost_destination = net.node[1].engine.config.mac;
-    net.filter = lose_to;
 }
 
 FIXTURE(set_up, unit_tear_down);
@@ -105,19 +90,6 @@ TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
     rawe_engine_finalizing(engine(1));
     unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
     assert_false(end(1)->finalize.announced);
-}
-
-TEST(rawe_conn_announce_finalizing__again_in_the_next_incarnation)
-{
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    unit_close(&net, 0, UNIT_LANE);
-    unit_settle(&net);
-    unsigned probes = net.node[1].sent[RAWE_FRAME_PROBE];
-    rawe_conn_connect(unit_open(&net, 0, UNIT_LANE), net.now_ns);
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    assert_true(net.node[1].sent[RAWE_FRAME_PROBE] > probes);
-    assert_true(end(1)->finalize.announced);
 }
 
 TEST(rawe_conn_note_finalizing__not_of_the_next_process)
@@ -214,80 +186,6 @@ TEST(rawe_conn_finalized__unused_ones_may_be_closed)
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-TEST(rawe_conn_finalized__not_before_the_peer_knows)
-{
-    net.filter = drop_all;
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
-    net.filter = NULL;
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    assert_true(end(0)->finalize.peer);
-}
-
-TEST(rawe_conn_finalized__waits_no_longer_after_a_close)
-{
-    net.filter = lose_data;
-    send(0, 3);
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    depart();
-    rawe_engine_finalizing(engine(0));
-    assert_int_equal(linger(0, 2 * UNIT_MS), RAWE_FINALIZED_DONE);
-}
-
-TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    join_lanes(0);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    net_queue_clear(&net.queue); /* its CLOSE */
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    depart();
-    rawe_engine_finalizing(engine(0));
-    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
-    assert_true(end(0)->finalize.peer);
-    uint64_t begin_ns = net.now_ns;
-    while (rawe_conn_finalized(bulk, needs, net.now_ns) == RAWE_FINALIZED_NOT) {
-        unit_run(&net, UNIT_MS, UNIT_MS);
-    }
-    assert_in_range(net.now_ns - begin_ns, UNIT_S, UNIT_S + 10 * UNIT_MS);
-}
-
-/** It knows that we finalize, and is about to ask whether we know that it does. */
-TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
-{
-    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(0));
-    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
-    while (net.node[1].conn[RAWE_LANE_BULK] == NULL) {
-        unit_step(&net);
-    }
-    net.node[1].conn[RAWE_LANE_BULK]->finalize.peer = true;
-    rawe_engine_finalizing(engine(1));
-    const struct rawe_conn *other = net.node[1].conn[RAWE_LANE_BULK];
-    assert_int_equal(other->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], needs, net.now_ns),
-                     RAWE_FINALIZED_NOT);
-    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
-    assert_true(bulk->finalize.peer);
-    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], needs, net.now_ns),
-                     RAWE_FINALIZED_DONE);
-}
-
-/** It finalizes; its answers are lost, its other frames are not. */
-TEST(rawe_conn_finalized__a_peer_that_is_heard_has_not_left)
-{
-    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
-    net.filter = drop_all;
-    rawe_engine_finalizing(engine(1));
-    for (unsigned i = 0; i < 4; i++) {
-        unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
-        assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
-    }
-    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
-}
-
 /** It waits for about that long, and no longer. */
 TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
 {
@@ -325,37 +223,6 @@ TEST(rawe_conn_finalized__a_peer_that_is_silent_or_takes_nothing)
         assert_int_equal(linger(1, cases[i].waits_ns * 9 / 10), RAWE_FINALIZED_NOT);
         assert_int_equal(linger(1, cases[i].waits_ns / 5), cases[i].then);
     }
-}
-
-static uint32_t taken_before; /**< by take_some: sequence number */
-
-static bool take_some(struct unit_net *of, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_DATA ||
-           rawe_sequence_before(frame->header.sequence, taken_before);
-}
-
-TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for)
-{
-    taken_before = end(1)->sendwin.next;
-    finalize_and_lose(1, take_some);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
-        taken_before++;
-    }
-    net.filter = NULL;
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    assert_int_equal(net.node[0].message_count, 1);
-}
-
-TEST(rawe_conn_finalized__our_own_absence_does_not_count)
-{
-    finalize_and_lose(1, drop_all);
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
-    net.now_ns += 100 * UNIT_S; /* suspended */
-    net.filter = NULL;
-    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
 }
 
 /** A process that has left answers no CONNECT. */
@@ -405,39 +272,6 @@ TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
     assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-TEST(rawe_conn_finalized__a_message_held_back_goes_first)
-{
-    unit_start_with((struct unit_options){.coalesce_from_frames = 4});
-    unit_connect(&net, UNIT_LANE);
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    unit_send_copies(end(1), 8, 100);
-    assert_non_null(end(1)->sendwin.held);
-    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
-    unit_receive_all(&net);
-    net.now_ns += UNIT_MS;
-    rawe_engine_advance(engine(0), net.now_ns);
-    rawe_engine_flush(engine(0), net.now_ns);
-    unit_receive_next(&net); /* what was sent before it is acknowledged */
-    assert_true(rawe_conn_idle(end(1)));
-    assert_non_null(end(1)->sendwin.held);
-    assert_int_equal(rawe_conn_finalized(end(1), needs, net.now_ns), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    assert_int_equal(net.node[0].message_count, 8);
-}
-
-TEST(rawe_conn_receive__a_forged_end_is_not_believed)
-{
-    struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_FINALIZING};
-    send(0, 3);
-    net_queue_clear(&net.queue);
-    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
-    assert_int_equal(sends[0].done, 0);
-    unit_run(&net, 3 * UNIT_S, UNIT_MS);
-    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
-    assert_int_equal(net.node[1].message_count, 3);
-}
-
 TEST(rawe_engine_receive__an_unknown_peer_is_answered)
 {
     unit_close(&net, 1, UNIT_LANE);
@@ -465,53 +299,6 @@ TEST(rawe_conn_close__says_it_three_times_when_finalizing)
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
 }
 
-TEST(rawe_conn_peer_gone__without_a_close)
-{
-    net.filter = lose_data;
-    end(0)->peer_credit = 5;
-    send(0, 3);
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    net.filter = drop_all;
-    depart();
-    unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
-    assert_nothing_lost();
-    unit_assert_sent(sends, 3, RAWE_STATUS_DONE);
-    memset(sends, 0, sizeof(sends));
-    send(0, 2); /* they are not needed either */
-    unit_run(&net, 900 * UNIT_MS, UNIT_MS);
-    assert_int_equal(sends[0].done, 0); /* but it might have been suspended */
-    unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
-    assert_nothing_lost();
-    unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
-}
-
-TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
-{
-    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
-    join_lanes(0);
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    depart();
-    unit_send_message(bulk, &sends[0], 0, data, sizeof(data));
-    unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
-    assert_nothing_lost();
-    unit_assert_sent(sends, 1, RAWE_STATUS_DONE);
-    assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
-}
-
-TEST(rawe_conn_peer_gone__before_a_short_timeout)
-{
-    engine(0)->config.liveness.peer_timeout_ns = 300 * UNIT_MS;
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
-    net.filter = drop_all;
-    send(0, 2);
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_nothing_lost();
-    unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
-}
-
 /** It waits for others, and says so, but none of our frames arrives any more. */
 TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
@@ -523,21 +310,4 @@ TEST(rawe_conn_peer_gone__as_it_takes_nothing)
     unit_run(&net, 2 * UNIT_S, UNIT_MS);
     assert_nothing_lost();
     unit_assert_sent(sends, 2, RAWE_STATUS_DONE);
-}
-
-TEST(rawe_conn_peer_gone__while_batches_are_validated)
-{
-    unit_use_batches(&net, 16);
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(1));
-    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
-    net.filter = drop_all;
-    net.batches_vanish = true;
-    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
-    for (unsigned i = 0; i < 2; i++) {
-        unit_send_message(bulk, &sends[i], 0, data, sizeof(data));
-        unit_run(&net, 2 * UNIT_S, UNIT_MS);
-        unit_assert_sent(&sends[i], 1, RAWE_STATUS_DONE);
-    }
-    assert_nothing_lost();
 }

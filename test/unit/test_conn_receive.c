@@ -219,51 +219,6 @@ TEST_WITH(unconnected, rawe_conn_receive__on_a_connection_that_is_not_open)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-TEST_WITH(unconnected, rawe_conn_receive__data_while_still_asking)
-{
-    net.filter = drop_replies_to_node_0;
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    unit_send_copy(end(1), 1, 10);
-    unit_settle(&net);
-    assert_int_equal(net.node[0].message_count, 1);
-    unit_run(&net, UNIT_MS / 2, 20 * UNIT_US);
-    assert_int_equal(counters(0)->acks_sent, 0); /* it does not know where to */
-    assert_false(rawe_conn_drained(end(1)));
-    net.filter = NULL;
-    unit_run(&net, 5 * UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_true(rawe_conn_drained(end(1)));
-    assert_int_equal(counters(1)->frames_resent, 0);
-    assert_int_equal(net.node[0].message_count, 1);
-}
-
-static struct unit_send after_close;
-static uint8_t after_close_data[3000];
-
-static void send_after_close(struct unit_send *send)
-{
-    unit_send_message(send->context, &after_close, 6, after_close_data, sizeof(after_close_data));
-}
-
-TEST_WITH(unconnected, rawe_conn_receive__close_and_a_done_that_sends_again)
-{
-    static uint8_t data[1400];
-    memset(&after_close, 0, sizeof(after_close));
-    unit_fill(after_close_data, sizeof(after_close_data), 8);
-    connect_nodes();
-    struct unit_send send = {.on_done = send_after_close, .context = end(1)};
-    unit_send_message(end(1), &send, 1, data, sizeof(data));
-    net_queue_clear(&net.queue);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(after_close.done, 1);
-    unit_assert_last(&net.node[0], 1, 6, sizeof(after_close_data), 8);
-}
-
 /** Hand node 1 a SEGMENT of message `number`. */
 static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offset,
                                   uint16_t data_bytes, uint32_t total_bytes)

@@ -208,24 +208,6 @@ static void record_put_words(unsigned count, uint64_t offset)
 
 FIXTURE(record_set_up, record_tear_down);
 
-TEST(records__fail_with_their_connection)
-{
-    net.filter = drop_all;
-    for (unsigned i = 0; i < 100; i++) {
-        (void)record_get(1500 * i, 8);
-    }
-    record_put_words(100, 0);
-    (void)record_get(0, 10000);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    peer.conn[RAWE_LANE_EXPRESS] = NULL;
-    for (unsigned i = 0; i < 100; i++) {
-        record_assert_ended(&record_accesses[i], RAWE_STATUS_FAILED);
-        assert_int_equal(record_accesses[i].operation.refusal, RAWE_REFUSAL_NONE);
-    }
-    record_assert_puts_ended(100, RAWE_STATUS_FAILED);
-    assert_int_equal(engine(0)->operations.in_use, 0);
-}
-
 TEST(operate__at_the_limit)
 {
     static struct access many[RAWE_OPERATIONS_MAX + 1];
@@ -259,72 +241,6 @@ TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
-TEST(records__are_put_off_where_nothing_may_be_held_back)
-{
-    uint64_t word = 5;
-    engine(0)->config.coalesce_from_frames = 0;
-    net.node[0].link_room = 3;
-    for (unsigned i = 0; i < 10; i++) {
-        (void)record_get(8 * i, 8);
-        assert_true(record_put(i, &word, 8, 1000 + 8 * i));
-    }
-    net.node[0].link_room = UINT32_MAX;
-    record_run();
-    record_assert_all_got(10, 8, 8);
-    record_assert_puts_ended(10, RAWE_STATUS_DONE);
-    assert_int_equal(counters(0)->puts_sent, 10);
-}
-
-/** The target's bulk lane ends; that is known before the reply comes. */
-TEST(operate__fails_only_with_the_lane_that_its_reply_may_take)
-{
-    static const uint64_t lengths[] = {8, 10000};
-    for (unsigned i = 0; i < 2; i++) {
-        unit_tear_down();
-        record_start(true);
-        unit_peer_connect_lane(RAWE_LANE_BULK);
-        const struct access *access = record_get(0, lengths[i]);
-        unit_close(&net, 1, RAWE_LANE_BULK);
-        record_run();
-        record_assert_ended(access, i == 0 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
-        assert_int_equal(net.node[0].lost_calls, i);
-    }
-}
-
-TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before)
-{
-    unit_peer_connect_lane(RAWE_LANE_BULK);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    unit_settle(&net);
-    assert_int_equal(net.node[0].conn[RAWE_LANE_BULK]->handshake.state, RAWE_CONN_PEER_CLOSED);
-    const struct access *access = record_get(0, 10000);
-    record_run();
-    record_assert_got(access, 0, 10000);
-    assert_int_equal(net.node[0].lost_calls, 0);
-}
-
-/** The target acknowledges the request, and dies or closes. */
-TEST(operate__target_ends_without_a_reply)
-{
-    static const enum rawe_frame_type types[] = {RAWE_FRAME_ACK, RAWE_FRAME_CLOSE};
-    for (unsigned i = 0; i < 2; i++) {
-        unit_tear_down();
-        record_start(true);
-        const struct access *access = record_get(0, 8);
-        net_queue_clear(&net.queue);
-        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
-                            (struct rawe_header){.type = types[i], .acknowledgement = 1}, NULL, 0);
-        bool dies = types[i] == RAWE_FRAME_ACK;
-        if (dies) {
-            net.node[1].paused = true;
-            unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, UNIT_MS);
-        }
-        record_assert_ended(access, RAWE_STATUS_FAILED);
-        assert_int_equal(net.node[0].failed_calls, dies);
-        assert_int_equal(net.node[0].lost_calls, !dies); /* it has to be reported */
-    }
-}
-
 TEST(get__replies_to_the_requests_of_a_frame_share_one)
 {
     unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
@@ -337,26 +253,6 @@ TEST(get__replies_to_the_requests_of_a_frame_share_one)
     record_assert_all_got(10, 16, 8);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
     assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
-}
-
-TEST(get__on_the_same_connection_where_there_is_no_other)
-{
-    engine(1)->callbacks.long_reply = NULL;
-    struct access *access = record_get(7, 10000);
-    record_run();
-    record_assert_got(access, 7, 10000);
-    assert_null(net.node[1].conn[RAWE_LANE_BULK]);
-}
-
-TEST(get__is_served_while_the_target_computes)
-{
-    rawe_engine_defer_begin(engine(1));
-    struct access *one = record_get(0, 8), *other = record_get(100, 20000);
-    record_run();
-    record_assert_got(one, 0, 8);
-    record_assert_got(other, 100, 20000);
-    assert_false(rawe_engine_has_deferred(engine(1)));
-    rawe_engine_defer_end(engine(1));
 }
 
 TEST(get__short_replies_never_take_the_other_lane)
@@ -557,37 +453,6 @@ TEST(get__a_target_that_is_away_is_asked_soon)
     record_run();
 }
 
-/** Not at once: a target in MPI needs that time to reply. */
-TEST(get__a_target_that_is_not_late_is_not_asked)
-{
-    record_get(0, 8);
-    record_run();
-    uint64_t before = engine(0)->counters.probes_sent;
-    for (unsigned i = 0; i < 20; i++) {
-        net.node[1].paused = true;
-        (void)record_get(0, 60000);
-        unit_run(&net, net.config.liveness.probe_least_ns / 5, 5 * UNIT_US);
-        net.node[1].paused = false;
-        unit_run(&net, 20 * UNIT_US, 10 * UNIT_US);
-    }
-    assert_int_equal(engine(0)->counters.probes_sent, before);
-    record_run();
-}
-
-/** None of its replies is awaited with a question while they come. */
-TEST(get__a_target_that_replies_is_not_asked)
-{
-    record_get(0, 8);
-    record_run();
-    uint64_t before = engine(0)->counters.probes_sent;
-    for (unsigned i = 0; i < 50; i++) {
-        (void)record_get(100 * i, 60000);
-        unit_run(&net, 40 * UNIT_US, 10 * UNIT_US);
-    }
-    assert_int_equal(engine(0)->counters.probes_sent, before);
-    record_run();
-}
-
 /** The target has acknowledged the request, but has left MPI since: its thread hears a PROBE. */
 TEST(get__a_reply_that_does_not_come_is_asked_for_ever_more_rarely)
 {
@@ -642,43 +507,6 @@ static void assert_nothing_read(uint8_t value)
     for (unsigned i = 0; i < sizeof(record_result); i++) {
         assert_true(record_result[i] == value || record_result[i] == 0xEE);
     }
-}
-
-static bool drop_acknowledgements(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->header.type != RAWE_FRAME_ACK;
-}
-
-TEST(get__memory_deregistered_before_the_reply_is_sent)
-{
-    const struct access *access = record_get(0, 60000);
-    net.filter = drop_all; /* the bulk lane is asked for in vain */
-    unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    assert_false(rawe_list_empty(&engine(1)->serving.used));
-    record_revoke();
-    net.filter = NULL;
-    record_run();
-    assert_refused(access);
-    assert_nothing_read(0xEE);
-}
-
-TEST(get__memory_deregistered_while_an_acknowledgement_is_missing)
-{
-    static uint8_t expected[20000];
-    memcpy(expected, record_memory, sizeof(expected));
-    (void)record_get(0, 190000); /* the bulk lane is there */
-    record_run();
-    const struct access *access = record_get(0, sizeof(expected));
-    net.filter = drop_acknowledgements;
-    unit_run(&net, 2 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(access->done, 1);
-    assert_false(rawe_list_empty(&engine(1)->serving.used));
-    record_revoke();
-    net.filter = NULL;
-    record_run();
-    assert_true(rawe_list_empty(&engine(1)->serving.used));
-    assert_int_equal(access->status, RAWE_STATUS_DONE);
-    assert_memory_equal(record_result, expected, sizeof(expected));
 }
 
 TEST(get__memory_gone_when_the_target_finalizes)
@@ -761,22 +589,6 @@ TEST(control__is_given_to_the_owner_at_once)
             rawe_engine_defer_end(engine(1));
         }
     }
-}
-
-/** Those that find no room wait; a lost one is sent again; each comes once. */
-TEST(control__survives_loss)
-{
-    control_begin();
-    net.filter = drop_all;
-    for (unsigned i = 0; i < 100; i++) {
-        control(100);
-    }
-    unit_run(&net, UNIT_MS, UNIT_US);
-    assert_int_equal(controlled.count, 0);
-    net.filter = NULL;
-    unit_peer_finish();
-    assert_int_equal(controlled.count, 100);
-    assert_int_equal(controlled.bytes, 100 * 100);
 }
 
 TEST(control__without_memory_or_callback)

@@ -84,26 +84,6 @@ TEST(rawe_conn_send_copy__busy_without_a_frame)
     unit_send_copy(end(0), 1, 10);
 }
 
-TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
-{
-    unit_start_with((struct unit_options){.coalesce_from_frames = 8});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.node[0].link_room = 0;
-    unit_send_copy(end(0), 1, 700);
-    assert_int_equal(counters(0)->blocked_port, 1);
-    assert_int_equal(counters(0)->frames_sent, 0);
-    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY); /* not past the first */
-    assert_true(rawe_engine_pending(&net.node[0].engine));
-    rawe_engine_flush(&net.node[0].engine, net.now_ns); /* still full */
-    assert_true(rawe_engine_pending(&net.node[0].engine));
-    assert_false(rawe_conn_drained(end(0)));
-    net.node[0].link_room = UINT32_MAX;
-    finish();
-    unit_assert_last(&net.node[1], 1, 1, 700, 1);
-    assert_int_equal(counters(0)->frames_sent, 1);
-    assert_int_equal(counters(0)->frames_resent, 0);
-}
-
 /* Unless another thread transmits it, a message is not complete before. */
 TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
@@ -123,51 +103,11 @@ TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
     unit_assert_last(&net.node[1], 1, 2, 700, 2);
 }
 
-TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back)
-{
-    static uint8_t data[100] = {1, 2, 3};
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.node[0].link_room = 0;
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    rawe_engine_flush(&net.node[0].engine, net.now_ns);
-    assert_int_equal(send.done, 0);
-    net.node[0].link_room = UINT32_MAX;
-    unit_settle(&net);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, 1);
-}
-
 struct chain {
     struct unit_send send; /* first: cast back from it */
     unsigned left;
     uint8_t byte;
 };
-
-static void next_link(struct unit_send *send)
-{
-    struct chain *chain = (struct chain *)(void *)send;
-    if (chain->left != 0) {
-        chain->left--;
-        unit_send_message(end(0), &chain->send, 1, &chain->byte, 1);
-    }
-}
-
-TEST(rawe_conn_send__a_done_that_sends_again)
-{
-    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
-    unit_fix_window(end(0), RAWE_WINDOW_FRAMES_MAX);
-    struct chain chain = {.send.on_done = next_link, .left = 4999};
-    unit_send_message(end(0), &chain.send, 1, &chain.byte, 1);
-    for (unsigned i = 0; i < 1000 && net.node[1].message_count < 5000; i++) {
-        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-    }
-    assert_int_equal(net.node[1].message_count, 5000);
-    assert_int_equal(chain.left, 0);
-    finish();
-}
 
 /** A send on a failed connection completes at once, unless the owner cannot be called. */
 TEST(rawe_conn_send__has_failed)
@@ -239,46 +179,4 @@ TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
         assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }
     unit_settle(&net);
-}
-
-TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
-{
-    static uint8_t data[70][3000];
-    static struct unit_send sends[70];
-    struct unit_send blocked = {0};
-    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_connect(&net, RAWE_LANE_BULK);
-    /* Message numbers far from where they begin again. */
-    end(0)->queue.message_number = end(0)->queue.messages_open = 1000;
-    net.node[0].engine.frames.limit = 0;
-    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
-    bulk->peer_credit = 1000;
-    unit_fix_window(bulk, 1000);
-    net.filter = drop_all;
-    for (unsigned i = 0; i < 40; i++) {
-        unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));
-    }
-    unit_fill(data[69], sizeof(data[69]), 3);
-    unit_send_message(end(0), &blocked, 99, data[69], sizeof(data[69])); /* finds no frame */
-    assert_int_equal(end(0)->sendwin.next, 0);
-    net.filter = NULL;
-    net.now_ns += UNIT_MS;
-    net.node[1].conn[RAWE_LANE_BULK]->handshake.state = RAWE_CONN_FAILED; /* without a CLOSE */
-    unit_restart(&net, 1);
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_run(&net, 2 * UNIT_MS, 100 * UNIT_US);
-    unit_close(&net, 0, RAWE_LANE_BULK); /* its frames are free again */
-    finish();
-    unit_assert_sent(&blocked, 1, RAWE_STATUS_DONE);
-    unsigned found = 0; /* among those of the other lane */
-    for (unsigned i = 0; i < net.node[1].message_count; i++) {
-        if (net.node[1].messages[i].tag == 99) {
-            unit_assert_message(&net.node[1], i, 99, sizeof(data[69]), 3);
-            found++;
-        }
-    }
-    assert_int_equal(found, 1);
-    assert_int_equal(end(0)->queue.message_number, 1);
 }

@@ -136,23 +136,6 @@ static unsigned batches_on_wire(void)
 
 FIXTURE(set_up, unit_tear_down);
 
-TEST(coalesces__the_first_messages_leave_at_once)
-{
-    connect_good();
-    for (unsigned i = 0; i < 2 * COALESCE_FROM; i++) {
-        send(100);
-        assert_int_equal(net_queue_count(&net.queue), i + 1);
-    }
-    send(100);
-    assert_int_equal(net_queue_count(&net.queue), 2 * COALESCE_FROM);
-    assert_int_equal(end(0)->queue.bytes, 100);
-    finish();
-    assert_delivered();
-    send(100); /* nothing under way any more */
-    assert_int_equal(net_queue_count(&net.queue), 1);
-    finish();
-}
-
 TEST(coalesces__until_the_round_ends)
 {
     connect_busy();
@@ -204,17 +187,6 @@ TEST(coalesces__short_messages_fill_a_batch_with_their_headers)
     assert_delivered();
 }
 
-TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches)
-{
-    connect_busy();
-    send(3 * batch_bytes() + 100);
-    assert_int_equal(batches_on_wire(), 3);
-    assert_int_equal(net_queue_count(&net.queue), 3 * BATCH_FRAMES);
-    assert_in_range(end(0)->queue.bytes, 1, batch_bytes() - 1);
-    finish();
-    assert_delivered();
-}
-
 TEST(coalesces__not_unless_asked_for)
 {
     unit_stop(&net);
@@ -230,46 +202,6 @@ TEST(coalesces__not_unless_asked_for)
     net.node[0].link_room = UINT32_MAX;
     flush();
     assert_int_equal(batches_on_wire(), 5); /* nor do they share batches */
-    finish();
-    assert_delivered();
-}
-
-TEST(coalesces__closed_with_something_coalesced)
-{
-    connect_busy();
-    send(batch_bytes() + 3000); /* a batch leaves, and the rest of the message is in none yet */
-    send(3000);
-    unsigned first = send_count - 2;
-    assert_int_equal(end(0)->queue.bytes, 6000);
-    unit_close(&net, 0, RAWE_LANE_BULK);
-    unit_assert_sent(&sends[first], 2, RAWE_STATUS_FAILED);
-}
-
-TEST(coalesces__closed_with_a_bundle_under_way)
-{
-    connect_busy();
-    for (unsigned i = 0; i < 9; i++) {
-        send(3000); /* a bundle leaves with the eighth, which completes what is in it */
-    }
-    assert_int_equal(end(0)->queue.bytes, 2 * 3000);
-    unit_close(&net, 0, RAWE_LANE_BULK);
-    unit_assert_sent(&sends[send_count - 9], 7, RAWE_STATUS_DONE);
-    unit_assert_sent(&sends[send_count - 2], 2, RAWE_STATUS_FAILED);
-}
-
-TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
-{
-    connect_busy();
-    net.node[0].link_room = 0;
-    send_some(3, 3000);
-    flush();
-    assert_int_equal(end(0)->queue.bytes, 0); /* the bundle is in the window */
-    for (unsigned i = send_count - 3; i < send_count; i++) {
-        assert_int_equal(sends[i].done, 0);
-    }
-    net.node[0].link_room = UINT32_MAX;
-    flush();
-    unit_assert_sent(&sends[send_count - 3], 3, RAWE_STATUS_DONE);
     finish();
     assert_delivered();
 }

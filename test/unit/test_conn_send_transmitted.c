@@ -18,23 +18,14 @@
 static struct unit_send sends[SENDS];
 static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
 static unsigned transmitted_calls[SENDS];
-static bool chain;    /**< each sends the next when it has left */
-static bool nested;   /**< what is under way arrives, and is acknowledged, inside the callback */
-static bool blocking; /**< the first sends another inside the callback, and waits for it */
+static bool nested; /**< frames in flight arrive, and are acknowledged, inside the callback */
 
 static void set_up(void)
 {
     unit_start_with((struct unit_options){.window_frames = 256});
     memset(sends, 0, sizeof(sends));
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
-    chain = nested = blocking = false;
-}
-
-static void connect_in_batches(void)
-{
-    unit_start_with(
-        (struct unit_options){.window_frames = 256, .coalesce_from_frames = 2, .batch_frames = 16});
-    unit_connect(&net, RAWE_LANE_BULK);
+    nested = false;
 }
 
 static void left(struct rawe_send *send, struct rawe_conn *conn);
@@ -66,14 +57,6 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     assert_int_equal(send->framed_bytes, send->total_bytes);
     assert_int_equal(sends[index].done, 0); /* before it */
     transmitted_calls[index]++;
-    if (chain && index + 1 < SENDS) {
-        send_one(index + 1, SEND_BYTES);
-    }
-    if (blocking && index == 0) {
-        send_one(SENDS - 1, SEND_BYTES);
-        unit_settle(&net);
-        assert_int_equal(sends[SENDS - 1].done, 1);
-    }
     if (nested) {
         unit_settle(&net);
     }
@@ -116,19 +99,6 @@ TEST(report_transmitted__not_while_deferring)
     assert_delivered(1, SEND_BYTES);
 }
 
-TEST(report_transmitted__sends_again)
-{
-    chain = true;
-    unit_connect(&net, RAWE_LANE_BULK);
-    send_one(0, SEND_BYTES);
-    finish();
-    assert_delivered(SENDS, SEND_BYTES);
-    for (unsigned i = 0; i < SENDS; i++) {
-        assert_int_equal(transmitted_calls[i], 1);
-        assert_int_equal(net.node[1].messages[i].tag, i);
-    }
-}
-
 /** Sends that the link has had no room for, all to be transmitted in the same turn. */
 static void send_while_link_full(unsigned count, size_t len_bytes)
 {
@@ -152,49 +122,6 @@ TEST(report_transmitted__acknowledged_inside_the_callback)
     for (unsigned i = 1; i < 8; i++) {
         assert_true(transmitted_calls[i] <= 1); /* done may have come first */
     }
-}
-
-TEST(report_transmitted__in_batches_acknowledged_inside_the_callback)
-{
-    connect_in_batches();
-    send_one(SENDS - 1, 3000); /* validates */
-    finish();
-    send_while_link_full(8, 3000);
-    nested = true;
-    unit_settle(&net);
-    finish();
-    assert_delivered(9, 3000);
-}
-
-TEST(report_transmitted__waits_for_another_inside_the_callback)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    send_while_link_full(4, 3000);
-    blocking = true;
-    unit_settle(&net);
-    finish();
-    assert_int_equal(transmitted_calls[0], 1);
-    assert_int_equal(net.node[1].message_count, 5);
-}
-
-/** A message that is copied, as short ones are: its `done` sends another, and waits for it. */
-static void send_and_wait(struct unit_send *send)
-{
-    send_one(SENDS - 1, SEND_BYTES);
-    unit_settle(&net);
-    assert_int_equal(sends[SENDS - 1].done, 1);
-}
-
-TEST(output__a_completion_waits_for_another)
-{
-    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
-    unit_connect(&net, RAWE_LANE_BULK);
-    sends[0].on_done = send_and_wait;
-    send_one(0, 100);
-    assert_int_equal(sends[0].done, 1);
-    assert_int_equal(sends[SENDS - 1].done, 1);
-    finish();
-    assert_int_equal(net.node[1].message_count, 2);
 }
 
 TEST(rawe_sendwin_rebase__waits_for_the_link)

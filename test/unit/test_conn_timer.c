@@ -13,45 +13,6 @@
 
 FIXTURE(unit_set_up, unit_tear_down);
 
-TEST(timer_expired__a_peer_that_never_answers_connect_fails)
-{
-    static uint8_t data[100];
-    struct unit_send send = {0};
-    net.node[1].refuses = true;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
-    unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_true(net.node[0].silent_calls > 10);
-    unit_assert_sent(&send, 1, RAWE_STATUS_FAILED);
-    assert_true(counters(1)->dropped_unknown_peer > 10);
-}
-
-TEST(timer_expired__a_peer_that_was_given_up_holds_nothing)
-{
-    static uint8_t data[100], payload[200];
-    struct unit_send send = {0};
-    struct rawe_fragment fragment = {
-        .kind = RAWE_FRAGMENT_PART, .total_bytes = 1000, .data_bytes = 100};
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    fragment.id = end(1)->reassembly.next;
-    receive_data(1, 0, payload, put_fragment(payload, fragment, 1));
-    receive_message(0, 0, 2);
-    receive_message(1, 0, 3);
-    assert_int_equal(engine(1)->credit.open[RAWE_LANE_EXPRESS], 1);
-    assert_int_not_equal(engine(1)->credit.advertised[RAWE_LANE_EXPRESS], 0);
-    assert_non_null(end(1)->reassembly.first);
-    assert_non_null(end(1)->recvwin.taken);
-    net.filter = drop_all;
-    unit_send_message(end(1), &send, 1, data, sizeof(data));
-    unit_run(&net, 10 * UNIT_S, 2 * UNIT_MS);
-    assert_int_equal(net.node[1].failed_calls, 1);
-    assert_int_equal(engine(1)->credit.advertised[RAWE_LANE_EXPRESS], 0);
-    assert_int_equal(engine(1)->credit.open[RAWE_LANE_EXPRESS], 0);
-    assert_null(end(1)->reassembly.first);
-    assert_null(end(1)->recvwin.taken);
-}
-
 static void close_failed(struct unit_node *node, struct rawe_conn *conn)
 {
     assert_ptr_equal(node->conn[RAWE_LANE_EXPRESS], conn);
@@ -124,40 +85,6 @@ TEST(rawe_conn_ask_credit__puts_off_no_question_to_a_silent_peer)
     finish();
 }
 
-#define IDLE_NS (500 * UNIT_MS)
-
-/** A connection on which nothing is owed; both ends want to detect the other's death. */
-static void connect_idle(void)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.liveness.idle_ns = IDLE_NS;
-    unit_start(&net);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-}
-
-TEST(timer_expired__a_peer_that_owes_nothing_is_probed_rarely)
-{
-    connect_idle();
-    unit_run(&net, 20 * IDLE_NS, UNIT_MS);
-    for (unsigned node = 0; node < UNIT_NODES; node++) {
-        assert_in_range(counters(node)->probes_sent, 19, 20);
-        assert_int_equal(counters(node)->probes_answered, counters(node)->probes_sent);
-        assert_int_equal(net.node[node].silent_calls + net.node[node].failed_calls, 0);
-    }
-}
-
-TEST(timer_expired__another_answer_does_not_raise_the_rate)
-{
-    connect_idle();
-    for (unsigned i = 0; i < 1000; i++) {
-        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-        unit_run(&net, 10 * UNIT_MS, 100 * UNIT_US);
-    }
-    assert_in_range(counters(0)->probes_sent, 1, 20);
-    assert_in_range(counters(1)->probes_sent, 1, 20);
-}
-
 static unsigned stalled_calls;
 static uint64_t stalled_ns;
 
@@ -193,23 +120,6 @@ static void stall_with_large_frames(void)
 
 static const struct unit_fixture with_stalled = {set_up, unit_tear_down};
 
-TEST_WITH(with_stalled, stall__is_noticed_though_probes_are_answered)
-{
-    stall_with_large_frames();
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_true(net.node[0].engine.counters.probes_answered > 10);
-    assert_true(stalled_calls > 3);
-    assert_in_range(stalled_ns, UNIT_S / 2, UNIT_S);
-    assert_int_equal(net.node[0].silent_calls, 0);
-    /* The path carries them again: all is well. */
-    net.filter = NULL;
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
-    const unsigned calls = stalled_calls;
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_int_equal(stalled_calls, calls);
-}
-
 /** While it finalizes, the owner is not told of an end; it asks when it may close the connection. */
 TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
 {
@@ -241,20 +151,6 @@ TEST_WITH(with_stalled, stall__ends_by_the_peer_timeout)
     }
 }
 
-/** A receiver outside of MPI may have no room for frames; its progress thread answers probes. */
-TEST_WITH(with_stalled, stall__does_not_count_while_the_peer_computes)
-{
-    stall_with_large_frames();
-    for (unsigned i = 0; i < 20; i++) {
-        unit_run(&net, UNIT_S, UNIT_MS);
-        rawe_liveness_alive(&end(0)->liveness, net.now_ns);
-    }
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(stalled_ns < 2 * UNIT_S);
-    unit_run(&net, 6 * UNIT_S, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-}
-
 TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
 {
     stall_with_large_frames();
@@ -267,21 +163,6 @@ TEST_WITH(with_stalled, stall__does_not_count_while_we_are_away)
     net.filter = NULL;
     unit_run(&net, UNIT_S, UNIT_MS);
     assert_int_equal(stalled_send.status, RAWE_STATUS_DONE);
-}
-
-/** Data in flight when MPI_Finalize begins may have to be sent in shorter frames. */
-TEST_WITH(with_stalled, stall__is_noticed_while_finalizing)
-{
-    stall_with_large_frames();
-    rawe_engine_finalizing(engine(0));
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_true(stalled_calls > 3);
-    assert_in_range(stalled_ns, UNIT_S / 2, UNIT_S);
-    assert_int_equal(net.node[1].message_count, 0);
-    unit_set_payload_max(end(0), 600); /* what the owner does once it has measured that */
-    unit_run(&net, UNIT_S, 100 * UNIT_US);
-    assert_int_equal(net.node[1].message_count, 1);
-    assert_true(rawe_conn_drained(end(0)));
 }
 
 static uint32_t longest_bytes;

@@ -159,31 +159,6 @@ TEST(rawe_conn_output__after_idleness_as_at_first)
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
 }
 
-TEST(rawe_conn_output__a_window_hardly_used_is_forgotten)
-{
-    start();
-    put_all();
-    for (unsigned i = 0; i < 1000; i++) {
-        put(1000);
-        unit_run(&net, UNIT_MS, UNIT_MS / 4);
-    }
-    put(sizeof(data));
-    assert_int_equal(net_queue_count(&net.queue), FIRST_FRAMES);
-    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-}
-
-TEST(rawe_conn_output__a_window_in_use_stays)
-{
-    start();
-    put_all();
-    for (unsigned i = 0; i < 200; i++) {
-        put(1000000); /* 700 frames */
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-        assert_int_equal(send_.status, RAWE_STATUS_DONE);
-    }
-    assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX);
-}
-
 TEST(rawe_conn_output__a_short_pause_costs_nothing)
 {
     start();

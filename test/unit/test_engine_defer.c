@@ -1,36 +1,65 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of deferring: what is received while no callback may be called.
+ * Tests of an engine that defers: what is received and completed while no callback may be called,
+ * its delivery afterwards, and a lack of memory. The receiver is node 1.
  */
-#include "unit_defer.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_alloc.h"
 #include "unit_pair.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_receive.h"
+
+/** Content of messages: unit_fill with seed 7. */
+static uint8_t data[300000];
+
+static void run(uint64_t duration_ns)
+{
+    unit_run(&net, duration_ns, 50 * UNIT_US);
+}
+
+/** Open the lane and let node 1 defer; the harness checks that none of its callbacks is called. */
+static void connect_and_defer(void)
+{
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    rawe_engine_defer_begin(engine(1));
+}
+
+/** Stop deferring, and deliver all deferred messages. */
+static void resume(unsigned node)
+{
+    unsigned before = net.node[node].message_count;
+    rawe_engine_defer_end(engine(node));
+    assert_int_equal(net.node[node].message_count, before); /* not yet */
+    rawe_engine_deliver_deferred(engine(node));
+    assert_false(rawe_engine_has_deferred(engine(node)));
+    assert_int_equal(engine(node)->deferral->bytes, 0);
+}
+
+/** Send messages with tags from 0 on. Only messages longer than a frame stay in order. */
+static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
+{
+    memset(sends, 0, count * sizeof(*sends));
+    unit_send_messages(end(0), sends, count, data, len_bytes);
+}
+
+/** Assert that node 1 received the messages of send_messages in the order of their tags. */
+static void assert_delivered_in_order(unsigned count, size_t len_bytes)
+{
+    unit_assert_messages(&net.node[1], count, len_bytes, 7);
+    assert_int_equal(engine(1)->counters.messages_received, count);
+    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
+}
 
 FIXTURE(unit_set_up_wide, unit_tear_down);
 
 /* rawe_engine_defer_begin */
-
-TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
-{
-    static struct unit_send sends[200];
-    connect_and_defer();
-    send_messages(sends, 200, 5000);
-    run(20 * UNIT_MS);
-    unit_assert_sent(sends, 200, RAWE_STATUS_DONE);
-    assert_int_equal(net.node[1].message_count, 0);
-    assert_in_range(engine(1)->deferral->bytes, 200 * 5000, 200 * 5100);
-    resume(1);
-    assert_delivered_in_order(200, 5000);
-    send_messages(sends, 10, 5000); /* as if nothing had been */
-    run(5 * UNIT_MS);
-    assert_int_equal(net.node[1].message_count, 210);
-}
 
 TEST(rawe_engine_defer_begin__completions_are_kept_and_what_is_queued_goes_on)
 {
@@ -184,31 +213,6 @@ TEST_WITH(with_bounds, rawe_engine_defer_fragmented__counts_what_is_allocated)
     come_back(6000, 1);
 }
 
-TEST_WITH(with_bounds, rawe_engine_defer_fragmented__long_messages_stay_within_the_limit)
-{
-    send_in_order(50, 40000);
-    assert_in_range(engine(1)->deferral->bytes, 3 * net.config.message_max_bytes,
-                    net.config.deferred_max_bytes + 2 * net.config.message_max_bytes);
-    assert_true(engine(1)->counters.no_buffer > 0);
-    come_back(50, 40000);
-}
-
-TEST_WITH(with_bounds, rawe_engine_defer__messages_in_one_frame_stay_within_the_limit)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_defer_begin(engine(1));
-    unsigned count = 0;
-    for (unsigned i = 0; i < 1000; i++) {
-        count += unit_copy_message(end(0), (uint8_t)i, 500) == RAWE_STATUS_DONE;
-        unit_run(&net, 200 * UNIT_US, 200 * UNIT_US);
-    }
-    assert_in_range(engine(1)->deferral->bytes, 150000, net.config.deferred_max_bytes + 1000);
-    rawe_engine_defer_end(engine(1));
-    rawe_engine_deliver_deferred(engine(1));
-    unit_run(&net, 500 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[1].message_count, count);
-}
-
 /** Frames that node 0 has sent, and how often in all. */
 static uint64_t sendings(void)
 {
@@ -247,90 +251,11 @@ static void overrun(unsigned batch_frames)
     assert_int_equal(counters(0)->congestion_events, 0);
 }
 
-TEST_WITH(with_bounds, rawe_engine_defer__without_room_the_sender_waits)
-{
-    overrun(0);
-}
-
 TEST_WITH(with_bounds, rawe_engine_defer__without_room_batches_stay_valid)
 {
     overrun(16);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_failed, 0);
-}
-
-static struct unit_send sending;
-
-/** While node 0 defers, node 1 does not answer it: it computes, and only its responder would. */
-static void wait_deferring(void)
-{
-    sending = (struct unit_send){0};
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &sending, 1, data, 3000);
-    rawe_engine_defer_begin(engine(0));
-    net.node[1].paused = true;
-    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
-}
-
-static const struct unit_fixture with_silence = {unit_set_up, unit_tear_down};
-
-TEST_WITH(with_silence, rawe_engine_defer_begin__no_peer_is_given_up)
-{
-    wait_deferring();
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(net.node[0].silent_calls > 10);  /* another route may be used */
-    assert_true(net.node[0].silent_ns < UNIT_S); /* time does not count */
-    net.node[1].paused = false;
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    resume(0);
-    unit_assert_sent(&sending, 1, RAWE_STATUS_DONE);
-}
-
-TEST_WITH(with_silence, rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up)
-{
-    wait_deferring();
-    resume(0);
-    unsigned before = net.node[0].silent_calls;
-    for (unsigned i = 0; i < 100; i++) {
-        unsigned asked = net.node[0].silent_calls;
-        unit_run(&net, net.config.liveness.peer_timeout_ns / 10, 10 * UNIT_MS);
-        assert_int_equal(net.node[0].failed_calls, 0);
-        if (net.node[0].silent_calls != asked) {
-            rawe_liveness_alive(&end(0)->liveness, net.now_ns);
-        }
-    }
-    assert_true(net.node[0].silent_calls > before);
-    net.node[1].paused = false;
-    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(sending.done, 1);
-}
-
-TEST_WITH(with_silence, rawe_engine_defer_end__a_dead_peer_is_given_up_then)
-{
-    wait_deferring();
-    resume(0);
-    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_in_range(net.node[0].silent_ns, net.config.liveness.peer_timeout_ns,
-                    2 * net.config.liveness.peer_timeout_ns);
-    unit_assert_sent(&sending, 1, RAWE_STATUS_FAILED);
-}
-
-TEST_WITH(with_silence, rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive)
-{
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, 3000);
-    net.node[1].paused = true;
-    for (unsigned i = 0; i < 20 && net.node[0].failed_calls == 0; i++) {
-        unit_run(&net, net.config.liveness.peer_timeout_ns / 4, 5 * UNIT_MS);
-        rawe_engine_defer_begin(engine(0));
-        unit_run(&net, net.config.liveness.peer_timeout_ns / 20, 5 * UNIT_MS);
-        resume(0);
-    }
-    assert_int_equal(net.node[0].failed_calls, 1);
-    assert_int_equal(send.done, 1);
 }
 
 static struct unit_send unfinished[40];
@@ -373,32 +298,6 @@ TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
     }
 }
 
-TEST(rawe_engine_finalizing__more_messages_than_are_kept)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    rawe_engine_finalizing(engine(1));
-    for (unsigned i = 0; i < 10; i++) {
-        send_messages(unfinished, 40, 60000);
-        run(100 * UNIT_MS);
-        assert_true(rawe_conn_drained(end(0)));
-    }
-    assert_true(400u * 60000u > net.config.deferred_max_bytes);
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
-TEST(rawe_engine_finalizing__in_the_middle_of_a_message)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    send_messages(unfinished, 1, 30000);
-    for (unsigned i = 0; i < 10; i++) {
-        unit_receive_next(&net);
-    }
-    rawe_engine_finalizing(engine(1));
-    run(50 * UNIT_MS);
-    assert_int_equal(unfinished[0].done, 1);
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
 TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
 {
     struct unit_send answer = {.done = 0};
@@ -419,21 +318,6 @@ TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
     run(20 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(answer.done, 0);
-}
-
-TEST(rawe_engine_finalizing__sends_go_on_and_are_not_reported)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    send_messages(unfinished, 20, 30000); /* more than the window holds */
-    rawe_engine_finalizing(engine(0));
-    net.filter = drop_all;
-    unit_settle(&net);
-    net.filter = NULL;
-    run(200 * UNIT_MS);
-    assert_delivered_in_order(20, 30000);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_forgotten(20);
 }
 
 static void count_transmitted(struct rawe_send *send, struct rawe_conn *conn)
@@ -465,46 +349,103 @@ TEST(rawe_engine_finalizing__closing_reports_nothing)
     assert_forgotten(3);
 }
 
-TEST(rawe_engine_finalizing__no_peer_is_given_up)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    send_messages(unfinished, 3, 30000);
-    rawe_engine_finalizing(engine(0));
-    net.filter = drop_all;
-    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 100 * UNIT_MS);
-    assert_true(net.node[0].silent_calls > 10);
-    assert_true(net.node[0].silent_ns < UNIT_S); /* time does not count */
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_forgotten(3);
-}
+/* rawe_engine_deliver_deferred */
 
-static void send_in_bundles(void)
+/** Sends, flushes and defers again: what was kept must still come once, in order. */
+static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    memset(unfinished, 0, sizeof(unfinished));
-    for (unsigned i = 0; i < 40; i++) {
-        unfinished[i].send.ordered = true;
-        unit_send_message(end(0), &unfinished[i], (uint8_t)i, data, 300);
+    unit_send_copy(conn, tag, 10);
+    rawe_engine_flush(&node->engine, net.now_ns);
+    if (tag % 4 == 1) {
+        rawe_engine_deliver_deferred(&node->engine);
     }
 }
 
-TEST(rawe_engine_finalizing__bundles_are_given_back)
+TEST(rawe_engine_deliver_deferred__from_inside_a_callback)
 {
-    unit_start_with((struct unit_options){.coalesce_from_frames = 4, .window_frames = 256});
-    unit_use_batches(&net, 16);
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    send_in_bundles();
+    struct unit_send sends[12];
+    connect_and_defer();
+    send_messages(sends, 12, 3000);
+    run(5 * UNIT_MS);
+    net.node[1].on_deliver = deliver_and_go_on;
+    rawe_engine_defer_end(engine(1));
+    rawe_engine_deliver_deferred(engine(1));
+    assert_int_equal(engine(1)->deferral->bytes, 0);
+    run(UNIT_MS);
+    assert_delivered_in_order(12, 3000);
+    assert_int_equal(net.node[0].message_count, 12);
+}
+
+static struct net_frame *last;
+
+/** The owner waits in its callback; what comes meanwhile is delivered behind what came before. */
+static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    assert_int_equal(tag, 0);
+    node->on_deliver = NULL;
+    rawe_engine_defer_begin(&node->engine);
+    unit_receive(&net, last);
+    rawe_engine_defer_end(&node->engine);
+    assert_int_equal(node->message_count, 1);
+}
+
+TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
+{
+    static struct unit_send sends[4];
+    struct net_frame *frames[8];
+    connect_and_defer();
+    rawe_engine_defer_end(engine(1));
+    send_messages(sends, 4, 2000);
+    for (unsigned i = 0; i < 8; i++) {
+        frames[i] = net_queue_take(&net.queue);
+        assert_non_null(frames[i]);
+    }
+    for (unsigned i = 1; i < 7; i++) {
+        unit_receive(&net, frames[i]);
+    }
+    last = frames[7];
+    net.node[1].on_deliver = receive_last;
+    unit_receive(&net, frames[0]);
+    assert_false(rawe_engine_has_deferred(engine(1)));
+    assert_delivered_in_order(4, 2000);
+    for (unsigned i = 0; i < 8; i++) {
+        net_frame_free(frames[i]);
+    }
+    finish();
+}
+
+/** There is memory for buffers of messages from now on, even when none is left for keeping them. */
+static void have_buffers(void)
+{
+    void *buffers[80];
+    for (unsigned i = 0; i < 80; i++) {
+        buffers[i] = rawe_buffer_take(&engine(1)->reassembly_buffers);
+        assert_non_null(buffers[i]);
+    }
+    for (unsigned i = 0; i < 80; i++) {
+        rawe_buffer_give(&engine(1)->reassembly_buffers, buffers[i]);
+    }
+}
+
+/** The owner is back, and there is still no memory: what comes waits behind what has stayed. */
+TEST(rawe_engine_deliver_deferred__still_without_memory)
+{
+    static struct unit_send sends[3];
+    connect_and_defer();
+    have_buffers();
+    send_messages(sends, 3, 2000);
+    for (unsigned i = 0; i < 6; i++) {
+        struct net_frame *frame = net_queue_take(&net.queue);
+        unit_allocations_left = 0;
+        unit_receive(&net, frame);
+        if (i == 3) {
+            rawe_engine_defer_end(engine(1));
+            rawe_engine_deliver_deferred(engine(1));
+        }
+        unit_allocations_left = -1;
+        net_frame_free(frame);
+        assert_int_equal(net.node[1].message_count, 0);
+    }
     run(20 * UNIT_MS);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    end(0)->peer_credit = 0;
-    send_in_bundles();
-    end(0)->peer_credit = 100;
-    net.filter = drop_all;
-    rawe_conn_make_pending(end(0));
-    rawe_engine_flush(engine(0), net.now_ns);
-    assert_true(engine(0)->bundles.allocated > 0);
-    net.filter = NULL;
-    rawe_engine_finalizing(engine(0));
-    run(200 * UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
+    assert_delivered_in_order(3, 2000);
 }

@@ -161,24 +161,6 @@ TEST(rawe_group_send__many_short_batches)
     assert_quiet();
 }
 
-TEST(rawe_group_send__a_batch_waits_for_the_link_and_for_memory)
-{
-    batch(2);
-    for (int left = 0; left < 2; left++) { /* window, batch */
-        unit_allocations_left = left + (left == 0);
-        assert_true(try_send(0, 300));
-        unit_allocations_left = -1;
-        assert_int_equal(net.wire_count, 0);
-        net.link_room = 0;
-        progress(0, net.now_ns);
-        assert_int_equal(net.wire_count, 0);
-        net.link_room = UINT32_MAX;
-        pass(100 * MS);
-        assert_got(0, 1 + (uint32_t)left);
-    }
-    assert_quiet();
-}
-
 TEST(rawe_group_send__behind_messages_that_share_a_frame)
 {
     static const struct {
@@ -209,21 +191,6 @@ static void send_again(struct rawe_group_send *send)
     }
 }
 
-/** A frame is what comes in: it may ask for an answer, and the program has let the group run. */
-TEST(rawe_group_receive__sends_what_is_held_back)
-{
-    share(3);
-    send_many(5);
-    send_bytes(2, 10);
-    net.absent[1] = net.absent[2] = true; /* their answers do not count */
-    arrive();
-    assert_int_equal(net.frames, 3);
-    net.absent[1] = net.absent[2] = false;
-    send_bytes(1, 10);
-    arrive();
-    assert_int_equal(net.frames, 5);
-}
-
 TEST(rawe_group_send__from_done)
 {
     struct rawe_group_send send = {.done = send_again, .data = data, .len_bytes = 10};
@@ -247,60 +214,6 @@ TEST(rawe_group_send__without_memory)
     pass(100 * MS);
     assert_int_equal(net.done_count, 2);
     assert_got(0, 2);
-}
-
-/** A frame longer than a piece; the pieces come in any order, and the frame itself between them. */
-TEST(rawe_group_receive_control__repairs_in_pieces)
-{
-    uint8_t bytes[1000];
-    config.payload_bytes = sizeof(bytes);
-    for (unsigned order = 0; order < 3; order++) {
-        set_up();
-        config.payload_bytes = sizeof(bytes);
-        start(2);
-        net.sent_bytes[0] = sizeof(bytes);
-        for (unsigned i = 0; i < 3; i++) {
-            const unsigned piece = (i + order) % 3;
-            const struct rawe_group_control control = {
-                .type = RAWE_GROUP_REPAIR,
-                .sequence = FIRST,
-                .total_bytes = sizeof(bytes),
-                .payload_bytes = sizeof(bytes),
-                .piece = (uint16_t)piece,
-                .data_bytes = (uint16_t)(piece == 2 ? sizeof(bytes) - 2 * RAWE_GROUP_PIECE_BYTES
-                                                    : RAWE_GROUP_PIECE_BYTES)};
-            assert_int_equal(net.got_bytes[1][0], 0);
-            forge_control(1, 0, control, data + piece * RAWE_GROUP_PIECE_BYTES);
-        }
-        assert_int_equal(net.got_bytes[1][0], sizeof(bytes));
-        assert_null(group[1].members[0].stream->stored);
-        tear_down();
-    }
-}
-
-/** A control message lost for lack of memory is replaced when a member asks. */
-TEST(rawe_group_ask__heals_what_was_lost)
-{
-    static const uint8_t types[] = {RAWE_GROUP_STATUS, RAWE_GROUP_NACK, RAWE_GROUP_REPAIR,
-                                    RAWE_GROUP_ACK};
-    for (size_t i = 0; i < 2 * sizeof(types); i++) {
-        const bool as_root = i % 2 != 0;
-        set_up();
-        start(3);
-        lose(0, 1, 1, 2);
-        net.losing_type = types[i / 2];
-        net.losses_left = 2;
-        send_bytes(0, 100);
-        pass(1000 * MS);
-        assert_int_equal(net.losses_left, 0);
-        assert_false(rawe_group_done(&group[0]));
-        rawe_group_ask(&group[as_root ? 0 : 1], as_root ? RAWE_GROUP_ALL : 0);
-        rawe_group_ask(&group[as_root ? 0 : 2], as_root ? RAWE_GROUP_ALL : 0);
-        pass(1000 * MS);
-        assert_got(0, 1);
-        assert_true(rawe_group_done(&group[0]));
-        tear_down();
-    }
 }
 
 TEST(rawe_group_ask__whom_it_waits_for_and_the_next)
@@ -350,26 +263,6 @@ TEST(rawe_group_send__the_last_message_where_a_member_is_deaf)
         }
         tear_down();
     }
-}
-
-/** Frames received meanwhile count: a burst lost long ago does not matter. */
-TEST(rawe_group_send__no_last_message_after_two_losses)
-{
-    start(4);
-    lose(0, 12, 2, 2);
-    for (unsigned i = 0; i < 12; i++) {
-        send_bytes(0, 100);
-        pass(MS);
-    }
-    send_bytes(0, 100); /* heard, as are those that follow in other streams */
-    pass(2000 * MS);
-    lose(13, 1, 2, 2);
-    send_bytes(0, 100);
-    pass(100 * MS);
-    send_bytes(0, 100);
-    pass(100 * MS);
-    assert_got(0, 15);
-    assert_int_equal(group[0].deaf, RAWE_GROUP_ALL);
 }
 
 /** Of a burst it has heard the half; it lacks all that is sent after that, which is little. */
@@ -576,20 +469,6 @@ TEST(rawe_group_next_ns__nothing_to_do_once_all_is_acknowledged)
     assert_int_equal(net.sent[RAWE_GROUP_ACK], 3);
 }
 
-/** A member stays until those below it have acknowledged, and it has passed that on. */
-TEST(rawe_group_done__when_nobody_waits_for_it)
-{
-    start(MEMBERS_MAX);
-    net.refuses[9] = true; /* below member 1 in the tree of 0 */
-    send_bytes(0, 100);
-    pass(100 * MS);
-    assert_false(rawe_group_done(&group[0]) || rawe_group_done(&group[1]));
-    assert_true(rawe_group_done(&group[2]) && rawe_group_done(&group[10]));
-    net.refuses[9] = false;
-    pass(100 * MS);
-    assert_quiet();
-}
-
 /** After half of all sequence numbers, state of the tree's last use is ignored. */
 TEST(rawe_group_stream_acked__the_tree_after_a_long_time)
 {
@@ -628,24 +507,6 @@ TEST(rawe_group_stream_progress__asks_for_some_frames_at_a_time)
     assert_got(0, 1);
     assert_int_equal(net.sent[RAWE_GROUP_NACK], 4);
     assert_int_equal(counted[0].repairs_sent, 200);
-}
-
-/** Missing frames may still wait in the kernel. */
-TEST(rawe_group_stream_progress__does_not_ask_while_frames_wait)
-{
-    start(2);
-    lose(0, 1, 1, 1);
-    send_bytes(0, 2 * PAYLOAD_BYTES);
-    arrive();
-    group[1].withheld = true;
-    for (unsigned i = 0; i < 3; i++) {
-        progress(1, net.now_ns + MS);
-        assert_int_equal(net.sent[RAWE_GROUP_NACK], 0);
-        assert_true(rawe_group_next_ns(&group[1]) > net.now_ns);
-    }
-    group[1].withheld = false;
-    pass(10 * MS);
-    assert_got(0, 1);
 }
 
 /** Data goes straight into place only if it is next, and no part of it has arrived. */
@@ -713,22 +574,4 @@ TEST(rawe_group_stream_repair__without_memory)
     pass(10 * MS);
     assert_got(0, 1);
     assert_int_equal(net.sent[RAWE_GROUP_NACK], 2);
-}
-
-/** The root waits for a living member that refuses deliveries. */
-TEST(rawe_group_stream_receive__not_delivered_now)
-{
-    start(3);
-    net.refuses[1] = true;
-    send_bytes(0, 40 * PAYLOAD_BYTES);
-    pass(60000 * MS);
-    assert_int_equal(net.got_bytes[1][0], 0);
-    assert_int_equal(group[1].members[0].stream->stored_frames, config.window_frames);
-    assert_int_equal(net.sent[RAWE_GROUP_NACK], 0);
-    assert_int_equal(net.done_count, 0);
-    assert_false(rawe_group_done(&group[0]));
-    net.refuses[1] = false;
-    pass(1000 * MS);
-    assert_got(0, 1);
-    assert_quiet();
 }

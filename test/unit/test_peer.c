@@ -258,42 +258,6 @@ TEST(rawe_peer_send__not_reported_by_a_process_that_finalizes)
     assert_int_equal(message->completed, 0);
 }
 
-TEST_WITH(unconnected, rawe_peer_send__not_complete_while_connecting)
-{
-    net.node[0].conn[RAWE_LANE_EXPRESS] = rawe_peer_conn(&peer, RAWE_LANE_EXPRESS);
-    net.node[0].conn[RAWE_LANE_BULK] = rawe_peer_conn(&peer, RAWE_LANE_BULK);
-    assert_completes_late(unit_peer_send_made(unit_peer_make(60, 4000, true)), true);
-    unit_peer_assert_delivered(0, 4060);
-}
-
-TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_link_is_full)
-{
-    unit_stop(&net);
-    unit_peer_start(false);
-    unit_peer_connect();
-    for (unsigned room = 0; room < 3; room++) {
-        net.node[0].link_room = room;
-        struct sent *one = unit_peer_send_made(
-            unit_peer_make(60, 4000, true)); /* three frames, all in the window */
-        assert_int_equal(one->message.send.framed_bytes, 4060);
-        net.node[0].link_room = UINT32_MAX;
-        assert_completes_late(one, true);
-        unit_peer_assert_delivered(room, 4060);
-    }
-}
-
-TEST_WITH(unconnected, rawe_peer_send__not_complete_while_the_window_is_full)
-{
-    unit_stop(&net);
-    unit_peer_start(false);
-    unit_peer_connect();
-    unit_fix_window(net.node[0].conn[RAWE_LANE_BULK], 4);
-    struct sent *one = unit_peer_send(15000, true);
-    assert_completes_late(one, true);
-    assert_true(one->message.completed_early);
-    unit_peer_assert_delivered(0, 15000);
-}
-
 /** Messages in a row that would begin a streak, all else being right. */
 static void send_successive(unsigned count, uint64_t interval_ns)
 {
@@ -473,16 +437,6 @@ static void connect_all(void)
     unit_settle(&rails.net);
 }
 
-/** The rails that the connections preferring rails 0, 1, 2 use: 120 if each uses its own... */
-static unsigned used(unsigned host)
-{
-    unsigned all = 0;
-    for (unsigned rail = 0; rail < RAILS; rail++) {
-        all = 10 * all + rails_used(rails_conn(host, rail, RAWE_LANE_EXPRESS));
-    }
-    return all;
-}
-
 /** A message gets through on each connection, in both directions. */
 static void assert_works(void)
 {
@@ -498,66 +452,6 @@ static void assert_works(void)
 }
 
 static const struct unit_fixture with_rails = {rails_set_up, rails_stop};
-
-TEST_WITH(with_rails, rawe_peer_used__is_the_one_whose_route_is_used)
-{
-    connect_all();
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
-    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 0));
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 1));
-}
-
-TEST_WITH(with_rails, rawe_peer_set_down__moves_all_that_use_the_route)
-{
-    connect_all();
-    assert_int_equal(used(0), 12);
-    rails_cut(0);
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    assert_int_equal(used(0), 112);
-    rails_cut(1);
-    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
-    assert_int_equal(used(0), 222);
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(used(1), 12); /* each host decides for itself */
-    assert_int_equal(rails.host[0].table.migrated, 2);
-    assert_int_equal(rails.host[1].table.migrated, 2); /* it answers there */
-    rawe_peer_set_down(rails_peer(1, 0), rails.now_ns);
-    rawe_peer_set_down(rails_peer(1, 1), rails.now_ns);
-    assert_works();
-}
-
-TEST_WITH(with_rails, rawe_peer_set_up__moves_connections_back)
-{
-    connect_all();
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    rawe_peer_set_up(rails_peer(0, 1), rails.now_ns);
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(used(0), 212);
-    assert_works();
-    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(used(0), 12);
-    assert_int_equal(rails.host[0].table.migrated, 0);
-    assert_works();
-}
-
-TEST_WITH(with_rails, rawe_peer_close__moves_connections_off_the_route)
-{
-    connect_all();
-    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
-    unit_run(&rails.net, UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(used(0), 112);
-    rawe_peer_close(rails_peer(0, 1));
-    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 2));
-    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 2);
-    /* With nothing else left, it fails back. */
-    rawe_peer_close(rails_peer(0, 2));
-    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 0);
-    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
-}
 
 /** What the rails carry on the connections that prefer them. */
 static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)

@@ -125,14 +125,6 @@ TEST(rawe_peer_operate__may_be_done_before_it_returns)
     assert_int_equal(begin_with(&peer, GET_BYTES, overwrite)->status, RAWE_STATUS_FAILED);
 }
 
-TEST(rawe_peer_begin_waiting__an_idle_link_is_asked_for_more)
-{
-    struct get *get = begin_behind_others();
-    rawe_inflow_wait(&peer.engine->inflow, net.now_ns);
-    unit_run(&net, 200 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(get->done, 1);
-}
-
 /** Who is told that it cannot be begun need not wait for its end. */
 TEST(rawe_peer_operate__without_memory_for_the_connection)
 {
@@ -173,26 +165,6 @@ static struct rawe_inflow share_with_another(void)
     return process;
 }
 
-/** Another process of the host has asked for as much as may be on its way; none of its comes. */
-TEST(rawe_peer_operate__waits_for_other_processes)
-{
-    struct rawe_inflow process = share_with_another();
-    rawe_inflow_asked(&process, INFLOW_BYTES, net.now_ns);
-    struct get *get = begin(&peer, GET_BYTES);
-    const uint64_t patience_ns = rawe_inflow_patience_ns(&process);
-    use_link();
-    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
-    assert_int_equal(get->operation.asked_bytes, 0);
-    /* Another 1000 bytes have come, so it gets no turn before they are old, too. */
-    rawe_inflow_arrived(&process, 1000, net.now_ns);
-    rawe_inflow_asked(&process, 1000, net.now_ns);
-    unit_run(&net, patience_ns * 3 / 4, 10 * UNIT_US);
-    assert_int_equal(get->operation.asked_bytes, 0);
-    unit_run(&net, patience_ns / 2, 10 * UNIT_US);
-    assert_int_equal(get->done, 1);
-    assert_int_equal(get->status, RAWE_STATUS_DONE);
-}
-
 /** PUTs and short GETs bring nothing that fills a port. */
 TEST(rawe_peer_operate__only_long_gets_count_as_asked)
 {
@@ -206,26 +178,6 @@ TEST(rawe_peer_operate__only_long_gets_count_as_asked)
     assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, 2 * GET_BYTES);
     net.node[1].paused = false;
     unit_peer_finish();
-}
-
-/** What it asks for itself, other processes see until it has come. */
-TEST(rawe_peer_operate__tells_other_processes)
-{
-    struct rawe_inflow process = share_with_another();
-    begin(&peer, GET_BYTES);
-    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, GET_BYTES);
-    unit_peer_finish();
-    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, 0);
-}
-
-/** Nothing comes from the other peer, so it has its turn. */
-TEST(rawe_peer_begin_waiting__a_peer_that_does_not_run_holds_up_no_other)
-{
-    struct get *get = begin_behind_others();
-    unit_run(&net, rawe_inflow_patience_ns(&peer.engine->inflow) + 50 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(get->done, 1);
-    assert_int_equal(get->status, RAWE_STATUS_DONE);
-    assert_memory_equal(target, source, GET_BYTES);
 }
 
 TEST(rawe_peer_operate__short_ones_take_no_turns)
@@ -244,29 +196,6 @@ TEST(rawe_peer_operate__a_single_peer_is_asked_for_all)
     assert_false(rawe_list_empty(&peer.engine->waiting)); /* 4 MiB are under way */
     unit_peer_finish();
     assert_true(rawe_list_empty(&peer.engine->waiting));
-}
-
-TEST(rawe_peer_operate__no_limit)
-{
-    rawe_inflow_init(&peer.engine->inflow, 0, &peer.engine->line);
-    begin_behind_others();
-    assert_int_equal(under_way(), 3);
-}
-
-TEST(rawe_peer_close__gets_that_wait_fail)
-{
-    const struct rawe_peer_config config = unit_peer_config();
-    struct rawe_peer third;
-    rawe_peer_init(&third, peer.engine, &config);
-    struct get *before = begin_behind_others();
-    struct get *get = begin(&third, GET_BYTES);
-    struct get *behind = begin(&peer, GET_BYTES);
-    rawe_peer_close(&third);
-    assert_int_equal(get->done, 1);
-    assert_int_equal(get->status, RAWE_STATUS_FAILED);
-    assert_int_equal(before->done + behind->done, 0);
-    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
-    assert_int_equal(behind->status, RAWE_STATUS_DONE);
 }
 
 /** The progress thread finds the connection closed: the caller hears of it when MPI is back. */
@@ -298,17 +227,6 @@ TEST(rawe_peer_begin_waiting__a_piece_is_refused)
     assert_int_equal(get->done, 1);
     assert_int_equal(get->status, RAWE_STATUS_FAILED);
     assert_int_equal(get->operation.refusal, RAWE_REFUSAL_UNKNOWN);
-}
-
-TEST(rawe_peer_begin_waiting__without_memory_for_a_piece_it_waits_on)
-{
-    begin(&other, SHORT_BYTES);
-    unit_allocations_left = 0;
-    struct get *get = begin(&peer, GET_BYTES);
-    unit_allocations_left = -1;
-    assert_int_equal(get->operation.asked_bytes, 0);
-    unit_run(&net, 10 * UNIT_MS, 10 * UNIT_US);
-    assert_int_equal(get->status, RAWE_STATUS_DONE);
 }
 
 /** A piece that cannot be asked for is given back: the leak sanitizer watches. */

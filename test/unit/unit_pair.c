@@ -55,20 +55,6 @@ bool drop_all(struct unit_net *unused, const struct net_frame *frame)
     return false;
 }
 
-bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
-{
-    return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
-           (frame->header.flags & RAWE_FLAG_REPLY) == 0;
-}
-
-struct unit_send send_again;
-uint8_t again_data[3000];
-
-void unit_send_again(struct unit_send *send)
-{
-    unit_send_message(send->context, &send_again, 5, again_data, sizeof(again_data));
-}
-
 /** Node 0 has nothing under way on any lane. */
 static bool drained(void)
 {

@@ -50,16 +50,6 @@ static inline struct rawe_conn *end(unsigned node)
 
 /** Filter: lose everything. */
 bool drop_all(struct unit_net *unused, const struct net_frame *frame);
-/** Filter: lose node 1's replies to CONNECT. */
-bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame);
-
-extern struct unit_send send_again;
-extern uint8_t again_data[3000];
-/**
- * unit_send.on_done: send another message, `send_again`, as soon as one is done, like an upper
- * layer's pipeline. Its context is the connection.
- */
-void unit_send_again(struct unit_send *send);
 
 /** Advance time until all of node 0's frames are acknowledged. */
 void finish(void);
