@@ -4,7 +4,7 @@
 import re
 from typing import ClassVar
 
-from benchlib.case_driver import CaseDriver
+from benchlib.driver import CaseDriver
 from benchlib.options import seconds
 from benchlib.prepare import program
 from benchlib.program import Program, Result, incomplete

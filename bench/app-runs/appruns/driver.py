@@ -3,9 +3,9 @@
 
 from typing import ClassVar
 
-from benchlib.case_driver import CaseDriver
+from benchlib.driver import CaseDriver
 from benchlib.options import list_of
-from benchlib.plan import HOSTS_MOST
+from benchlib.program import HOSTS_MOST
 
 from .abinit import Abinit
 from .hpcc import Hpcc

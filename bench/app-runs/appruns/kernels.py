@@ -5,8 +5,7 @@ import math
 from pathlib import Path
 from typing import ClassVar
 
-from benchlib.compile import compile_mpi
-from benchlib.program import Check, Result, result_lines
+from benchlib.program import Check, Result, compile_mpi, result_lines
 from benchlib.summary import Metric
 
 from .application import Application

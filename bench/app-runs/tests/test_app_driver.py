@@ -4,9 +4,8 @@
 import pytest
 
 from appruns.driver import PROGRAMS, RANKS, AppDriver
-from benchlib import options
-from benchlib.error import BenchError
-from benchlib.plan import Case
+from benchlib import BenchError, options
+from benchlib.program import Case
 
 
 def parse(*argv):

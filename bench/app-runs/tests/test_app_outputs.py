@@ -7,8 +7,8 @@ import pytest
 
 from appruns import hpcc
 from appruns.driver import PROGRAMS
-from benchlib.error import BenchError
-from benchlib.plan import Case
+from benchlib import BenchError
+from benchlib.program import Case
 
 FILES = {
     "netpipe": "netpipe.txt",

@@ -8,7 +8,7 @@ from local_mpi import needs_mpi, run_local
 
 from appruns import kernels
 from appruns.driver import PROGRAMS
-from benchlib.plan import Case
+from benchlib.program import Case
 
 
 @pytest.fixture(scope="module", name="build")

@@ -8,12 +8,11 @@ import shutil
 import statistics
 from pathlib import Path
 
-from benchlib import prepare, stats, transports
+from benchlib import BenchError, prepare, summary, transports
 from benchlib.driver import Driver
-from benchlib.error import BenchError
 from benchlib.options import count, seconds
 from benchlib.places import NICS
-from benchlib.plan import HOSTS_MOST, Case, Run
+from benchlib.program import HOSTS_MOST, Case, Run
 from benchlib.session import Rejected
 from benchlib.summary import Key
 
@@ -288,7 +287,7 @@ class ImbDriver(Driver):
         titles = ", ".join(f"{name} = {transports.TITLES[name]}" for name in about["transports"])
         return (
             f"Transports: {titles}. They ran alternately; each value is the median over the "
-            f"rounds, each ratio a ratio of such medians. {stats.DOUBT} The baseline is what a "
+            f"rounds, each ratio a ratio of such medians. {summary.DOUBT} The baseline is what a "
             "bare program reaches with the same raw frames on the same wire without any protocol, "
             "in the way that is the fastest at the size: plain frames or TCP-shaped batches. "
             "For Uniband it sends one message in a frame; a transport that coalesces "

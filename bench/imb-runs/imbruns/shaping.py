@@ -8,7 +8,7 @@ so it counts as the frames it becomes.
 
 from dataclasses import dataclass
 
-from benchlib.chart import size_text
+from benchlib.page import size_text
 from rawelab.spec import LabSpec, parse_rate
 
 ETHERNET_BYTES = 14

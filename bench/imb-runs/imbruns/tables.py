@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which values of the benchmarks are shown, under which titles, in which plots."""
 
-from benchlib.chart import Line, LineChart, size_text
+from benchlib.page import Line, LineChart, size_text
 from benchlib.summary import Row, Table
 from benchlib.transports import BASELINE, TITLES
 

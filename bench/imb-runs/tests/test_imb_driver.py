@@ -3,8 +3,8 @@
 
 import pytest
 
+from benchlib import BenchError
 from benchlib import options as command_line
-from benchlib.error import BenchError
 from benchlib.places import Outcome
 from benchlib.session import Rejected
 from benchlib.transports import COMPONENT

@@ -6,8 +6,8 @@ import csv
 
 import pytest
 
-from benchlib import chart, report, summary
-from benchlib.plan import Case, Run
+from benchlib import page, report, summary
+from benchlib.program import Case, Run
 from benchlib.session import Done, Record
 from benchlib.transports import order
 from imbruns import shaping, tables
@@ -165,7 +165,7 @@ def test_report__holds_tables_problems_and_the_command(done, tmp_path):
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "In µs; ratios: below 1 is faster." in text
     assert "no component" in text
-    if chart.available():
+    if page.plots_available():
         assert names == ["report.md", "plot.svg"]
         assert "](plot.svg)" in text
     for part in (

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the benchmark drivers share: charts, and pages as HTML and Markdown."""
+"""What the drivers of bench/ share."""
+
+
+class BenchError(Exception):
+    """Something a person can act on: the text says what happened, where, and what to do."""

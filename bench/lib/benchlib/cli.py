@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rawelab import LabError, interrupts
 
-from . import chart, facts, prepare, report, session, stats
+from . import BenchError, places, prepare, report, session, summary
 from . import options as command_line
-from .error import BenchError
 from .journal import Journal
+from .page import plots_available
 from .places import place_of
-from .progress import Progress, clock
+from .session import Progress, clock
 from .transports import BASELINE, base_of
 
 BENCH = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def _about(driver, options, record, setup):
         "command": shlex.join([f"bench/{driver.name}/compare", *setup["argv"]]),
         "date": setup["started"],
         "driver": driver.name,
-        "facts": [*facts.about(options, setup["started"], options.cases), *driver.facts()],
+        "facts": [*places.facts_of(options, setup["started"], options.cases), *driver.facts()],
         "interrupted": interrupted,
         "problems": record.problems(),
         "shape": options.shape,
@@ -92,14 +92,14 @@ def _report(driver, directory, record, about):
     print()
     for text in driver.texts(tables, about):
         print(text)
-    print(stats.DOUBT)
+    print(summary.DOUBT)
     spread = report.spread_of(tables)
     if spread is not None:
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
         print(f"\nspread: {report.spread_text(spread)}{busy}")
     names = report.write(driver, directory, about, directory)
     print(f"report: {directory / names[0]}, {', '.join(names[1:])}")
-    if not chart.available():
+    if not plots_available():
         print("plots are missing: test/install-deps bench installs what makes them")
     print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .error import BenchError
+from . import BenchError
 from .places import Outcome
 
 SETUP = "setup.json"

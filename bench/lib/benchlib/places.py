@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where mpirun runs: on virtual hosts of the lab, or on real hosts named in a file."""
+"""Where mpirun runs, on virtual hosts of the lab or on real hosts named in a file; and what a
+reader of a report has to know about machine, hosts and rounds."""
 
 import copy
 import os
+import platform
 import shlex
 import signal
 import subprocess
@@ -12,8 +14,7 @@ from pathlib import Path
 
 from rawelab import Lab, LabSpec, launch
 
-from . import preflight, prepare, transports
-from .error import BenchError
+from . import BenchError, prepare, transports
 
 TIMEOUT_STATUS = 124
 STOP_SECONDS = 10.0  # what mpirun gets to end in good order
@@ -148,7 +149,7 @@ class HostfilePlace(Place):
     def __enter__(self):
         asked = copy.copy(self)
         asked.prefix = ["--hostfile", str(self.hostfile), "--map-by", "ppr:1:node"]
-        preflight.check(asked, self.interface, self.files)
+        preflight(asked, self.interface, self.files)
         return self
 
     def __exit__(self, *_):
@@ -191,3 +192,119 @@ def place_of(options, hosts):
     if prepare.rawe_installed():
         build = None
     return HostfilePlace(options.hostfile, options.interface, build, options.mpirun_args)
+
+
+ASK_SECONDS = 60  # ssh gives up on a silent address after a minute or two
+ASK_LINES = 8  # of mpirun's output; the first ones name the cause
+ASK_MARK = "rawe-preflight:"
+# Arguments: the network interface, or nothing; then the files that every host must see.
+ASK_SCRIPT = f"""
+say() {{ echo "{ASK_MARK} $(hostname): $*"; }}
+if [ -n "$1" ] && [ ! -e "/sys/class/net/$1" ] && ! ip link show dev "$1" >/dev/null 2>&1; then
+  say "there is no network interface $1; it has" /sys/class/net/*
+fi
+shift
+for file; do [ -r "$file" ] || say "$file is not there"; done
+"""
+
+
+def _first_lines(outcome):
+    text = f"{outcome.errors}\n{outcome.output}"
+    lines = [line for line in text.splitlines() if line.strip("- \t") and ASK_MARK not in line]
+    return "".join(f"\n  | {line}" for line in lines[:ASK_LINES])
+
+
+def preflight(place, interface, files):
+    """Raises BenchError when mpirun cannot reach a host, or one lacks something."""
+    arguments = ["sh", "-c", ASK_SCRIPT, "preflight", interface or "", *map(str, files)]
+    outcome = place.run(arguments, ASK_SECONDS)
+    if outcome.status != 0:
+        ended = f"had not ended after {ASK_SECONDS} s" if outcome.timed_out else "failed"
+        raise BenchError(
+            f"not all hosts of the hostfile run programs: mpirun {ended}{_first_lines(outcome)}\n"
+            f"try: {place.command(['hostname'])}"
+        )
+    lacks = {
+        line.partition(ASK_MARK)[2] for line in outcome.output.splitlines() if ASK_MARK in line
+    }
+    if lacks:
+        text = "".join(f"\n {line.replace('/sys/class/net/', '')}" for line in sorted(lacks))
+        raise BenchError(
+            f"hosts of the hostfile lack something:{text}\n"
+            "--interface names one that all hosts have; files are found when rawe is installed "
+            "on each host (make install), or built in a directory that they share"
+        )
+
+
+def _first_line(argv):
+    try:
+        done = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+        )
+    except OSError:
+        return "unknown"
+    return (done.stdout.splitlines() or ["unknown"])[0]
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            models = [line.split(":", 1)[1].strip() for line in file if line[:10] == "model name"]
+    except OSError:
+        models = []  # no /proc
+    return models[0] if models else platform.machine()
+
+
+def _system():
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
+def machine():
+    """Name and value of what matters about this machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return [
+        ("Processor", f"{_processor()}, {os.cpu_count()} cores"),
+        ("Memory", f"{memory:.0f} GiB"),
+        ("System", _system()),
+        ("Kernel", f"{platform.system()} {platform.release()}"),
+        ("MPI", _first_line(["mpirun", "--version"])),
+    ]
+
+
+def facts_of(options, started, cases):
+    """Name and value of each fact that holds for the whole comparison."""
+    hosts = dict.fromkeys(case.hosts for case in cases)
+    found = [("Date", started), *merge({n: place_of(options, n).describe() for n in hosts})]
+    ranks = sorted({case.ranks for case in cases})
+    found += [*machine(), ("Ranks", ", ".join(map(str, ranks))), ("Rounds", options.rounds)]
+    if options.against is not None:
+        found.append(("old", f"rawe of {options.against}"))
+    cores = len(os.sched_getaffinity(0))
+    if options.hostfile is None and ranks[-1] > cores:
+        text = f"up to {ranks[-1]} ranks share {cores} cores: times include waiting for a core"
+        found.append(("Note", text))
+    return found
+
+
+def merge(described):
+    """One list of facts from those of each place, by its number of hosts; differing values name
+    the hosts."""
+    values = {}
+    for hosts, facts in described.items():
+        for name, value in facts:
+            values.setdefault(name, {}).setdefault(value, []).append(hosts)
+    merged = []
+    for name, by_value in values.items():
+        texts = list(by_value)
+        if len(texts) > 1 and name != "Hosts":
+            texts = [f"{text} ({_hosts(hosts)})" for text, hosts in by_value.items()]
+        merged.append((name, "; ".join(texts)))
+    return merged
+
+
+def _hosts(numbers):
+    names = [str(number) for number in sorted(numbers)]
+    return " and ".join(names) + (" host" if names == ["1"] else " hosts")

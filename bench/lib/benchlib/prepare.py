@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from .error import BenchError
+from . import BenchError
 from .transports import COMPONENT, TRANSPORTS
 
 SOURCE = Path(__file__).resolve().parents[3]

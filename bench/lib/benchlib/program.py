@@ -1,12 +1,85 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program that is compared as a whole: its input, command line, metrics and checks."""
+"""A program that is compared as a whole: cases, runs, input, command line, metrics and checks."""
 
+import os
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .error import BenchError
+from . import BenchError
+
+HOSTS_MOST = 4  # virtual ones, unless asked for
+
+
+def count_text(number, noun):
+    """A number with its noun: 1 rank, 2 ranks."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compared: a program with its problem, ranks and hosts."""
+
+    program: str
+    size: str  # of the problem; empty where the program has no sizes
+    ranks: int
+    hosts: int  # 0 when a hostfile decides
+    title: str = field(default="", compare=False)  # the program's, for people
+
+    @property
+    def label(self):
+        """Short name in tables and plots."""
+        text = f"{self.title}, {count_text(self.ranks, 'rank')}"
+        return f"{text} on {count_text(self.hosts, 'host')}" if self.hosts else text
+
+    @property
+    def key(self):
+        """The same, usable in a file name."""
+        name = f"{self.program}.{self.size}" if self.size else self.program
+        return f"{name}.{self.ranks}x{self.hosts}"
+
+    @property
+    def shares_hosts(self):
+        """Whether several ranks may be on one host."""
+        return self.hosts == 0 or self.ranks > self.hosts
+
+
+@dataclass(frozen=True)
+class Run:
+    """One round of a case over a transport."""
+
+    round: int  # from 1
+    transport: str
+    case: Case
+    commands: tuple  # mpirun's arguments, a tuple for each mpirun, one after the other
+
+    @property
+    def name(self):
+        """Of its files."""
+        return f"{self.case.key}.{self.transport}.round{self.round}"
+
+
+def possible(programs, wanted):
+    """The Cases among `wanted` (program, size, ranks, hosts) that can run, and why others cannot.
+
+    `programs` maps names to Programs. BenchError when none can run.
+    """
+    cases, left_out = [], []
+    for name, size, ranks, hosts in wanted:
+        case = Case(name, size, ranks, hosts, programs[name].title_of(size))
+        reason = programs[name].why_not(size, ranks)
+        if reason is None and hosts > ranks:
+            reason = f"{hosts} hosts are more than {count_text(ranks, 'rank')}"
+        if reason is None:
+            cases.append(case)
+        else:
+            left_out.append(f"{case.title} on {count_text(ranks, 'rank')}: {reason}")
+    if not cases:
+        raise BenchError("nothing to run: " + "; ".join(left_out))
+    return cases, left_out
+
 
 # "Time in seconds =   1.23", as NPB's programs write their results.
 LINE = re.compile(r"^\s*([A-Za-z][A-Za-z/() %]*?)\s*=\s*(\S.*?)\s*$", re.MULTILINE)
@@ -104,3 +177,26 @@ def result_lines(output, needed):
     if missing:
         raise incomplete(", ".join(missing), output)
     return found
+
+
+FLAGS = ("-O3", "-std=c11")
+
+
+def _newest(paths):
+    return max(path.stat().st_mtime for path in paths)
+
+
+def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
+    """Make `target` of the C files `sources` with mpicc, unless it is newer than all of them."""
+    if target.exists() and target.stat().st_mtime >= _newest([*sources, *headers]):
+        return target
+    if shutil.which("mpicc") is None:
+        raise BenchError("mpicc is not on PATH; install Debian's libopenmpi-dev")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_suffix(f".{os.getpid()}")  # no other run may find half a program
+    words = ["mpicc", *FLAGS, *extra, "-o", str(fresh), *map(str, sources), *libraries]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"cannot build {target.name}: {' '.join(words)}\n{done.stderr.strip()}")
+    fresh.replace(target)
+    return target

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .error import BenchError
+from . import BenchError
 from .summary import BETTER, Key, Median, Metric, is_power_of_four
 from .transports import BASELINE
 
@@ -77,7 +77,7 @@ MAKERS = ("AMD", "Intel")
 
 
 def maker_of(machine):
-    """The maker of a machine's processor; `machine` as facts.machine() gives it."""
+    """The maker of a machine's processor; `machine` as places.machine() gives it."""
     processor = dict(machine).get("Processor", "unknown")
     known = [maker for maker in MAKERS if maker.lower() in processor.lower()]
     return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"

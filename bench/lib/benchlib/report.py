@@ -9,11 +9,9 @@ import statistics
 import textwrap
 from pathlib import Path
 
-from . import chart, stats, summary
-from .error import BenchError
-from .page import Page, anchor
+from . import BenchError, summary
+from .page import Page, aligned, anchor, plots_available
 from .summary import shown_rows
-from .text import aligned
 from .transports import BASELINE
 
 ABOUT = "about.json"
@@ -51,7 +49,7 @@ def ratio_text(value):
 def doubtful(row, name):
     """The ratio of a transport with its interval."""
     value = row.ratio(name)
-    return BARE if value is None else stats.doubt_text(ratio_text(value), row.interval(name))
+    return BARE if value is None else summary.doubt_text(ratio_text(value), row.interval(name))
 
 
 def spread_of(tables):
@@ -167,7 +165,7 @@ def page_of(driver, tables, about):
         facts.append(("Spread", spread_text(spread)))
     page.facts(facts)
     page.text(driver.lead(about))
-    problems = about["problems"] + ([] if chart.available() else [NO_PLOTS])
+    problems = about["problems"] + ([] if plots_available() else [NO_PLOTS])
     if problems:
         page.heading("What went wrong")
         page.bullets(problems)

@@ -1,13 +1,393 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is made from the reference runs: doc/results.md and the README's table and plot."""
+"""What is made from the reference runs: doc/results.md and the README's table. They hold
+a fixed list of workloads, whatever those show, and what the predecessors claimed beside today's
+values."""
 
-from . import claims, headline
-from .chart import size_text
-from .claims import BASE, CLAIMS, LOSS, TESTED
-from .error import BenchError
-from .page import Page
+import math
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from . import BenchError
+from .page import Page, size_text
 from .reference import INDEX, PARTS, PLOT, WIRINGS, save
 from .report import number
+from .summary import Row, ratio
+
+TESTED, BASE = "rawe", "tcp"
+HALF_FROM = "Uniband"  # whose curve shows where half the bandwidth is reached
+FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
+
+
+@dataclass
+class Claim:
+    """A predecessor's claim, and today's value."""
+
+    who: str
+    said: str
+    part: str  # of the reference run
+    today: object  # function of a Reference: rawe against btl/tcp in words; empty without values
+
+
+def _change(ratio):
+    """A time's ratio with its change in per cent."""
+    return f"{ratio:.2f} × ({100 * (ratio - 1):+.0f} %)"
+
+
+def found_at(reference, part, benchmark, size, metric="time_us", ranks=2):
+    """{transport: Median} of a comparison, or an empty dictionary."""
+    wanted = (benchmark, size, metric, ranks)
+    found = reference.select(
+        part, lambda key: (key.benchmark, key.size, key.metric.key, key.ranks) == wanted
+    )
+    return next(iter(found.values()), {})
+
+
+def time_at(part, benchmark, sizes):
+    """A function that gives the ratio of times at some sizes."""
+
+    def answer(reference):
+        parts = []
+        for size in sizes:
+            found = found_at(reference, part, benchmark, size)
+            value = ratio(found, TESTED, BASE)
+            if value is not None:
+                times = " against ".join(f"{found[name].median:.2f}" for name in (TESTED, BASE))
+                parts.append(f"{size_text(size)}: {_change(value)}, {times} µs")
+        return "; ".join(parts)
+
+    return answer
+
+
+def collectives(ranks):
+    """A function that gives the geometric mean over four collectives, 4 B to 64 KiB."""
+
+    def answer(reference):
+        texts, every = [], []
+        for benchmark in FOUR:
+            found = [
+                ratio(found_at(reference, "imb", benchmark, 1 << power, ranks=ranks), TESTED, BASE)
+                for power in range(2, 17)
+            ]
+            mine = [value for value in found if value]
+            if mine:
+                texts.append(f"{benchmark} {geometric_mean(mine):.2f}")
+                every += mine
+        if not every:
+            return ""
+        return f"{_change(geometric_mean(every))} ({', '.join(texts)})"
+
+    return answer
+
+
+def half_bandwidth_bytes(points):
+    """The message size at which half of the largest bandwidth is reached, from (bytes, MB/s)
+    points; between two of them on the straight line of a logarithmic axis. None without any."""
+    points = sorted(point for point in points if point[0] > 0)
+    if not points:
+        return None
+    half = max(rate for _, rate in points) / 2
+    before = None
+    for size, rate in points:
+        if rate >= half:
+            if before is None:
+                return float(size)
+            share = (half - before[1]) / (rate - before[1])
+            return 2 ** (math.log2(before[0]) + share * math.log2(size / before[0]))
+        before = (size, rate)
+    return None
+
+
+def half_bandwidth(part):
+    """A function that finds where half the bandwidth is reached."""
+
+    def wanted(key):
+        return (key.benchmark, key.ranks, key.metric.key) == (HALF_FROM, 2, "mbytes_per_s")
+
+    def answer(reference):
+        rows = reference.select(part, wanted).items()
+        texts = []
+        for name in (TESTED, BASE):
+            points = [(key.size, found[name].median) for key, found in rows if name in found]
+            size = half_bandwidth_bytes(points)
+            if size is None:
+                return ""
+            most = max(rate for _, rate in points)
+            texts.append(f"{name}: half of {most:,.0f} MB/s at {size:,.0f} B")
+        return "; ".join(texts)
+
+    return answer
+
+
+def program(part, name, metric, text_of):
+    """A function that gives `text_of` the ratio of a program's metric, for each case."""
+    wanted = (name, metric)
+
+    def answer(reference):
+        texts = []
+        found = reference.select(part, lambda key: (key.benchmark, key.metric.key) == wanted)
+        for key, one in found.items():
+            if (value := ratio(one, TESTED, BASE)) is not None:
+                size = f"class {key.size}, " if part == "nas" else ""
+                case = f"{size}{key.ranks} ranks on {key.hosts} hosts"
+                texts.append(f"{case}: {text_of(value)}")
+        return "; ".join(texts)
+
+    return answer
+
+
+def nas(name):
+    """A function that gives the gain in Mop/s of LU or SP."""
+    return program("nas", name, "mops", lambda value: f"{100 * (value - 1):+.1f} % Mop/s")
+
+
+def _against_lossless(percent, text_of, *key):
+    """A function that compares each transport's value under loss with the one without."""
+
+    def median(reference, loss, transport):
+        found = found_at(reference, f"loss-{loss}", *key).get(transport)
+        return found and found.median
+
+    def answer(reference):
+        texts = []
+        for transport in (TESTED, BASE):
+            clean, lossy = (median(reference, loss, transport) for loss in (0, percent))
+            if clean is None or (lossy is None and transport == TESTED):
+                return ""
+            # btl/tcp sometimes hangs under loss, and is left out after the second time.
+            texts.append(
+                f"{transport} " + ("did not end" if lossy is None else text_of(clean, lossy))
+            )
+        return "; ".join(texts)
+
+    return answer
+
+
+def times_lossless(percent):
+    """A function that counts the lossless half round trips of 1 B that one takes under loss."""
+    return _against_lossless(
+        percent,
+        lambda clean, lossy: f"{lossy / clean:.1f} × ({clean:.2f} to {lossy:.1f} µs)",
+        *("PingPong", 1),
+    )
+
+
+def share_lossless(percent):
+    """A function that gives the share of the lossless goodput that is left, window 64, 256 KiB."""
+    return _against_lossless(
+        percent,
+        lambda clean, lossy: f"{lossy / clean:.2f} ({clean:,.0f} to {lossy:,.0f} MB/s)",
+        *(HALF_FROM, 1 << 18, "mbytes_per_s"),
+    )
+
+
+SARDA = "Sarda 2003"
+HOEFLER = "Hoefler et al. 2006"
+CLAIMS = (
+    Claim(SARDA, "raw frames halve the round trip", "imb", time_at("imb", "PingPong", (1, 1024))),
+    Claim(HOEFLER, "latency -25 %", "switch", time_at("switch", "PingPong", (1,))),
+    Claim(
+        HOEFLER,
+        "time in the send call -50 % (MPI_Send)",
+        "seeds",
+        time_at("seeds", "SendCall", (64, 4096)),
+    ),
+    Claim(HOEFLER, "the same, MPI_Isend", "imb", time_at("imb", "Isend", (64, 4096))),
+    Claim(HOEFLER, "NAS LU +8 %", "nas", nas("LU")),
+    Claim(HOEFLER, "NAS SP +16 %", "nas", nas("SP")),
+    Claim(
+        HOEFLER,
+        "ABINIT's run time nearly halved on 4 nodes",
+        "apps",
+        program("apps", "abinit", "mpirun_s", _change),
+    ),
+    Claim(
+        "Chang et al. 1996",
+        "collectives gain from reliable frames (time, 4 B to 64 KiB, 4 ranks on 4 hosts)",
+        "imb",
+        collectives(4),
+    ),
+    Claim(
+        "Chang et al. 1996, GAMMA 1996",
+        "half the bandwidth is reached with small messages",
+        "imb",
+        half_bandwidth("imb"),
+    ),
+    Claim(
+        "GAMMA 1996",
+        "ping-pong with cold caches",
+        "seeds",
+        time_at("seeds", "CacheCold", (1, 1024)),
+    ),
+)
+# The cost of random loss in each direction, which the predecessors did not measure.
+LOSS = tuple(
+    Claim(f"{percent} % loss", said, f"loss-{percent}", today(percent))
+    for percent in (1, 5)
+    for said, today in (
+        ("mean half round trip of 1 B, times the lossless one", times_lossless),
+        ("goodput, 64 messages of 256 KiB in flight, share of the lossless one", share_lossless),
+    )
+)
+
+
+K, M = 1 << 10, 1 << 20
+# Benchmark, sizes, metric: of each wiring.
+PATTERNS = (
+    ("PingPong", (1, K, 16 * K, 64 * K, 256 * K, 4 * M), "time_us"),
+    ("Isend", (64,), "time_us"),
+    ("Uniband", (64,), "messages_per_s"),
+    ("Uniband", (4 * K, 16 * K, 256 * K, 4 * M), "mbytes_per_s"),
+    ("UnibandCold", (4 * K, 16 * K, 256 * K, 4 * M), "mbytes_per_s"),
+    ("Biband", (256 * K,), "mbytes_per_s"),
+    ("BibandCold", (256 * K,), "mbytes_per_s"),
+    ("sender", (64 * K, M, 16 * M), "computing"),
+    ("receiver", (64 * K, M, 16 * M), "computing"),
+)
+TITLES = {
+    "PingPong": "half round trip",
+    "Isend": "time in MPI_Isend",
+    "Uniband": "stream",
+    "UnibandCold": "stream, cold",
+    "Biband": "streams both ways",
+    "BibandCold": "streams both ways, cold",
+    "sender": "the sender computes",
+    "receiver": "the receiver computes",
+}
+NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
+ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
+STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
+# The README's rows: MTU in bytes, or None for programs, and the titles.
+README_ROWS = {
+    1500: (
+        *(f"{size}, half round trip" for size in ("1 B", "1 KiB", "16 KiB", "64 KiB", "4 MiB")),
+        f"64 B, {STREAM}",
+        *(f"{size}, {kind}" for size in ("16 KiB", "256 KiB", "4 MiB") for kind in (STREAM, COLD)),
+        *(f"1 MiB, {TITLES[side]}" for side in ("sender", "receiver")),
+    ),
+    9000: (
+        "64 KiB, half round trip",
+        "4 MiB, half round trip",
+        *(f"{size}, {kind}" for size in ("256 KiB", "4 MiB") for kind in (STREAM, COLD)),
+    ),
+    None: (
+        "LU A, 2 ranks on 2 hosts",
+        "LU W, 4 ranks on 4 hosts",
+        "SP W, 4 ranks on 4 hosts",
+        "LAMMPS, 4 ranks on 4 hosts",
+        "ABINIT, 4 ranks on 4 hosts",
+        "ABINIT whole run, 4 ranks on 4 hosts",
+        "Bitonic, 2 ranks on 2 hosts",
+        "Cannon, 4 ranks on 4 hosts",
+    ),
+}
+PROGRAMS_WIRING = "whole"  # over which programs are compared
+
+
+@dataclass
+class Line:
+    """One workload over both transports."""
+
+    title: str
+    unit: str
+    row: Row
+
+    @property
+    def gain(self):
+        """How many times better rawe is; below 1 it is worse."""
+        return self.row.gain(TESTED)
+
+    @property
+    def verdict(self):
+        """The gain in a word."""
+        if not self.row.differs(TESTED):
+            return "no difference shown"
+        return "better" if self.gain > 1 else "**worse**"
+
+    def cells(self):
+        """Both values, the gain and the verdict, as texts."""
+        values = [f"{number(self.row.median(name))} {self.unit}" for name in (BASE, TESTED)]
+        return [*values, f"{self.gain:.2f}", self.verdict]
+
+    def mark(self):
+        """The gain as one text: a loss in bold, with a tilde what is no difference."""
+        if not self.row.differs(TESTED):
+            return f"~{self.gain:.2f}"
+        return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
+
+
+def _line(title, key, found):
+    """A Line, or None where one of both was not measured."""
+    row = Row([title], key, found, BASE)
+    return Line(title, key.metric.unit, row) if row.gain(TESTED) else None
+
+
+def patterns(reference, wiring, mtu):
+    """The Lines that a reference run has of a wiring and an MTU."""
+    parts = [WIRINGS[wiring, mtu]]
+    if (wiring, mtu) == next(iter(WIRINGS)):
+        parts.append("overlap")  # measured in this wiring only
+    wanted = [(name, size, metric) for name, sizes, metric in PATTERNS for size in sizes]
+
+    def place(key):
+        return key.benchmark, key.size, key.metric.key
+
+    found = {}
+    for part in parts:
+        found |= reference.select(part, lambda key: key.ranks == 2 and place(key) in wanted)
+    lines = [
+        _line(f"{size_text(key.size)}, {TITLES[key.benchmark]}", key, found[key])
+        for key in sorted(found, key=lambda key: wanted.index(place(key)))
+    ]
+    return [line for line in lines if line]
+
+
+def _programs(reference, part):
+    """The first metric of each case, and the others in ALSO."""
+    first = {}
+
+    def wanted(key):
+        name, metric = key.benchmark, key.metric.key
+        is_first = first.setdefault((name, key.size, key.ranks, key.hosts), metric) == metric
+        # A single rank sends nothing.
+        return key.ranks > 1 and (is_first or metric in ALSO.get(name, ()))
+
+    found = []
+    for key, of_key in reference.select(part, wanted).items():
+        name = key.benchmark
+        title = NAMES.get(name, name.capitalize() if part == "apps" else f"{name} {key.size}")
+        is_first = first[name, key.size, key.ranks, key.hosts] == key.metric.key
+        what = "" if is_first else f" {ALSO[name][key.metric.key]}"
+        found.append(_line(f"{title}{what}, {key.ranks} ranks on {key.hosts} hosts", key, of_key))
+    return [line for line in found if line]
+
+
+def programs(reference):
+    """The Lines of NAS and of the applications."""
+    return [*_programs(reference, "nas"), *_programs(reference, "apps")]
+
+
+def readme_lines(references):
+    """Lines of the README's table, whatever they show: the title, then the gains by maker and
+    wiring, the wirings in WIRINGS' order. A row without any value is left out."""
+    wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
+    lines = []
+    for mtu, titles in README_ROWS.items():
+        gains = []
+        for one in references:
+            for wiring in wirings:
+                rows = []
+                if mtu is not None:
+                    rows = patterns(one, wiring, mtu)
+                elif wiring == PROGRAMS_WIRING:
+                    rows = programs(one)
+                gains.append({row.title: row.mark() for row in rows})
+        words = "" if mtu in (None, 1500) else f", MTU {mtu}"
+        for title in titles:
+            marks = [found.get(title, "") for found in gains]
+            if any(marks):
+                lines.append([f"{title}{words}", *marks])
+    return lines
+
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
@@ -104,10 +484,10 @@ def _peers(page, runs):
             lines, names = [], {}
             for benchmark, metric, sizes in PEER_ROWS:
                 for size in sizes:
-                    found = claims.found_at(run, part, benchmark, size, metric)
+                    found = found_at(run, part, benchmark, size, metric)
                     if found:
                         unit = {"time_us": "µs", "messages_per_s": "messages/s"}.get(metric, "MB/s")
-                        title = f"{size_text(size)}, {headline.TITLES[benchmark]}, {unit}"
+                        title = f"{size_text(size)}, {TITLES[benchmark]}, {unit}"
                         lines.append((title, found))
                         names |= found
             if lines:
@@ -181,14 +561,14 @@ def _measured(page, runs):
         before = len(page.blocks)
         page.heading(f"{wiring}, MTU {mtu}", 3)
         page.text(WORDS[wiring][0].upper() + WORDS[wiring][1:] + ".")
-        if not _gains(page, runs, lambda run, w=wiring, m=mtu: headline.patterns(run, w, m)):
+        if not _gains(page, runs, lambda run, w=wiring, m=mtu: patterns(run, w, m)):
             del page.blocks[before:]
     for run in runs:
         if plot := _plot(run):
             page.text(f"![Time and bandwidth over message size, {run.maker}](../{plot})")
     page.heading("Programs")
     page.text("NAS LU and SP, and applications: the first metric of each case.")
-    _gains(page, runs, headline.programs)
+    _gains(page, runs, programs)
     page.heading("The table of peers")
     page.text(
         "All transports of this Open MPI that run over plain Ethernet, medians. Half round "
@@ -228,7 +608,7 @@ def readme_block(runs):
         heads = [
             f"{run.maker}, {wiring}" if prefix else wiring for run in runs for wiring in wirings
         ]
-        page.table(["times better than btl/tcp", *heads], headline.readme_lines(runs))
+        page.table(["times better than btl/tcp", *heads], readme_lines(runs))
         machines = "; ".join(
             f"{dict(run.index['machine']).get('Processor', 'unknown')}, {run.date}" for run in runs
         )

@@ -9,11 +9,10 @@ from pathlib import Path
 from rawelab import LabError, interrupts
 from rawelab.spec import NIC_KINDS
 
-from . import prepare
-from .error import BenchError
+from . import BenchError, prepare
 from .options import count
+from .page import aligned
 from .summary import write_csv
-from .text import aligned
 
 
 def parser(name, description, rounds=None, nic=None):

@@ -9,12 +9,10 @@ from typing import ClassVar
 import pytest
 from fakes import execute, options_of, transport_of
 
-from benchlib import report
-from benchlib.case_driver import CaseDriver
-from benchlib.error import BenchError
+from benchlib import BenchError, report
+from benchlib.driver import CaseDriver
 from benchlib.places import Outcome
-from benchlib.plan import Case, possible
-from benchlib.program import Check, Program, Result
+from benchlib.program import Case, Check, Program, Result, possible
 from benchlib.summary import Metric
 
 CASE = Case("toy", "quick", 2, 2, "Toy")

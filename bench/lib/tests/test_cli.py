@@ -12,7 +12,7 @@ from benchlib import cli, session
 from benchlib.driver import Driver
 from benchlib.journal import Journal
 from benchlib.places import Outcome
-from benchlib.plan import Case, Run
+from benchlib.program import Case, Run
 from benchlib.transports import arguments, order
 from rawelab import LabError
 

@@ -8,9 +8,8 @@ import pytest
 
 from benchlib import cli, options, transports
 from benchlib.driver import Driver
-from benchlib.plan import Case, Run
-from benchlib.progress import Progress
-from benchlib.session import Done
+from benchlib.program import Case, Run
+from benchlib.session import Done, Progress
 
 
 class Toy(Driver):

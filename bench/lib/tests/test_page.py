@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchlib.chart import Line, LineChart
-from benchlib.page import Page, anchor
+from benchlib.page import Line, LineChart, Page, anchor
 
 
 def lines(title="PingPong"):

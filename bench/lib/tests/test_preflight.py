@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from benchlib import places, preflight
-from benchlib.error import BenchError
+from benchlib import BenchError, places
 
 RUNS_IT = 'while [ "$1" != sh ]; do shift; done\nexec "$@"\n'
 
@@ -72,7 +71,7 @@ def test_enter__a_host_out_of_reach_shows_mpiruns_output(tmp_path, mpirun):
 
 def test_enter__hosts_that_do_not_answer_are_given_up(tmp_path, mpirun, monkeypatch):
     mpirun("echo waiting for two; exec sleep 1000")
-    monkeypatch.setattr(preflight, "SECONDS", 0.1)
+    monkeypatch.setattr(places, "ASK_SECONDS", 0.1)
     with pytest.raises(BenchError, match=r"had not ended after 0.1 s\n  \| waiting for two"):
         _place(tmp_path).__enter__()
 

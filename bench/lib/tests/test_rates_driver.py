@@ -4,8 +4,7 @@
 import drivers
 import pytest
 
-from benchlib import options
-from benchlib.error import BenchError
+from benchlib import BenchError, options
 from benchlib.places import Outcome
 
 

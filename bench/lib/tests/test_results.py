@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_tools import script
 
-from benchlib import claims, headline, reference, report, results, summary
+from benchlib import reference, report, results, summary
 from benchlib.summary import Metric
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,7 +59,7 @@ def fixture_run(tmp_path):
     lines = [("PingPong", 2, 1, "time_us", 4.0, 1.6), ("PingPong", 2, 1024, "time_us", 5.0, 2.5)]
     lines += [
         (name, 4, 1 << power, "time_us", 10.0, 4.0)
-        for name in claims.FOUR
+        for name in results.FOUR
         for power in range(2, 17)
     ]
     for size, tcp, rawe in ((64, 10.0, 80.0), (1024, 100.0, 900.0), (4096, 400.0, 1000.0)):
@@ -92,7 +92,7 @@ def fixture_intel(tmp_path):
 
 def answers(run):
     """Claim -> today's value."""
-    return {claim.said: claim.today(run) for claim in claims.CLAIMS}
+    return {claim.said: claim.today(run) for claim in results.CLAIMS}
 
 
 def test_claims__values_come_from_the_files(run):
@@ -106,12 +106,12 @@ def test_claims__values_come_from_the_files(run):
 
 
 def test_headline__shows_losses_beside_gains(run):
-    rows = [*headline.patterns(run, "whole", 1500), *headline.programs(run)]
+    rows = [*results.patterns(run, "whole", 1500), *results.programs(run)]
     found = {row.title: row for row in rows}
     assert found["1 B, half round trip"].cells() == ["4 µs", "1.6 µs", "2.50", "better"]
     assert found["LU W, 4 ranks on 4 hosts"].cells()[2:] == ["1.09", "better"]
     assert found["SP W, 4 ranks on 4 hosts"].cells()[2:] == ["0.90", "**worse**"]
-    assert not headline.patterns(run, "cut", 1500)
+    assert not results.patterns(run, "cut", 1500)
     assert "SP S, 4 ranks on 4 hosts" not in found
 
 
@@ -127,12 +127,12 @@ def test_headline__shows_losses_beside_gains(run):
 def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, verdict):
     line = ("PingPong", 2, 1, "time_us", 10.0, rawe, doubt)
     medians(run, "cut", [line])
-    (found,) = headline.patterns(run, "cut", 1500)
+    (found,) = results.patterns(run, "cut", 1500)
     assert (found.mark(), found.verdict) == (mark, verdict)
 
 
 def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
-    found = {line[0]: line[1:] for line in headline.readme_lines([run, intel])}
+    found = {line[0]: line[1:] for line in results.readme_lines([run, intel])}
     # cut, whole, none of the one maker, then of the other
     assert found["1 B, half round trip"] == ["", "2.50", "", "**0.80**", "", ""]
     assert found["1 MiB, the sender computes"] == ["", "", "", "40.00", "", ""]
@@ -142,9 +142,9 @@ def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
 
 def test_half_bandwidth_bytes__between_two_sizes():
     # Half of 1000 lies half way between 250 and 750: on a logarithmic axis at 2^1 of 1 and 4.
-    assert claims.half_bandwidth_bytes([(1, 250.0), (4, 750.0), (16, 1000.0)]) == pytest.approx(2)
-    assert claims.half_bandwidth_bytes([(8, 900.0), (16, 1000.0)]) == 8
-    assert claims.half_bandwidth_bytes([(0, 5.0)]) is None
+    assert results.half_bandwidth_bytes([(1, 250.0), (4, 750.0), (16, 1000.0)]) == pytest.approx(2)
+    assert results.half_bandwidth_bytes([(8, 900.0), (16, 1000.0)]) == 8
+    assert results.half_bandwidth_bytes([(0, 5.0)]) is None
 
 
 def test_results_page__holds_headline_claims_machine_and_files(run):
@@ -258,7 +258,7 @@ def test_publish__keeps_values_and_continues_where_it_was(tmp_path, monkeypatch)
 
     monkeypatch.setattr(publish, "call", call)
     monkeypatch.setattr(publish, "commit", lambda: "abc")
-    monkeypatch.setattr(publish.facts, "machine", lambda: [("Processor", "P")])
+    monkeypatch.setattr(publish.places, "machine", lambda: [("Processor", "P")])
     argv = ["--parts", "instructions,memory", "--output", str(tmp_path / "kept")]
     argv += ["--build", str(tmp_path / "build")]
     assert publish.main(argv) == 2
@@ -305,7 +305,7 @@ def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
 
 
 def test_loss__is_given_as_a_multiple_of_lossless_values(run):
-    assert not any(claim.today(run) for claim in claims.LOSS), "nothing was measured"
+    assert not any(claim.today(run) for claim in results.LOSS), "nothing was measured"
     for percent, tcp_us, rawe_us, tcp_rate, rawe_rate in (
         (0, 4, 2, 1000, 3000),
         (1, 800, 6, 100, 2400),
@@ -313,7 +313,7 @@ def test_loss__is_given_as_a_multiple_of_lossless_values(run):
         lines = [("PingPong", 2, 1, "time_us", tcp_us, rawe_us)]
         lines.append(("Uniband", 2, 1 << 18, "mbytes_per_s", tcp_rate, rawe_rate))
         medians(run, f"loss-{percent}", lines)
-    found = {(claim.who, claim.said): claim.today(run) for claim in claims.LOSS}
+    found = {(claim.who, claim.said): claim.today(run) for claim in results.LOSS}
     given = [answer for answer in found.values() if answer]
     assert len(given) == 2
     assert given[0] == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
@@ -323,4 +323,4 @@ def test_loss__is_given_as_a_multiple_of_lossless_values(run):
     for name, text in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", "")):
         for *_, found in rows:
             found.pop(name)
-        assert claims.times_lossless(1)(run) == text
+        assert results.times_lossless(1)(run) == text

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from fakes import execute, options_of, transport_of
 
-from benchlib import session
+from benchlib import BenchError, session
 from benchlib.driver import Driver
-from benchlib.error import BenchError
 from benchlib.journal import Journal
 from benchlib.places import Outcome
-from benchlib.plan import Case, Run
+from benchlib.program import Case, Run
 from benchlib.transports import arguments, order
 
 CASE = Case("speed", "", 2, 2, "Speed")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchlib import prepare, text, tool
-from benchlib.error import BenchError
+from benchlib import BenchError, page, prepare, tool
 
 BENCH = Path(__file__).resolve().parents[2]
 MEMORY = """core memory peers=4 window_frames=512 frames_limit=1000 in_flight=10 bytes=64
@@ -140,4 +139,4 @@ def test_fields__only_of_the_lines_asked_for():
 
 
 def test_aligned__words_left_numbers_right():
-    assert text.aligned([["size", "tcp"], ["1 B", "4.00"]]) == "size   tcp\n1 B   4.00"
+    assert page.aligned([["size", "tcp"], ["1 B", "4.00"]]) == "size   tcp\n1 B   4.00"

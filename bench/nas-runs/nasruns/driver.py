@@ -4,9 +4,9 @@
 import os
 from typing import ClassVar
 
-from benchlib.case_driver import CaseDriver
+from benchlib.driver import CaseDriver
 from benchlib.options import list_of
-from benchlib.plan import HOSTS_MOST
+from benchlib.program import HOSTS_MOST
 
 from .programs import CLASSES, Lu, Sp
 

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from benchlib.compile import FLAGS, compile_mpi
-from benchlib.error import BenchError
-from benchlib.program import Check, Program, Result, incomplete, result_lines
+from benchlib import BenchError
+from benchlib.program import FLAGS, Check, Program, Result, compile_mpi, incomplete, result_lines
 from benchlib.summary import Metric
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"

@@ -3,8 +3,7 @@
 
 import pytest
 
-from benchlib import options
-from benchlib.error import BenchError
+from benchlib import BenchError, options
 from nasruns.driver import DEFAULT, QUICK, NasDriver
 from nasruns.programs import Lu, Sp
 

@@ -7,8 +7,8 @@ import shutil
 import pytest
 from local_mpi import needs_mpi, run_local
 
-from benchlib.error import BenchError
-from benchlib.plan import Case
+from benchlib import BenchError
+from benchlib.program import Case
 from nasruns import programs
 
 NPB = """
