@@ -7,11 +7,7 @@ from benchlib.driver import CaseDriver
 from benchlib.options import list_of
 from benchlib.program import HOSTS_MOST
 
-from .abinit import Abinit
-from .hpcc import Hpcc
-from .kernels import Bitonic, Cannon
-from .lammps import Lammps
-from .netpipe import Netpipe
+from .applications import Abinit, Bitonic, Cannon, Hpcc, Lammps, Netpipe
 
 PROGRAMS = {one.name: one for one in (Netpipe(), Hpcc(), Lammps(), Abinit(), Bitonic(), Cannon())}
 # One rank of LAMMPS uses no network: it is the base of the scaling, and tcp and rawe differ there

@@ -1,14 +1,143 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver of NAS LU and SP: which classes on how many ranks."""
+"""NAS LU and SP: which classes run on how many ranks. The programs are NPB's own where NPB_BIN
+names them, otherwise the project's."""
 
+import math
 import os
+import re
+from pathlib import Path
 from typing import ClassVar
 
+from benchlib import BenchError
 from benchlib.driver import CaseDriver
 from benchlib.options import list_of
-from benchlib.program import HOSTS_MOST
+from benchlib.program import (
+    FLAGS,
+    HOSTS_MOST,
+    Check,
+    Program,
+    Result,
+    compile_mpi,
+    incomplete,
+    result_lines,
+)
+from benchlib.summary import Metric
 
-from .programs import CLASSES, Lu, Sp
+SOURCES = Path(__file__).resolve().parent.parent / "src"
+CLASSES = "SWABC"
+POINTS_MIN = 3  # of a rank along an axis
+NEEDED = ("Class", "Iterations", "Time in seconds", "Total processes", "Mop/s total")
+
+
+def build_own(name, directory):
+    """The project's own LU or SP, compiled into `directory` unless it is up to date there."""
+    common = sorted(SOURCES.glob("nas_*.c"))
+    parts = sorted(SOURCES.glob(f"{name.lower()}*.c"))
+    flags = f'-DNAS_COMPILE_FLAGS="mpicc {" ".join(FLAGS)}"'
+    target, headers = Path(directory) / f"rawe-{name.lower()}", sorted(SOURCES.glob("*.h"))
+    return compile_mpi(target, [*parts, *common], headers, [flags], ["-lm"])
+
+
+def find_npb(directory, case):
+    """NPB's binary in `directory`: lu.A.x (3.4), or lu.A.4, built for that number of ranks."""
+    names = [f"{case.program.lower()}.{case.size}.{suffix}" for suffix in ("x", case.ranks)]
+    for name in names:
+        path = Path(directory) / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return path.resolve()
+    raise BenchError(
+        f"NPB_BIN={directory} has neither {names[0]} nor {names[1]}; build it there "
+        f"(`make {case.program} CLASS={case.size}` in NPB's MPI directory), choose another class "
+        "or number of ranks, or unset NPB_BIN to run the project's own program"
+    )
+
+
+class Nas(Program):
+    """One of the two pseudo-applications; its sizes are NPB's classes."""
+
+    points: ClassVar = {}  # class -> points along an axis
+    metrics = (
+        Metric("mops", "rate", "Mop/s", True),
+        Metric("seconds", "time of the iterations", "s", False),
+        Metric("mpi_percent", "share of time in MPI", "%", False),
+        Metric("messages", "messages of all ranks", "", None),
+        Metric("bytes_sent", "bytes sent by all ranks", "B", None),
+    )
+    checked = "the published norms, found to 1e-8"
+
+    def title_of(self, size):
+        return f"{self.title} class {size}"
+
+    def parts(self, ranks):
+        """Most ranks along an axis."""
+        raise NotImplementedError
+
+    def why_not(self, size, ranks):
+        if ranks >= 1 and self.points[size] // self.parts(ranks) < POINTS_MIN:
+            return f"class {size} is too small for {ranks} ranks"
+        return super().why_not(size, ranks)
+
+    def find(self, folder, case):
+        npb = os.environ.get("NPB_BIN")
+        if npb:
+            return (str(find_npb(npb, case)),)
+        return (str(build_own(case.program, folder).resolve()), case.size)
+
+    def commands(self, found, case):
+        return [found]
+
+    def read(self, output, files, case):
+        found = result_lines(output, NEEDED)
+        ended = re.search(r"^\s*(LU|SP) Benchmark Completed", output, re.MULTILINE)
+        if ended is None:
+            raise incomplete("'LU/SP Benchmark Completed'", output)
+        names = {"mpi_percent": "MPI share (%)", "messages": "Messages sent"}
+        names.update(mops="Mop/s total", seconds="Time in seconds", bytes_sent="Bytes sent")
+        verdict = found.get("Verification", "NOT PERFORMED")
+        return Result(
+            {key: float(found[name]) for key, name in names.items() if name in found},
+            [
+                Check("benchmark", ended.group(1) == case.program, ended.group(1)),
+                Check("class", found["Class"] == case.size, found["Class"]),
+                Check(
+                    "processes",
+                    found["Total processes"] == str(case.ranks),
+                    found["Total processes"],
+                ),
+                Check("verification", verdict == "SUCCESSFUL", verdict),
+            ],
+        )
+
+
+class Lu(Nas):
+    """LU: symmetric successive over-relaxation."""
+
+    name = title = "LU"
+    points: ClassVar = {"S": 12, "W": 33, "A": 64, "B": 102, "C": 162}
+
+    def parts(self, ranks):
+        return 1 << math.ceil(math.log2(ranks) / 2)
+
+    def why_not(self, size, ranks):
+        if ranks & (ranks - 1):
+            return "LU needs a power of two as number of ranks"
+        return super().why_not(size, ranks)
+
+
+class Sp(Nas):
+    """SP: scalar pentadiagonal solver."""
+
+    name = title = "SP"
+    points: ClassVar = {"S": 12, "W": 36, "A": 64, "B": 102, "C": 162}
+
+    def parts(self, ranks):
+        return math.isqrt(ranks)
+
+    def why_not(self, size, ranks):
+        if math.isqrt(max(ranks, 0)) ** 2 != ranks:
+            return "SP needs a square as number of ranks"
+        return super().why_not(size, ranks)
+
 
 # Program, class, ranks. The predecessors' claims: LU +8 %, SP +16 %.
 DEFAULT = (("LU", "A", 2), ("LU", "W", 4), ("SP", "W", 4))

@@ -1,14 +1,54 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of how each application's output is read, on outputs of real runs, whole and spoilt."""
+"""Tests of the applications: which run on how many ranks, and how outputs of real runs are read,
+whole and spoilt; and of the kernels, on this machine alone."""
 
 import re
+import shutil
 
 import pytest
+from fakes import needs_mpi, run_local
 
-from appruns import hpcc
-from appruns.driver import PROGRAMS
-from benchlib import BenchError
+from appruns import applications
+from appruns.driver import PROGRAMS, RANKS, AppDriver
+from benchlib import BenchError, options
 from benchlib.program import Case
+
+
+def parse(*argv):
+    return options.parse(AppDriver(), argv)
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_cases__the_usual_ones_can_all_run(size):
+    found = parse(*(["--quick"] if size == "quick" else []))
+    assert not found.left_out and {case.program for case in found.cases} == set(PROGRAMS)
+    assert {case.size for case in found.cases} == {size}
+    assert len(found.cases) == sum(len(ranks) for ranks in RANKS[size].values())
+
+
+def test_cases__what_cannot_run_is_left_out():
+    found = parse("--quick", "--apps", "NetPIPE,hpcc", "--np", "1,2,8")
+    assert [(case.program, case.ranks, case.hosts) for case in found.cases] == [
+        ("netpipe", 2, 2),
+        ("hpcc", 2, 2),
+        ("hpcc", 8, 4),
+    ]
+    assert len(found.left_out) == 3
+    with pytest.raises(BenchError, match="nothing to run"):
+        parse("--apps", "netpipe", "--np", "3")
+
+
+def test_cases__a_hostfile_decides_about_hosts(tmp_path):
+    (tmp_path / "hosts").write_text("a\n", encoding="utf-8")
+    found = parse("--hostfile", str(tmp_path / "hosts"), "--apps", "lammps", "--np", "8")
+    assert found.cases == [Case("lammps", "full", 8, 0)]
+
+
+def test_parse__an_unknown_application_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        parse("--apps", "doom")
+    assert "doom is no application" in capsys.readouterr().err
+
 
 FILES = {
     "netpipe": "netpipe.txt",
@@ -18,7 +58,7 @@ FILES = {
     "cannon": "cannon.txt",
     "hpcc": "hpccoutf.txt",
 }
-RANKS = {"bitonic": 4, "cannon": 4}
+READ_RANKS = {"bitonic": 4, "cannon": 4}
 VALUES = {
     # The mean of the eleven sizes below 64 bytes; the others stand in one line each.
     "netpipe": {
@@ -46,9 +86,9 @@ VALUES = {
 
 def read(app, text):
     """The Result of an application's output."""
-    case = Case(app, "quick", RANKS.get(app, 2), 2)
+    case = Case(app, "quick", READ_RANKS.get(app, 2), 2)
     if app == "hpcc":
-        return PROGRAMS[app].read("", {hpcc.OUTPUT: text}, case)
+        return PROGRAMS[app].read("", {applications.HPCC_OUTPUT: text}, case)
     return PROGRAMS[app].read(text, {}, case)
 
 
@@ -116,7 +156,7 @@ def test_read__half_an_output_is_an_error(sample_output, app):
 
 
 def test_grid__is_as_square_as_it_can_be():
-    assert [hpcc.grid(ranks) for ranks in (2, 4, 6, 7, 12, 16)] == [
+    assert [applications.grid(ranks) for ranks in (2, 4, 6, 7, 12, 16)] == [
         (1, 2),
         (2, 2),
         (2, 3),
@@ -150,3 +190,58 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
 def test_why_not__numbers_of_ranks(app, good, bad):
     assert [PROGRAMS[app].why_not("full", ranks) for ranks in good] == [None] * len(good)
     assert all(PROGRAMS[app].why_not("full", ranks) for ranks in bad)
+
+
+@pytest.fixture(scope="module", name="build")
+def _build(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")
+
+
+def result_of(app, done, ranks):
+    """The Result of a run of a kernel."""
+    return PROGRAMS[app].read(done.stdout, {}, Case(app, "quick", ranks, 1))
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("keys", [1, 2, 1000])
+def test_bitonic__sorts_whatever_the_number_of_ranks_and_keys(build, ranks, keys):
+    done = run_local(PROGRAMS["bitonic"].find(build, None), [keys, 3], ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert result_of("bitonic", done, ranks).failed_checks == ""
+
+
+@needs_mpi
+@pytest.mark.parametrize(("ranks", "rows"), [(1, 7), (4, 2), (4, 62), (9, 63), (16, 64)])
+def test_cannon__multiplies_whatever_the_grid(build, ranks, rows):
+    done = run_local(PROGRAMS["cannon"].find(build, None), [rows, 2], ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert result_of("cannon", done, ranks).failed_checks == ""
+
+
+# One thing broken in each source: the check has to see it.
+BROKEN = [
+    ("bitonic", "bool ascending = (kernel_rank & stage) == 0;", "bool ascending = true;", 4),
+    ("bitonic", "? mine[i++] : theirs[j++]", "? mine[i++] : mine[i++]", 2),
+    ("bitonic", "? mine[i--] : theirs[j--]", "? mine[i--] : theirs[j]", 2),
+    ("cannon", "shift(a, 1, place[0]);", "shift(a, 1, 0);", 9),
+    ("cannon", "shift(b, 0, 1);", "shift(b, 0, 2);", 9),
+    ("cannon", "factor * b[k * block + j]", "factor * b[j * block + k]", 1),
+]
+
+
+@needs_mpi
+@pytest.mark.parametrize(("app", "right", "wrong", "ranks"), BROKEN)
+def test_kernels__a_broken_algorithm_is_unsuccessful(
+    tmp_path, monkeypatch, app, right, wrong, ranks
+):
+    sources = tmp_path / "kernels"
+    shutil.copytree(applications.SOURCES, sources)
+    source = sources / PROGRAMS[app].source
+    text = source.read_text()
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, wrong))
+    monkeypatch.setattr(applications, "SOURCES", sources)
+    done = run_local(PROGRAMS[app].find(tmp_path / "bin", None), [36, 1], ranks)
+    assert "UNSUCCESSFUL" in done.stdout
+    assert done.returncode == 1

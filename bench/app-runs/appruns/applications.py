@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The applications: input, command line, metrics and checks of each."""
+
+import math
+import re
+from pathlib import Path
+from typing import ClassVar
+
+from benchlib.program import Check, Program, Result, compile_mpi, incomplete, result_lines
+from benchlib.summary import Metric
+
+
+class Application(Program):
+    """An application with a small and a full problem, without threads of its libraries."""
+
+    environment: ClassVar = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+# "  0:       1 bytes    500 times -->     78.82 Mbps in       0.10 usec"
+NETPIPE = re.compile(
+    r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(\S+) Mbps in\s+(\S+) usec", re.MULTILINE
+)
+INTEGRITY = re.compile(
+    r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(Integrity .*?)\s*$", re.MULTILINE
+)
+LATENCY_BYTES = 64  # NetPIPE's latency: what shorter messages take on average
+NETPIPE_SMALL, NETPIPE_LARGE = 4096, 65536
+
+
+class Netpipe(Application):
+    """NetPIPE: one message to and fro between two ranks, over sizes; first its integrity check."""
+
+    name = "netpipe"
+    title = "NetPIPE"
+    program = "NPopenmpi"
+    package = "netpipe-openmpi"
+    metrics = (
+        Metric("latency_us", f"latency below {LATENCY_BYTES} bytes", "µs", False),
+        Metric("small_us", f"{NETPIPE_SMALL >> 10} KiB", "µs", False),
+        Metric("large_us", f"{NETPIPE_LARGE >> 10} KiB", "µs", False),
+        Metric("peak_mbits", "highest rate", "Mbit/s", True),
+    )
+    # Largest message, of the integrity check and of the measurement; repetitions of each size.
+    checked = "its integrity check of each size, and all sizes measured"
+    sizes: ClassVar = {"quick": (20000, 70000, 300), "full": (1100000, 4400000, 500)}
+
+    def why_not(self, size, ranks):
+        return None if ranks == 2 else "NetPIPE runs on two ranks"
+
+    def commands(self, found, case):
+        checked, largest, repetitions = self.sizes[case.size]
+        return [
+            [found, "-i", "-p", "0", "-u", str(checked), "-n", "20", "-o", "integrity.out"],
+            [found, "-p", "0", "-u", str(largest), "-n", str(repetitions), "-o", "np.out"],
+        ]
+
+    def read(self, output, files, case):
+        lines = {int(size): (float(rate), float(us)) for size, rate, us in NETPIPE.findall(output)}
+        short = [us for size, (_, us) in lines.items() if size < LATENCY_BYTES]
+        checks = INTEGRITY.findall(output)
+        largest = max([0, *lines])
+        if not short or NETPIPE_LARGE not in lines or NETPIPE_SMALL not in lines or not checks:
+            raise incomplete("values of all sizes, or integrity checks", output)
+        wrong = [
+            f"{size} bytes: {text}" for size, text in checks if text != "Integrity check passed"
+        ]
+        checked, wanted, _ = self.sizes[case.size]
+        last_checked = max(int(size) for size, _ in checks)
+        return Result(
+            {
+                "latency_us": sum(short) / len(short),
+                "small_us": lines[NETPIPE_SMALL][1],
+                "large_us": lines[NETPIPE_LARGE][1],
+                "peak_mbits": max(rate for rate, _ in lines.values()),
+            },
+            [
+                Check("integrity", not wrong, "; ".join(wrong)),
+                # Sizes grow by at most a half: the last one is above that.
+                Check("sizes checked", last_checked > checked / 1.6, f"up to {last_checked} bytes"),
+                Check("sizes measured", largest > wanted / 1.6, f"up to {largest} bytes"),
+            ],
+        )
+
+
+HPCC_OUTPUT = "hpccoutf.txt"
+# HPL's input file as HPCC reads it; the lines at its end are PTRANS's own sizes (none).
+HPCC_INPUT = """\
+HPLinpack benchmark input file
+bench/app-runs
+HPL.out      output file name (if any)
+8            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{size}       Ns
+1            # of NBs
+{block}      NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+{rows}       Ps
+{columns}    Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+1            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+##### separator
+0            Number of additional problem sizes for PTRANS
+1200         values of N
+0            number of additional blocking sizes for PTRANS
+40           values of NB
+"""
+HPCC_LINE = re.compile(r"^(\w+)=(\S+)$", re.MULTILINE)
+TESTS = re.compile(r"^\s*(\d+) tests completed and (passed|failed) residual checks", re.MULTILINE)
+SKIPPED = re.compile(r"^\s*(\d+) tests skipped because of illegal input values", re.MULTILINE)
+FFT_ERROR_MAX = 1e-10  # the program prints about 1e-15
+# RandomAccess may lose 1 % of its updates by its rules; HPCC itself says PASSED up to there.
+RANDOM_ERRORS_MAX = 0.01
+
+
+def grid(ranks):
+    """Rows and columns of the most square process grid."""
+    rows = math.isqrt(ranks)
+    while ranks % rows:
+        rows -= 1
+    return rows, ranks // rows
+
+
+class Hpcc(Application):
+    """HPC Challenge: HPL, PTRANS, RandomAccess, FFT, latency and bandwidth, in one program."""
+
+    name = "hpcc"
+    title = "HPC Challenge"
+    program = "hpcc"
+    package = "hpcc"
+    metrics = (
+        Metric("hpl_gflops", "HPL", "Gflop/s", True),
+        Metric("ptrans_gbs", "PTRANS", "GB/s", True),
+        Metric("random_gups", "MPI RandomAccess", "GUP/s", True),
+        Metric("fft_gflops", "MPI FFT", "Gflop/s", True),
+        Metric("latency_us", "ping-pong latency, average", "µs", False),
+        Metric("ring_latency_us", "random ring latency", "µs", False),
+        Metric("bandwidth_gbs", "ping-pong bandwidth, average", "GB/s", True),
+        Metric("ring_bandwidth_gbs", "random ring bandwidth", "GB/s", True),
+    )
+    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; the others follow from it
+    keeps = (HPCC_OUTPUT,)
+    checked = (
+        "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of "
+        "the FFT"
+    )
+
+    def why_not(self, size, ranks):
+        return "its network tests need two ranks" if ranks < 2 else None
+
+    def prepare(self, directory, case):
+        rows, columns = grid(case.ranks)
+        text = HPCC_INPUT.format(size=self.sizes[case.size], block=64, rows=rows, columns=columns)
+        (directory / "hpccinf.txt").write_text(text, encoding="ascii")
+
+    def commands(self, found, case):
+        return [[found]]
+
+    def read(self, output, files, case):
+        text = files.get(HPCC_OUTPUT, "")
+        found = dict(HPCC_LINE.findall(text))
+        if "End of HPC Challenge tests." not in text:
+            raise incomplete("'End of HPC Challenge tests.'", text or output)
+
+        def number(name):
+            if name not in found:
+                raise incomplete(f"line {name}=", text)
+            return float(found[name])
+
+        result = Result(
+            {
+                "hpl_gflops": 1000.0 * number("HPL_Tflops"),
+                "ptrans_gbs": number("PTRANS_GBs"),
+                "random_gups": number("MPIRandomAccess_GUPs"),
+                "fft_gflops": number("MPIFFT_Gflops"),
+                "latency_us": number("AvgPingPongLatency_usec"),
+                "ring_latency_us": number("RandomlyOrderedRingLatency_usec"),
+                "bandwidth_gbs": number("AvgPingPongBandwidth_GBytes"),
+                "ring_bandwidth_gbs": number("RandomlyOrderedRingBandwidth_GBytes"),
+            }
+        )
+        passed = [int(count) for count, word in TESTS.findall(text) if word == "passed"]
+        failed = [int(count) for count, word in TESTS.findall(text) if word == "failed"]
+        skipped = [int(count) for count in SKIPPED.findall(text)]
+        residuals = f"passed {passed}, failed {failed}, skipped {skipped}"
+        wrong = max(number(f"MPIRandomAccess{kind}_ErrorsFraction") for kind in ("", "_LCG"))
+        error = number("MPIFFT_maxErr")
+        result.checks = [
+            Check("HPCC's Success line", found.get("Success") == "1"),
+            Check(
+                "residuals of PTRANS and HPL",
+                len(passed) == 2 and min(passed) > 0 and not any(failed) and not any(skipped),
+                residuals,
+            ),
+            Check("updates of RandomAccess", wrong <= RANDOM_ERRORS_MAX, f"{wrong:.2%} wrong"),
+            Check("error of FFT", 0 <= error < FFT_ERROR_MAX, f"{error:g}"),
+            Check("processes", number("CommWorldProcs") == case.ranks, found["CommWorldProcs"]),
+        ]
+        return result
+
+
+# The atomic fluid of LAMMPS's own benchmarks; the box is `cells` unit cells of 4 atoms wide.
+LAMMPS_INPUT = """\
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 {cells} 0 {cells} 0 {cells}
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify delay 0 every 1 check yes
+fix 1 all nve
+thermo_modify lost error norm yes
+thermo {every}
+run {steps}
+"""
+LOOP = re.compile(
+    r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", re.MULTILINE
+)
+COMM = re.compile(r"^Comm\s*\|\s*\S+\s*\|\s*(\S+)\s*\|\s*\S+\s*\|\s*\S+\s*\|\s*(\S+)", re.MULTILINE)
+# Step Temp E_pair E_mol TotEng Press
+THERMO = re.compile(r"^\s*(\d+)((?:\s+-?\d\S*){5})\s*$", re.MULTILINE)
+DANGEROUS = re.compile(r"^Dangerous builds = (\d+)", re.MULTILINE)
+# Energy of the perfect lattice at this density and cutoff, and of its first temperature.
+LATTICE_ENERGY = -6.7733681
+FIRST_TEMPERATURE = 1.44
+DRIFT_MAX = 0.005  # of the total energy, relative; the integrator's own is a third of that
+
+
+class Lammps(Application):
+    """A Lennard-Jones crystal that melts, the same number of atoms on all ranks together."""
+
+    name = "lammps"
+    title = "LAMMPS"
+    program = "lmp"
+    package = "lammps"
+    metrics = (
+        Metric("step_ms", "time per step", "ms", False),
+        Metric("loop_s", "time of all steps", "s", False),
+        Metric("comm_s", "time in communication, average of the ranks", "s", False),
+        Metric("comm_percent", "share of communication", "%", False),
+    )
+    sizes: ClassVar = {"quick": (10, 400), "full": (16, 1000)}  # unit cells along an edge, steps
+    checked = (
+        "all steps with all atoms, the lattice's energy at the start, total energy kept, no "
+        "dangerous neighbour lists; energy, temperature and pressure at the end the same in all "
+        "runs"
+    )
+
+    def prepare(self, directory, case):
+        cells, steps = self.sizes[case.size]
+        text = LAMMPS_INPUT.format(cells=cells, steps=steps, every=steps // 4)
+        (directory / "in.melt").write_text(text, encoding="ascii")
+
+    def commands(self, found, case):
+        return [[found, "-in", "in.melt", "-log", "none"]]
+
+    def read(self, output, files, case):
+        cells, steps = self.sizes[case.size]
+        loop, comm = LOOP.search(output), COMM.search(output)
+        rows = [
+            (int(step), [float(word) for word in words.split()])
+            for step, words in THERMO.findall(output)
+        ]
+        rows = [(step, values) for step, values in rows if step % (steps // 4) == 0]
+        if loop is None or comm is None or not rows:
+            raise incomplete("'Loop time', communication time or energies", output)
+        seconds = float(loop.group(1))
+        ranks, done, atoms = (int(loop.group(number)) for number in (2, 3, 4))
+        first, last = rows[0][1], rows[-1][1]
+        drift = abs(last[3] - first[3]) / abs(first[3])
+        dangerous = DANGEROUS.search(output)
+        result = Result(
+            {
+                "step_ms": 1000.0 * seconds / done,
+                "loop_s": seconds,
+                "comm_s": float(comm.group(1)),
+                "comm_percent": float(comm.group(2)),
+            }
+        )
+        result.checks = [
+            Check("processes", ranks == case.ranks, f"{ranks}"),
+            Check(
+                "steps and atoms",
+                (done, atoms) == (steps, 4 * cells**3) and rows[-1][0] == steps,
+                f"{done} steps, {atoms} atoms, last line of step {rows[-1][0]}",
+            ),
+            Check(
+                "energy and temperature of the lattice",
+                abs(first[1] - LATTICE_ENERGY) < 1e-6 and abs(first[0] - FIRST_TEMPERATURE) < 1e-6,
+                f"{first[1]}, {first[0]}",
+            ),
+            Check("total energy kept", drift < DRIFT_MAX, f"changed by {drift:.2%}"),
+            Check(
+                "neighbour lists", dangerous is not None and dangerous.group(1) == "0",
+                f"{dangerous.group(1) if dangerous else 'unknown'} dangerous builds",
+            ),
+        ]  # fmt: skip
+        # Two orders of MPI_Allreduce, coll/rawe's and tuned's, differ in the eighth digit by then.
+        values = {"temperature": last[0], "energy": last[3], "pressure": last[4]}
+        result.steady = {name: float(f"{value:.6g}") for name, value in values.items()}
+        return result
+
+
+# A norm-conserving pseudopotential of Troullier and Martins that comes with Debian's abinit-data.
+PSEUDO_DIRECTORY = "/usr/share/abinit/psp/PseudosTM_pwteter"
+PSEUDO = "14si.pspnc"
+# The cubic cell of eight atoms at one k point. The bands are divided among the ranks: each step
+# transposes the wave functions between that and a division of the plane waves (MPI_Alltoallv).
+ABINIT_INPUT = """\
+acell 3*10.217
+ntypat 1
+znucl 14
+natom 8
+typat 8*1
+xred 0.00 0.00 0.00  0.00 0.50 0.50  0.50 0.00 0.50  0.50 0.50 0.00
+     0.25 0.25 0.25  0.25 0.75 0.75  0.75 0.25 0.75  0.75 0.75 0.25
+ecut {cutoff}
+nband {bands}
+chkprim 0
+occopt 1
+kptopt 0
+nkpt 1
+kpt 0.25 0.25 0.25
+nstep 30
+toldfe 1.0d-9
+diemac 12.0
+paral_kgb 1
+npband {ranks}
+npfft 1
+np_spkpt 1
+prtwf 0
+prtden 0
+prteig 0
+prtebands 0
+pp_dirpath "{directory}"
+pseudos "{pseudo}"
+"""
+BANDS = 16  # those that silicon's 32 valence electrons fill
+ENERGY = re.compile(r"^\s*ETOT\s+(\d+)\s+(\S+)", re.MULTILINE)
+CONVERGED = re.compile(r"At SCF step\s+(\d+), etot is converged")
+TIME = re.compile(r"^ *Proc\. +0 individual time \(sec\): cpu= *\S+ +wall= *(\S+)", re.MULTILINE)
+STEP = re.compile(r"^\{SCF_istep: \d+ , .*wall_time: ' *(\S+) \[s\]", re.MULTILINE)
+SUMMARY = re.compile(r"^--- !FinalSummary\n(.*?)^\.\.\.", re.MULTILINE | re.DOTALL)
+ENERGY_MAX = 0.0  # Ha: the atoms are bound
+
+
+class Abinit(Application):
+    """The ground state of a silicon crystal, its bands divided among the ranks."""
+
+    name = "abinit"
+    title = "ABINIT"
+    program = "abinit"
+    package = "abinit and abinit-data"
+    metrics = (
+        Metric("scf_ms", "time of a step to self-consistency", "ms", False),
+        Metric("wall_s", "time of the calculation", "s", False),
+    )
+    sizes: ClassVar = {"quick": 10.0, "full": 20.0}  # energy cutoff of the plane waves, Ha
+    steady_tolerance = 1e-7
+    checked = "self-consistency reached; total energy the same in all runs"
+
+    def why_not(self, size, ranks):
+        return None if ranks > 0 and BANDS % ranks == 0 else f"{BANDS} bands are to be divided"
+
+    def prepare(self, directory, case):
+        text = ABINIT_INPUT.format(
+            cutoff=self.sizes[case.size],
+            bands=BANDS,
+            ranks=case.ranks,
+            directory=PSEUDO_DIRECTORY,
+            pseudo=PSEUDO,
+        )
+        (directory / "si.abi").write_text(text, encoding="ascii")
+
+    def commands(self, found, case):
+        return [[found, "si.abi"]]
+
+    def read(self, output, files, case):
+        energies = ENERGY.findall(output)
+        summary = SUMMARY.search(output)
+        seconds, steps = TIME.search(output), [float(text) for text in STEP.findall(output)]
+        if not energies or not steps or summary is None or seconds is None:
+            raise incomplete("energies, times and final summary", output)
+        facts = dict(re.findall(r"^(\w+):\s*(\S+)\s*$", summary.group(1), re.MULTILINE))
+        ranks, energy = facts.get("mpi_procs"), float(energies[-1][1].replace("D", "E"))
+        return Result(
+            {"scf_ms": 1000.0 * sum(steps) / len(steps), "wall_s": float(seconds.group(1))},
+            [
+                Check("end", "Calculation completed." in output, "not completed"),
+                Check("processes", ranks == str(case.ranks), f"{ranks}"),
+                Check(
+                    "self-consistency", CONVERGED.search(output) is not None,
+                    f"not reached in {len(steps)} steps",
+                ),
+                Check("total energy", energy < ENERGY_MAX, f"{energy} Ha"),
+            ],
+            {"energy": energy},
+        )  # fmt: skip
+
+
+SOURCES = Path(__file__).resolve().parents[2] / "kernels"
+
+
+class Kernel(Application):
+    """A program of bench/kernels."""
+
+    source = ""
+    rate = ""  # the result line that holds its rate
+    works = ""  # what it does, in words
+
+    @property
+    def metrics(self):
+        return (
+            Metric("rate", "rate", self.rate, True),
+            Metric("seconds", f"time of all {self.works}", "s", False),
+            Metric("mpi_percent", "share of time in MPI", "%", False),
+        )
+
+    def find(self, folder, case):
+        sources = [SOURCES / self.source, SOURCES / "kernel.c"]
+        target = folder / self.program
+        return str(compile_mpi(target, sources, [SOURCES / "kernel.h"], (), ["-lm"]).resolve())
+
+    def commands(self, found, case):
+        return [[found, *(str(number) for number in self.sizes[case.size])]]
+
+    def read(self, output, files, case):
+        needed = ("Total processes", "Time in seconds", self.rate, "MPI share (%)", "Verification")
+        found = result_lines(output, needed)
+        return Result(
+            {
+                "rate": float(found[self.rate]),
+                "seconds": float(found["Time in seconds"]),
+                "mpi_percent": float(found["MPI share (%)"]),
+            },
+            [
+                Check(
+                    "processes", found["Total processes"] == str(case.ranks),
+                    found["Total processes"],
+                ),
+                Check(
+                    "verification", found["Verification"] == "SUCCESSFUL", found["Verification"]
+                ),
+            ],
+        )  # fmt: skip
+
+
+class Bitonic(Kernel):
+    """Bitonic merge sort."""
+
+    name = "bitonic"
+    title = "Bitonic merge sort"
+    program = "rawe-bitonic"
+    source = "bitonic.c"
+    rate = "Mkey/s"
+    checked = "order over all ranks, no key lost, doubled or changed"
+    works = "sorts"
+    sizes: ClassVar = {"quick": (16384, 50), "full": (65536, 100)}  # keys a rank, repetitions
+
+    def why_not(self, size, ranks):
+        if ranks < 1 or ranks & (ranks - 1):
+            return "bitonic sort needs a power of two as number of ranks"
+        return None
+
+
+class Cannon(Kernel):
+    """Cannon's matrix multiplication."""
+
+    name = "cannon"
+    title = "Cannon's multiplication"
+    program = "rawe-cannon"
+    source = "cannon.c"
+    rate = "Mflop/s"
+    checked = "the product against `A (B x)`, exactly"
+    works = "products"
+    sizes: ClassVar = {"quick": (240, 50), "full": (720, 40)}  # rows and columns, repetitions
+
+    def why_not(self, size, ranks):
+        edge = math.isqrt(max(ranks, 0))
+        if ranks < 1 or edge * edge != ranks:
+            return "Cannon's algorithm needs a square as number of ranks"
+        rows, _ = self.sizes[size]
+        return f"{rows} rows are no multiple of {edge}" if rows % edge else None
