@@ -53,11 +53,8 @@ static double round_trip(struct baseline_link *link, enum baseline_way way, uint
 static double samples[SAMPLES_MAX];
 
 static void initiate(struct baseline_link *link, const struct baseline_options *options,
-                     enum baseline_way way, uint32_t test, uint32_t length)
+                     enum baseline_way way, uint32_t length)
 {
-    struct baseline_frame request = {
-        .type = BASELINE_START, .number = test, .offset = way, .length = length};
-    struct baseline_frame reply;
     struct baseline_inbox inbox = {0};
     uint8_t *message = baseline_pattern_new(length);
     uint8_t *buffer = baseline_buffer_new(length);
@@ -66,7 +63,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     int lost = 0;
     int lost_in_a_row = 0;
     double sum = 0;
-    baseline_peer_request(link, options, &request, BASELINE_STARTED, &reply);
+    baseline_test_begin(link, way, length);
     double start = baseline_now();
     bool is_warm = false;
     for (uint32_t number = 1; count < SAMPLES_MAX && lost_in_a_row < LOST_IN_A_ROW; number++) {
@@ -87,8 +84,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
             break;
         }
     }
-    request.type = BASELINE_END;
-    baseline_peer_request(link, options, &request, BASELINE_ENDED, &reply);
+    struct baseline_ended ended = baseline_test_end();
     printf("baseline pingpong way=%s bytes=%u iterations=%d", baseline_way_name(way), length,
            count);
     if (count > 0) {
@@ -96,7 +92,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
                samples[count / 2] * 1e6, sum / count * 1e6);
     }
-    uint32_t wrong = lost > 0 ? 0 : reply.offset + baseline_pattern_wrong(buffer, length);
+    uint32_t wrong = lost > 0 ? 0 : ended.wrong + baseline_pattern_wrong(buffer, length);
     printf(" lost=%d wrong=%u\n", lost, wrong);
     fflush(stdout);
     free(message);

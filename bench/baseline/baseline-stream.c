@@ -40,7 +40,7 @@ static void probe(struct baseline_link *link, const struct flow *flow, uint64_t 
 {
     struct baseline_frame frame = {
         .type = BASELINE_PROBE, .length = (uint32_t)flow->window, .value = sent};
-    baseline_frame_send(link, &frame, NULL, link->peer);
+    baseline_frame_send(link, &frame, NULL);
 }
 
 /* Waits until fewer than `limit` pieces are in flight. */
@@ -68,7 +68,7 @@ static void wait_for_credit(struct baseline_link *link, const struct baseline_op
                 start = now;
                 next = now + PROBE_AFTER_S;
             } else if (now - start > options->wait_seconds) {
-                baseline_peer_gone(link, options);
+                baseline_gone(link, options);
             } else if (now > next) {
                 probe(link, flow, sent);
                 next = now + PROBE_AFTER_S;
@@ -97,13 +97,10 @@ static bool send_message(struct baseline_link *link, const struct baseline_optio
 
 /* Sends message after message for the given time and prints what arrived. */
 static void initiate(struct baseline_link *link, const struct baseline_options *options,
-                     enum baseline_way way, uint32_t test, uint32_t length)
+                     enum baseline_way way, uint32_t length)
 {
     static struct flow flows[BASELINE_WAYS];
     struct flow *flow = &flows[way];
-    struct baseline_frame request = {
-        .type = BASELINE_START, .number = test, .offset = way, .length = length};
-    struct baseline_frame reply;
     uint8_t *message = baseline_pattern_new(length);
     struct baseline_frame cursor = {.type = BASELINE_DATA};
     double elapsed = 0;
@@ -111,7 +108,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     double limit = options->seconds;
     uint32_t batch = length > CLOCK_BYTES ? 1 : CLOCK_BYTES / length;
     batch = batch > BATCH_MAX ? BATCH_MAX : batch;
-    baseline_peer_request(link, options, &request, BASELINE_STARTED, &reply);
+    baseline_test_begin(link, way, length);
     if (flow->window == 0) {
         flow->window = window_pieces(link, way);
     }
@@ -135,16 +132,15 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     probe(link, flow, cursor.value);
     wait_for_credit(link, options, flow, cursor.value, 1);
     elapsed = baseline_now() - start;
-    request.type = BASELINE_END;
-    baseline_peer_request(link, options, &request, BASELINE_ENDED, &reply);
+    struct baseline_ended ended = baseline_test_end();
     baseline_sort(batch_s, batches);
     double sent_bytes = (double)cursor.number * length;
-    bool lossless = reply.value == (uint64_t)cursor.number * length;
+    bool lossless = ended.bytes == (uint64_t)cursor.number * length;
     printf("baseline stream way=%s bytes=%u messages=%u mbytes_per_s=%.2f "
            "messages_per_s=%.0f send_us=%.3f received=%.4f wrong=%u\n",
-           baseline_way_name(way), length, cursor.number, (double)reply.value / elapsed / 1e6,
-           (double)reply.value / length / elapsed, batch_s[batches / 2] / batch * 1e6,
-           (double)reply.value / sent_bytes, lossless ? reply.offset : 0);
+           baseline_way_name(way), length, cursor.number, (double)ended.bytes / elapsed / 1e6,
+           (double)ended.bytes / length / elapsed, batch_s[batches / 2] / batch * 1e6,
+           (double)ended.bytes / sent_bytes, lossless ? ended.wrong : 0);
     fflush(stdout);
     free(message);
 }
@@ -160,7 +156,7 @@ static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *
         inbox->pieces = probe->value;
     }
     credit.value = inbox->pieces;
-    baseline_frame_send(link, &credit, NULL, link->peer);
+    baseline_frame_send(link, &credit, NULL);
     return credit.value;
 }
 
@@ -179,7 +175,8 @@ static void take(struct baseline_answer *answer, int type, const struct baseline
         answer->pieces = answer_probe(answer->link, &answer->inbox, frame, late_bytes);
     } else if (answer->inbox.pieces - answer->pieces >= answer->quarter) {
         answer->pieces = answer->inbox.pieces;
-        baseline_peer_answer(answer->link, BASELINE_CREDIT, 0, answer->pieces);
+        struct baseline_frame credit = {.type = BASELINE_CREDIT, .value = answer->pieces};
+        baseline_frame_send(answer->link, &credit, NULL);
     }
 }
 

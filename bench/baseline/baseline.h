@@ -17,17 +17,10 @@
 
 /* Frame types and what the fields of baseline_frame mean in each. Only DATA carries payload. */
 enum baseline_type {
-    BASELINE_HELLO = 1, /* broadcast; number: own nonce, offset: the nonce heard, 0 for none */
-    BASELINE_START,     /* number: test; offset: enum baseline_way; length: bytes of a message */
-    BASELINE_STARTED,   /* number: test */
-    BASELINE_END,       /* number: test */
-    BASELINE_ENDED,     /* number: test; value: payload bytes received; offset: wrong bytes in the
-                        last message */
-    BASELINE_PROBE,     /* asks a stream's receiver for a credit; value: pieces sent so far;
+    BASELINE_PROBE = 1, /* asks a stream's receiver for a credit; value: pieces sent so far;
                         length: the window in pieces */
     BASELINE_CREDIT,    /* value: the first piece not seen yet; offset: 1 when some were lost */
-    BASELINE_DATA,      /* number: message; offset and length: the piece; value: its count */
-    BASELINE_BYE        /* no more tests */
+    BASELINE_DATA       /* number: message; offset and length: the piece; value: its count */
 };
 
 /* How data travels. */
@@ -62,7 +55,6 @@ struct baseline_frame {
     uint32_t offset;
     uint32_t length;
     uint64_t value;
-    uint8_t from[BASELINE_MAC_BYTES]; /* received plain frames only */
 };
 
 struct baseline_link {
@@ -75,14 +67,18 @@ struct baseline_link {
     bool initiator;   /* runs the tests and prints; the other end answers */
     uint8_t *scratch; /* a frame being built */
     struct baseline_way_state ways[BASELINE_WAYS];
-    uint64_t ended_bytes; /* payload received in the last test, reported again on request */
-    uint32_t ended_wrong; /* bytes of it that differ from what was sent */
+};
+
+/* How a test ended at the receiver. */
+struct baseline_ended {
+    uint64_t bytes; /* payload received */
+    uint32_t wrong; /* bytes of the last message that differ from what was sent */
 };
 
 struct baseline_options {
     const char *interface;              /* NULL: the first Ethernet interface that is up */
     double seconds;                     /* for each size */
-    double wait_seconds;                /* for the other end to appear or to answer */
+    double wait_seconds;                /* for the interface, or for frames */
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
     bool ways[BASELINE_WAYS]; /* to measure */
@@ -105,10 +101,9 @@ uint8_t *baseline_buffer_new(size_t bytes);
  * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
-/* Sends one plain frame, DATA with frame->length bytes of payload. `to` NULL: broadcast.
- * Returns 0 or -errno. */
+/* Sends one plain frame, DATA with frame->length bytes of payload. Returns 0 or -errno. */
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
-                        const uint8_t *payload, const uint8_t *to);
+                        const uint8_t *payload);
 /* Takes the next frame off the ring; the payload of DATA is copied to buffer + offset where it fits
  * into `size` bytes. False: no frame there. */
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
@@ -116,18 +111,8 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 
 /* Opens the socket of one way of batches; leaves its fd -1 and says why when it cannot be had. */
 void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
-/* Throws away every batch that waits in the queue: the next test must not see it. */
-void baseline_batch_drain(struct baseline_link *link);
-
-/* Initiator: repeats a request until its reply arrives; exits with a message when none does. */
-void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,
-                           const struct baseline_frame *request, enum baseline_type reply_type,
-                           struct baseline_frame *reply);
-/* Sends a frame without payload, most often the answer to a request of the same number. */
-void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
-                          uint64_t value);
-/* Ends the program when the other end has been silent for too long; says so. */
-void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options);
+/* Throws away every frame and batch that waits: the next test must not see it. */
+void baseline_drain(struct baseline_link *link);
 
 /* A buffer with the contents that every message has. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
@@ -154,6 +139,12 @@ int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
 double baseline_now(void);
 /* The name of a way in output lines. */
 const char *baseline_way_name(enum baseline_way way);
+/* Rank 0: prepares rank 1 for a test. */
+void baseline_test_begin(struct baseline_link *link, enum baseline_way way, uint32_t length);
+/* Rank 0: ends the test; what rank 1 received. */
+struct baseline_ended baseline_test_end(void);
+/* Ends the job because the other rank's frames do not arrive; says so. */
+void baseline_gone(const struct baseline_link *link, const struct baseline_options *options);
 
 /* The other end of a test. */
 struct baseline_answer {
@@ -173,7 +164,7 @@ struct baseline_program {
     bool skips_single;   /* leaves out batches of messages that one piece holds */
     /* Initiator: measures messages of `length` bytes and prints a line. */
     void (*initiate)(struct baseline_link *link, const struct baseline_options *options,
-                     enum baseline_way way, uint32_t test, uint32_t length);
+                     enum baseline_way way, uint32_t length);
     /* Other end: a piece or a control frame of `type` was received; `done`: it completed message
      * inbox.number. */
     void (*take)(struct baseline_answer *answer, int type, const struct baseline_frame *frame,

@@ -149,21 +149,17 @@ static bool decode_header(const uint8_t *wire, struct baseline_frame *frame)
     frame->offset = ntohl(words[1]);
     frame->length = ntohl(words[2]);
     frame->value = be64toh(value);
-    return magic == htons(BASELINE_MAGIC) && wire[2] >= BASELINE_HELLO && wire[2] <= BASELINE_BYE;
+    return magic == htons(BASELINE_MAGIC) && wire[2] >= BASELINE_PROBE && wire[2] <= BASELINE_DATA;
 }
 
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
-                        const uint8_t *payload, const uint8_t *to)
+                        const uint8_t *payload)
 {
     uint8_t *head = link->scratch;
     uint16_t ethertype = htons(BASELINE_ETHERTYPE);
     size_t length = frame->type == BASELINE_DATA ? frame->length : 0;
     ssize_t sent;
-    if (to != NULL) {
-        memcpy(head, to, BASELINE_MAC_BYTES);
-    } else {
-        memset(head, 0xFF, BASELINE_MAC_BYTES);
-    }
+    memcpy(head, link->peer, BASELINE_MAC_BYTES);
     memcpy(head + 6, link->mac, BASELINE_MAC_BYTES);
     memcpy(head + 12, &ethertype, 2);
     encode_header(head + 14, frame);
@@ -190,15 +186,12 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
     const uint8_t *data = rawe_ring_frame(slot);
     const size_t bytes = slot->tp_snaplen;
     bool good = bytes >= BASELINE_FRAME_HEADERS && decode_header(data + 14, frame);
-    if (good) {
-        memcpy(frame->from, data + 6, BASELINE_MAC_BYTES);
-        if (frame->type == BASELINE_DATA) {
-            good = frame->length <= bytes - BASELINE_FRAME_HEADERS && frame->offset <= size &&
-                   frame->length <= size - frame->offset;
-            if (good) {
-                memcpy(buffer + frame->offset, data + BASELINE_FRAME_HEADERS, frame->length);
-            }
-        }
+    if (good && frame->type == BASELINE_DATA) {
+        good = frame->length <= bytes - BASELINE_FRAME_HEADERS && frame->offset <= size &&
+               frame->length <= size - frame->offset;
+    }
+    if (good && frame->type == BASELINE_DATA) {
+        memcpy(buffer + frame->offset, data + BASELINE_FRAME_HEADERS, frame->length);
     }
     rawe_ring_give_back(slot);
     return good;
@@ -478,16 +471,18 @@ static bool receive_batch(struct baseline_link *link, enum baseline_way which,
     return good;
 }
 
-void baseline_batch_drain(struct baseline_link *link)
+void baseline_drain(struct baseline_link *link)
 {
-    struct rawe_ring *ring = &link->ways[BASELINE_RING].ring;
     int fd = link->ways[BASELINE_BATCHES].fd;
     uint8_t byte;
     while (fd >= 0 && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
     }
-    for (struct tpacket2_hdr *slot;
-         ring->memory != NULL && (slot = rawe_ring_take(ring)) != NULL;) {
-        rawe_ring_give_back(slot);
+    for (int way = 0; way < BASELINE_WAYS; way++) {
+        struct rawe_ring *ring = &link->ways[way].ring;
+        for (struct tpacket2_hdr *slot;
+             ring->memory != NULL && (slot = rawe_ring_take(ring)) != NULL;) {
+            rawe_ring_give_back(slot);
+        }
     }
 }
 
@@ -535,7 +530,7 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
     }
     uint32_t most = link->ways[BASELINE_FRAMES].payload;
     cursor->length = left < most ? left : most;
-    int error = baseline_frame_send(link, cursor, message + cursor->offset, link->peer);
+    int error = baseline_frame_send(link, cursor, message + cursor->offset);
     if (error == 0) {
         cursor->value++;
         cursor->offset += cursor->length;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both programs do: find the other end, run the tests that were asked for, or answer them. */
+/* What both programs do: rank 0 runs the tests that were asked for, rank 1 answers. MPI carries what
+ * they agree on between tests, never what is measured. */
 #include <errno.h>
+#include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "baseline.h"
 #include "options.h"
-
-/* Command line and clock of the baseline programs. */
 
 #define SIZE_LIMIT (64u << 20)
 
@@ -67,8 +66,8 @@ static bool read_way(const struct option_row *row, const char *text)
 static void end_help(void)
 {
     puts(
-        "Needs CAP_NET_RAW. Started on both hosts at about the same time: they find each other by a\n"
-        "broadcast on the interface; one prints a line of name=value pairs for each size and way.");
+        "Needs CAP_NET_RAW. Started by mpirun on two hosts, a rank on each; rank 0 prints a line of\n"
+        "name=value pairs for each size and way.");
 }
 
 /* Reads the command line; see options_read. */
@@ -82,7 +81,7 @@ static void read_options(struct baseline_options *options, int argc, char **argv
          .want = "sizes from 1 to 67108864"},
         {"seconds", "S", "time for each size (0.1)", option_number, .to = &options->seconds, 1e-9,
          3600},
-        {"wait", "S", "how long to wait for other hosts (20)", option_number,
+        {"wait", "S", "how long to wait for the interface or for frames (20)", option_number,
          .to = &options->wait_seconds, 1e-9, 3600},
         {"way", "WAY", "frames, tcp-gso, tcp-ring or all: what to send (all)", read_way,
          .to = options, .want = "frames, tcp-gso, tcp-ring or all"},
@@ -95,160 +94,56 @@ static void read_options(struct baseline_options *options, int argc, char **argv
     options_read(argc, argv, purpose, rows, sizeof(rows) / sizeof(rows[0]), end_help);
 }
 
-/* Two baseline programs find each other and agree on which test runs. */
+#define SPINS_PER_CLOCK 1024 /* polls between two looks for the end of a test */
 
-#define HELLO_INTERVAL_S 0.01
-#define REQUEST_INTERVAL_S 0.02
+/* What rank 0 tells rank 1 before a test; way BASELINE_WAYS: there is none. */
+struct test {
+    uint32_t way;
+    uint32_t length; /* bytes of a message */
+};
 
-void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options)
+void baseline_gone(const struct baseline_link *link, const struct baseline_options *options)
 {
     fprintf(stderr,
-            "baseline: %s: the other host has been silent for %.0f s; see there why it stopped\n",
-            link->name, options->wait_seconds);
-    exit(1);
+            "baseline: %s: no frame of the other host has arrived for %.0f s; does the network "
+            "pass frames of EtherType 0x%04X?\n",
+            link->name, options->wait_seconds, BASELINE_ETHERTYPE);
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Finds the other end by broadcasts and settles which end initiates; exits with a message when
- * there is no answer in time. */
-static void find_peer(struct baseline_link *link, const struct baseline_options *options)
+/* Learn the other rank's address; end the job when there is no other, or on the same interface. */
+static void find_peer(struct baseline_link *link)
 {
-    struct baseline_frame mine = {.type = BASELINE_HELLO};
-    struct baseline_frame heard = {0};
-    bool is_known = false;
-    bool is_mutual = false;
-    double start = baseline_now();
-    double next = 0;
-    if (getrandom(&mine.number, sizeof(mine.number), 0) != sizeof(mine.number)) {
-        mine.number = (uint32_t)(start * 1e9);
+    int rank;
+    int size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 2) {
+        MPI_Sendrecv(link->mac, BASELINE_MAC_BYTES, MPI_BYTE, 1 - rank, 0, link->peer,
+                     BASELINE_MAC_BYTES, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    mine.number |= 1; /* 0 means: no one heard yet */
-    while (!is_mutual) {
-        double now = baseline_now();
-        if (now - start > options->wait_seconds) {
-            fprintf(stderr,
-                    "baseline: %s: no answer for %.0f s; start the same program on a second "
-                    "host of this Ethernet segment, on the interface that faces it (--interface)\n",
-                    link->name, options->wait_seconds);
-            exit(1);
-        }
-        if (now >= next) {
-            int error = baseline_frame_send(link, &mine, NULL, NULL);
-            if (error != 0) {
-                fprintf(stderr, "baseline: %s: cannot send: %s; is the interface up?\n", link->name,
-                        strerror(-error));
-                exit(1);
-            }
-            next = now + HELLO_INTERVAL_S;
-        }
-        if (!baseline_frame_receive(link, &heard, NULL, 0)) {
-            struct timespec pause = {.tv_nsec = 100000};
-            nanosleep(&pause, NULL);
-            continue;
-        }
-        /* A START means that the other end has heard us and is ahead. */
-        if (heard.type == BASELINE_HELLO && (!is_known || heard.offset == mine.number)) {
-            memcpy(link->peer, heard.from, BASELINE_MAC_BYTES);
-            mine.offset = heard.number;
-            is_known = true;
-            is_mutual = heard.offset == mine.number;
-            next = 0;
-        } else if (heard.type == BASELINE_START && is_known) {
-            is_mutual = memcmp(heard.from, link->peer, BASELINE_MAC_BYTES) == 0;
-        }
+    if (size != 2 || memcmp(link->mac, link->peer, BASELINE_MAC_BYTES) == 0) {
+        fprintf(stderr, "baseline: start two ranks, one on each of two hosts (mpirun -np 2)\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    /* The last hello confirms to the other end that it was heard. */
-    baseline_frame_send(link, &mine, NULL, NULL);
-    link->initiator = memcmp(link->mac, link->peer, BASELINE_MAC_BYTES) < 0;
+    link->initiator = rank == 0;
 }
 
-static bool is_from_peer(const struct baseline_link *link, const struct baseline_frame *frame)
+void baseline_test_begin(struct baseline_link *link, enum baseline_way way, uint32_t length)
 {
-    return memcmp(frame->from, link->peer, BASELINE_MAC_BYTES) == 0;
+    struct test test = {way, length};
+    MPI_Send(&test, sizeof(test), MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(NULL, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    baseline_drain(link);
 }
 
-void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,
-                           const struct baseline_frame *request, enum baseline_type reply_type,
-                           struct baseline_frame *reply)
+struct baseline_ended baseline_test_end(void)
 {
-    double start = baseline_now();
-    double next = 0;
-    for (;;) {
-        double now = baseline_now();
-        if (now - start > options->wait_seconds) {
-            baseline_peer_gone(link, options);
-        }
-        if (now >= next) {
-            baseline_frame_send(link, request, NULL, link->peer);
-            next = now + REQUEST_INTERVAL_S;
-        }
-        if (!baseline_frame_receive(link, reply, NULL, 0)) {
-            sched_yield();
-            continue;
-        }
-        if (reply->type == reply_type && reply->number == request->number &&
-            is_from_peer(link, reply)) {
-            return;
-        }
-        if (reply->type == BASELINE_HELLO && is_from_peer(link, reply)) {
-            /* It has not seen our last hello: confirm it again. */
-            struct baseline_frame hello = {
-                .type = BASELINE_HELLO, .offset = reply->number, .number = reply->offset};
-            baseline_frame_send(link, &hello, NULL, link->peer);
-        }
-    }
+    struct baseline_ended ended;
+    MPI_Send(NULL, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(&ended, sizeof(ended), MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return ended;
 }
-
-/* Ends a test: reports the payload bytes received, and how many of the last message are wrong. */
-static void end_test(struct baseline_link *link, uint32_t number, uint64_t bytes, uint32_t wrong)
-{
-    struct baseline_frame answer = {
-        .type = BASELINE_ENDED, .number = number, .offset = wrong, .value = bytes};
-    link->ended_bytes = bytes;
-    link->ended_wrong = wrong;
-    baseline_frame_send(link, &answer, NULL, link->peer);
-}
-
-/* Other end: waits for the next test. Returns false if there is none. */
-static bool serve_peer(struct baseline_link *link, const struct baseline_options *options,
-                       struct baseline_frame *start)
-{
-    double begin = baseline_now();
-    while (baseline_now() - begin <= options->wait_seconds) {
-        if (!baseline_frame_receive(link, start, NULL, 0)) {
-            sched_yield();
-            continue;
-        }
-        if (!is_from_peer(link, start)) {
-            continue;
-        }
-        if (start->type == BASELINE_START) {
-            baseline_batch_drain(link);
-            baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
-            return true;
-        }
-        if (start->type == BASELINE_BYE) {
-            return false;
-        }
-        if (start->type == BASELINE_END) {
-            /* The answer to the end of the last test was lost. */
-            end_test(link, start->number, link->ended_bytes, link->ended_wrong);
-        }
-    }
-    baseline_peer_gone(link, options);
-    return false;
-}
-
-void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
-                          uint64_t value)
-{
-    struct baseline_frame answer = {.type = type, .number = number, .value = value};
-    baseline_frame_send(link, &answer, NULL, link->peer);
-}
-
-/* What the programs between two hosts do: find the other end, run the tests there are, or answer them. */
-
-#define FAREWELLS 3                /* BYE has no reply; a lost one costs the other end its wait */
-#define SPINS_PER_CLOCK (1u << 16) /* milliseconds */
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -265,7 +160,7 @@ void baseline_sort(double *samples, int count)
 static void initiate(const struct baseline_program *program, struct baseline_link *link,
                      const struct baseline_options *options)
 {
-    uint32_t test = 0;
+    const struct test none = {.way = BASELINE_WAYS};
     printf("baseline link interface=%s mtu=%d\n", link->name, link->mtu);
     for (int i = 0; i < options->size_count; i++) {
         uint32_t length = options->sizes[i];
@@ -275,52 +170,44 @@ static void initiate(const struct baseline_program *program, struct baseline_lin
                            options->ways[BASELINE_FRAMES] && length <= link->ways[way].payload;
             if (options->ways[way] && link->ways[way].fd >= 0 && !skipped &&
                 length <= link->ways[way].message_max) {
-                program->initiate(link, options, way, ++test, length);
+                program->initiate(link, options, way, length);
             }
         }
     }
-    for (int i = 0; i < FAREWELLS; i++) {
-        baseline_peer_answer(link, BASELINE_BYE, 0, 0);
-    }
+    MPI_Send(&none, sizeof(none), MPI_BYTE, 1, 0, MPI_COMM_WORLD);
 }
 
 /* Receives the messages of a test until it ends. */
 static void answer(const struct baseline_program *program, struct baseline_link *link,
-                   const struct baseline_options *options, const struct baseline_frame *start)
+                   const struct test *asked)
 {
     struct baseline_answer test = {.link = link,
-                                   .way = (enum baseline_way)start->offset,
-                                   .length = start->length,
-                                   .buffer = baseline_buffer_new(start->length),
-                                   .message = baseline_pattern_new(start->length)};
+                                   .way = (enum baseline_way)asked->way,
+                                   .length = asked->length,
+                                   .buffer = baseline_buffer_new(asked->length),
+                                   .message = baseline_pattern_new(asked->length)};
     struct baseline_frame frame = {0};
-    double last = baseline_now();
-    int type = 0;
-    for (unsigned spin = 1; type != BASELINE_END || frame.number != start->number; spin++) {
+    int is_over = 0;
+    baseline_drain(link);
+    MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    for (unsigned spin = 1; !is_over; spin++) {
         bool done;
-        type = baseline_message_poll(link, test.way, &test.inbox, test.buffer, test.length, &frame,
-                                     &done);
-        if (type == BASELINE_START && frame.number == start->number) {
-            baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
-        } else if (type != 0) {
-            program->take(&test, type, &frame, done);
-        }
+        int type = baseline_message_poll(link, test.way, &test.inbox, test.buffer, test.length,
+                                         &frame, &done);
         if (type != 0) {
+            program->take(&test, type, &frame, done);
             spin = 0;
         } else if (spin % SPINS_PER_CLOCK == 0) {
-            /* Silent for milliseconds: look how long, counted from the first such moment. */
-            if (spin == SPINS_PER_CLOCK) {
-                last = baseline_now();
-            } else if (baseline_now() - last > options->wait_seconds) {
-                baseline_peer_gone(link, options);
-            }
+            MPI_Iprobe(0, 0, MPI_COMM_WORLD, &is_over, MPI_STATUS_IGNORE);
             sched_yield();
         }
     }
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     /* Batches come through another queue: the last ones may still lie there. */
     baseline_batches_poll(link, test.way, &test.inbox, test.buffer, test.length);
-    end_test(link, start->number, test.inbox.bytes,
-             baseline_pattern_wrong(test.buffer, test.length));
+    struct baseline_ended ended = {.bytes = test.inbox.bytes,
+                                   .wrong = baseline_pattern_wrong(test.buffer, test.length)};
+    MPI_Send(&ended, sizeof(ended), MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     free(test.buffer);
     free(test.message);
 }
@@ -329,23 +216,28 @@ int baseline_main(const struct baseline_program *program, int argc, char **argv)
 {
     struct baseline_options options;
     struct baseline_link link;
+    struct test test;
 
     read_options(&options, argc, argv, program->purpose);
+    MPI_Init(&argc, &argv);
     baseline_link_open(&link, &options);
     for (enum baseline_way way = BASELINE_BATCHES; way < BASELINE_WAYS; way++) {
         if (options.ways[way]) {
             baseline_batch_open(&link, way);
         }
     }
-    find_peer(&link, &options);
+    find_peer(&link);
     if (link.initiator) {
         initiate(program, &link, &options);
-    } else {
-        struct baseline_frame start;
-        while (serve_peer(&link, &options, &start)) {
-            answer(program, &link, &options, &start);
+    }
+    while (!link.initiator) {
+        MPI_Recv(&test, sizeof(test), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (test.way == BASELINE_WAYS) {
+            break;
         }
+        answer(program, &link, &test);
     }
     baseline_link_close(&link);
+    MPI_Finalize();
     return 0;
 }

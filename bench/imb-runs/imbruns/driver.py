@@ -220,7 +220,8 @@ class ImbDriver(Driver):
 
     def _baseline_runs(self, options, number, interface, hosts):
         for name in ("pingpong", "stream"):
-            words = ["-np", "2", *options.starter, str(self.programs[name])]
+            words = ["-np", "2", *transports.arguments("tcp", interface), *options.starter]
+            words.append(str(self.programs[name]))
             words += ["--seconds", f"{options.baseline_time:g}"]
             words += ["--interface", interface] if interface else []
             case = Case(name, "", 2, hosts, name)
