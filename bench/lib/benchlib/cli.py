@@ -63,7 +63,6 @@ def _measure(driver, options, journal, record):
                 work.execute(mine, place, progress)
     except interrupts.Interrupted:
         record.interrupted = True
-    progress.clear()
 
 
 def _about(driver, options, record, setup):

@@ -2,13 +2,13 @@
 """What a comparison keeps on disk while it runs, so that it can continue after an interruption.
 
 setup.json     command line, directory, start, digest of the plan
-runs.jsonl     one line for each finished run
-raw/           all output of each run, below the commands that repeat it
+runs.jsonl     one line for each finished run: its place in the plan, and how it ended
+raw/           the same for people: all output of each run, below the commands that repeat it
 """
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from . import BenchError
@@ -17,19 +17,6 @@ from .places import Outcome
 SETUP = "setup.json"
 RUNS = "runs.jsonl"
 RAW = "raw"
-ERRORS = "--- standard error\n"
-FILE = "--- file "
-
-
-@dataclass
-class Entry:
-    """A finished run: its place in the plan and how it ended."""
-
-    index: int
-    status: int
-    seconds: float
-    timed_out: bool
-    file: str  # below raw/
 
 
 def plan_digest(runs):
@@ -39,29 +26,12 @@ def plan_digest(runs):
 
 
 def _text_of(outcome):
-    """Commands and output of a run as one text."""
-    text = "".join(f"$ {command}\n" for command in outcome.commands) + outcome.output
-    if text[-1:] != "\n":
-        text += "\n"
-    if outcome.errors:
-        text += f"{ERRORS}{outcome.errors}"
+    """Commands and output of a run for people."""
+    parts = [*(f"$ {command}" for command in outcome.commands), outcome.output]
+    parts += ["--- standard error", outcome.errors] if outcome.errors else []
     for name, content in outcome.files.items():
-        text += ("" if text.endswith("\n") else "\n") + f"{FILE}{name}\n{content}"
-    return text
-
-
-def _outcome_of(text, entry):
-    """The Outcome that _text_of() wrote."""
-    commands = []
-    while text.startswith("$ "):
-        command, _, text = text.partition("\n")
-        commands.append(command[2:])
-    text, *parts = text.split(FILE)
-    files = {name: content for name, _, content in (part.partition("\n") for part in parts)}
-    output, _, errors = text.partition(ERRORS)
-    return Outcome(
-        entry.status, output, errors, entry.seconds, entry.timed_out, tuple(commands), files
-    )
+        parts += [f"--- file {name}", content]
+    return "\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
 class Journal:
@@ -116,29 +86,22 @@ class Journal:
         name = f"{index:04d}-{run.name}.txt"
         raw = self.directory / RAW / name
         raw.write_text(_text_of(outcome), encoding="utf-8")
-        entry = Entry(index, outcome.status, round(outcome.seconds, 3), outcome.timed_out, name)
+        entry = {"index": index, "file": name, "outcome": asdict(outcome)}
         runs = self.directory / RUNS
         cut_off = runs.read_bytes()[-1:] not in (b"", b"\n")
         with open(runs, "a", encoding="utf-8") as file:
-            file.write("\n" * cut_off + json.dumps(asdict(entry)) + "\n")
+            file.write("\n" * cut_off + json.dumps(entry) + "\n")
         return raw
 
-    def entries(self):
-        """The finished runs by index; a line that a crash cut off does not count."""
+    def outcomes(self):
+        """The Outcome of each finished run and the file with all it printed, by the run's index. A
+        line that a crash cut off does not count."""
         found = {}
         for line in (self.directory / RUNS).read_text(encoding="utf-8").splitlines():
             try:
-                entry = Entry(**json.loads(line))
-            except (ValueError, TypeError):
+                entry = json.loads(line)
+            except ValueError:
                 continue
-            found[entry.index] = entry
+            outcome = Outcome(**entry["outcome"])
+            found[entry["index"]] = outcome, self.directory / RAW / entry["file"]
         return found
-
-    def outcome(self, entry):
-        """How a run ended, and the file with all it printed."""
-        raw = self.directory / RAW / entry.file
-        try:
-            text = raw.read_text(encoding="utf-8")
-        except OSError as error:
-            raise BenchError(f"cannot continue: {error}; start a new comparison") from error
-        return _outcome_of(text, entry), raw

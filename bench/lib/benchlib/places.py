@@ -44,22 +44,16 @@ class Place:
 
     interface = None
 
-    def run(self, arguments, timeout, tick=lambda: None):
-        """Run mpirun to its end, calling tick() about twice a second; never leaves it running."""
+    def run(self, arguments, timeout):
+        """Run mpirun to its end; never leaves it running."""
         started = time.monotonic()
         process = self._start(arguments)
         timed_out = False
         try:
-            while True:
-                try:
-                    output, errors = process.communicate(timeout=0.5)
-                    break
-                except subprocess.TimeoutExpired:
-                    tick()
-                    if time.monotonic() - started > timeout:
-                        timed_out = True
-                        output, errors = self._end(process)
-                        break
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            output, errors = self._end(process)
         except BaseException:
             self._end(process)
             raise

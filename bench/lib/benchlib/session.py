@@ -4,7 +4,6 @@
 import re
 import shutil
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,12 +96,11 @@ class Session:
 
     def replay(self, progress):
         """Take the runs that the journal holds; returns the indices of those that are missing."""
-        entries = self.journal.entries()
-        for index, entry in sorted(entries.items()):
-            outcome, raw = self.journal.outcome(entry)
+        outcomes = self.journal.outcomes()
+        for index, (outcome, raw) in sorted(outcomes.items()):
             self._take(self.runs[index], outcome, raw)
             progress.known(index, outcome.seconds)
-        return [index for index in range(len(self.runs)) if index not in entries]
+        return [index for index in range(len(self.runs)) if index not in outcomes]
 
     def execute(self, indices, place, progress):
         """Make these runs. The record is complete up to that point even when interrupted."""
@@ -112,12 +110,12 @@ class Session:
                 progress.skip(index)
                 continue
             progress.begin(index)
-            outcome = self._run(run, place, progress.tick)
+            outcome = self._run(run, place)
             raw = self.journal.add(index, run, outcome)
             done = self._take(run, outcome, raw)
             progress.end(index, done, "" if done.failure else self.driver.line_of(done))
 
-    def _run(self, run, place, tick):
+    def _run(self, run, place):
         """All commands of a run, up to the first that fails, as one Outcome."""
         directory = None
         if self.driver.works_in_directory:
@@ -129,7 +127,7 @@ class Session:
         try:
             for words in run.commands:
                 words = ["--wdir", str(directory), *words] if directory else list(words)
-                one = place.run(words, self.options.timeout, tick)
+                one = place.run(words, self.options.timeout)
                 total.commands = (*total.commands, place.command(words))
                 total.output += one.output
                 total.errors += one.errors
@@ -175,16 +173,13 @@ def clock(seconds):
 
 
 class Progress:
-    """One line that changes on a terminal; one line for each run elsewhere."""
+    """Prints a line for each run: what it is, and how long all that are left will take."""
 
     def __init__(self, runs, stream=None):
         self.runs = runs
         self.stream = stream or sys.stdout
-        self.live = self.stream.isatty()
         self.taken = {}  # (transport, case) -> seconds of its last run
         self.open = set(range(len(runs)))
-        self.current = None
-        self.started = 0.0
 
     def _kind(self, index):
         return self.runs[index].transport, self.runs[index].case
@@ -198,38 +193,14 @@ class Progress:
         known = alike or list(self.taken.values())
         return sum(known) / len(known) if known else GUESS_SECONDS
 
-    def left(self):
-        """Seconds until all runs are done."""
-        total = sum(self.expected(index) for index in self.open)
-        if self.current is not None:
-            elapsed = time.monotonic() - self.started
-            total -= min(elapsed, self.expected(self.current))
-        return total
-
-    def _text(self, index):
-        count = len(self.runs)
-        return f"[{index + 1:>{len(str(count))}}/{count}] {describe(self.runs[index])}"
-
     def _say(self, text):
-        print(("\r\033[K" if self.live else "") + text, file=self.stream, flush=True)
+        print(text, file=self.stream, flush=True)
 
     def begin(self, index):
         """A run starts."""
-        self.current, self.started = index, time.monotonic()
-        self.tick()
-        if not self.live:
-            self._say(f"{self._text(index)} ({clock(self.left())} left)")
-
-    def tick(self):
-        """Renew the line on a terminal."""
-        if self.live and self.current is not None:
-            text = f"{self._text(self.current)} ... {clock(self.left())} left"
-            print(f"\r\033[K{text}", end="", file=self.stream, flush=True)
-
-    def clear(self):
-        """Remove the line."""
-        if self.live:
-            print("\r\033[K", end="", file=self.stream, flush=True)
+        count, left = len(self.runs), clock(sum(map(self.expected, self.open)))
+        what = describe(self.runs[index])
+        self._say(f"[{index + 1:>{len(str(count))}}/{count}] {what} ({left} left)")
 
     def known(self, index, seconds):
         """A run was made before this program started."""
@@ -241,9 +212,8 @@ class Progress:
         self.open.discard(index)
 
     def end(self, index, done, text):
-        """A run is over; its failure, or `text` if there is any, stays on the terminal."""
+        """A run is over; print its failure, or `text` if there is any."""
         self.known(index, done.seconds)
-        self.current = None
         if done.failure:
             self._say(failure_text(done))
         elif text:

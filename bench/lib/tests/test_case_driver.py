@@ -109,7 +109,7 @@ def test_execute__each_run_has_a_directory_with_its_input(tmp_path):
     record, _ = run(answer, tmp_path, transports=["tcp"], rounds=1)
     assert seen == [CASE.key] * 2
     text = Path(record.done[0].raw).read_text(encoding="utf-8")
-    assert text.startswith("$ mpirun --wdir") and text.endswith("--- file out.txt\nkept")
+    assert text.startswith("$ mpirun --wdir") and text.endswith("--- file out.txt\nkept\n")
     assert not (tmp_path / "work").exists()
 
 

@@ -150,18 +150,19 @@ def test_pin__a_full_disk_leaves_what_is_needed_to_continue(tmp_path, monkeypatc
     assert journal.setup()["argv"] == ["--quick"]
 
 
-@pytest.mark.parametrize("output", ["", "1\n2\n", "no newline at its end"])
-@pytest.mark.parametrize("errors", ["", "a\n", "b"])
-@pytest.mark.parametrize("files", [{}, {"x.txt": "kept\n", "y": ""}])
-def test_outcome__is_read_back_as_it_was(tmp_path, output, errors, files):
+def test_outcome__is_read_back_as_it_was_and_raw_is_for_people(tmp_path):
     journal = Journal(tmp_path / "a")
     journal.create({})
-    kept = Outcome(1, output, errors, 2.5, False, ("mpirun a", "mpirun b"), files)
+    kept = Outcome(
+        1, "no newline", "b\n", 2.5, False, ["mpirun a", "mpirun b"], {"y": "", "x": "1"}
+    )
     journal.add(0, Run(1, "tcp", CASE, ()), kept)
-    found, raw = journal.outcome(journal.entries()[0])
-    assert (found.output.strip(), found.errors.strip()) == (output.strip(), errors.strip())
-    assert (found.commands, found.files) == (kept.commands, files)
-    assert raw.read_text(encoding="utf-8").startswith("$ mpirun a\n$ mpirun b\n")
+    found, raw = journal.outcomes()[0]
+    assert found == kept
+    text = raw.read_text(encoding="utf-8")
+    assert text.startswith(
+        "$ mpirun a\n$ mpirun b\nno newline\n--- standard error\nb\n--- file y\n"
+    )
 
 
 class World:
