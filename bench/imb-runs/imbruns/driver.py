@@ -16,7 +16,7 @@ from benchlib.program import HOSTS_MOST, Case, Run
 from benchlib.session import Rejected
 from benchlib.summary import Key
 
-from . import output, shaping, suites, tables
+from . import output, suites, tables
 
 ALL_RANKS = (2, 4, 8)  # of suite all
 COLLECTIVES_HOSTS = 4  # where coll/rawe begins to multicast
@@ -276,8 +276,7 @@ class ImbDriver(Driver):
     def texts(self, found, about):
         wiring = _wiring(about)
         lines = [f"NICs: {NICS[wiring]}\n"] if wiring else []
-        lines += super().texts(found, about)
-        return lines + [share.sentence() for share in shaping.shares(found, about)]
+        return lines + super().texts(found, about)
 
     def title(self, about):
         wiring = _wiring(about)
@@ -307,16 +306,6 @@ class ImbDriver(Driver):
                 if (panel[0] in suites.COLLECTIVES) == is_collective
             ]
             page.charts(several, file, words)
-        shaped = shaping.shares(found, about)
-        if shaped:
-            page.heading("What the shaping allows")
-            page.text(
-                "MB/s of payload in one direction: reached, and the share of what the line "
-                "carries, first if frames held nothing but payload, then with the transport's own "
-                "headers."
-            )
-            heads = ["transport", "size", "reached", "bare line", "share", "with its headers"]
-            page.table([*heads, "share"], [line.cells() for line in shaped])
 
 
 def _wiring(about):

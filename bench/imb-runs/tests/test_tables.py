@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of tables.py and shaping.py, and of the library's tables and report of message sizes, on a
+"""Tests of tables.py, and of the library's tables and report of message sizes, on a
 small made-up comparison."""
 
 import csv
@@ -10,7 +10,7 @@ from benchlib import page, report, summary
 from benchlib.program import Case, Run
 from benchlib.session import Done, Record
 from benchlib.transports import order
-from imbruns import shaping, tables
+from imbruns import tables
 from imbruns.driver import ImbDriver
 from imbruns.output import Sample
 from imbruns.suites import METRICS
@@ -98,23 +98,6 @@ def test_tables__a_transport_without_values_has_no_column(done):
 )
 def test_is_shown__what_is_communication(benchmark, ranks, size, metric, shown):
     assert tables.is_shown(summary.Key(benchmark, size, ranks, 2, METRICS[metric])) == shown
-
-
-def test_allowed__full_frames_less_the_headers():
-    assert shaping.bare_mbytes_per_s(10**9, 1500) == pytest.approx(125 * 1500 / 1514)
-    assert shaping.payload_bytes("tcp", 1500, True) == 1448
-    assert shaping.payload_bytes("rawe", 1500, False) == 1448
-    assert shaping.payload_bytes("rawe", 1500, True) == 1416
-    assert shaping.allowed_mbytes_per_s("vader", 10**9, 1500, True) is None
-
-
-def test_shares__of_the_largest_messages_on_a_shaped_line(found):
-    assert shaping.shares(found, ABOUT) == []
-    lines = shaping.shares(found, {**ABOUT, "shape": {"rate": "10gbit", "nic": "plain"}})
-    assert [(line.transport, line.size) for line in lines] == [("tcp", 4096), ("rawe", 4096)]
-    assert lines[0].reached == pytest.approx(819.2)
-    assert lines[0].cells()[-1] == f"{819.2 / (1250 * 1448 / 1514):.3f}"
-    assert "819.20 MB/s with 4 KiB" in lines[0].sentence()
 
 
 def test_terminal_table__one_line_a_size_with_ratio_and_baseline(found):
