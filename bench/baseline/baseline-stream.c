@@ -13,7 +13,7 @@
 #define PROBE_AFTER_S 0.01      /* without a credit for this time, ask for one */
 #define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
 
-/* What holds a sender back. */
+/* Flow control at the sender. */
 struct flow {
     uint64_t window; /* most pieces in flight; halved when a queue on the way proves shorter */
     uint64_t credit; /* the first piece that the receiver has not seen */
@@ -145,7 +145,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(message);
 }
 
-/* Tells a credit for all that was sent before the probe: what has not arrived by now is lost.
+/* Grants credit for everything sent before the probe: data that is still missing counts as lost.
  * Returns it. */
 static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *inbox,
                              const struct baseline_frame *probe, uint64_t late_bytes)
@@ -160,7 +160,7 @@ static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *
     return credit.value;
 }
 
-/* Tells credit every quarter window. */
+/* Sends credit every quarter window. */
 static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
                  bool done)
 {
@@ -169,7 +169,7 @@ static void take(struct baseline_answer *answer, int type, const struct baseline
     }
     if (type == BASELINE_PROBE) {
         answer->quarter = frame->length / 4;
-        /* Batches come through another queue: the last ones may still lie there. */
+        /* Batches have their own queue, which may still hold the last ones. */
         uint64_t late_bytes = baseline_batches_poll(answer->link, answer->way, &answer->inbox,
                                                     answer->buffer, answer->length);
         answer->pieces = answer_probe(answer->link, &answer->inbox, frame, late_bytes);

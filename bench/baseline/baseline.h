@@ -105,13 +105,13 @@ void baseline_link_close(struct baseline_link *link);
 int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
                         const uint8_t *payload);
 /* Takes the next frame off the ring; the payload of DATA is copied to buffer + offset where it fits
- * into `size` bytes. False: no frame there. */
+ * into `size` bytes. Returns false when the ring is empty. */
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size);
 
 /* Opens the socket of one way of batches; leaves its fd -1 and says why when it cannot be had. */
 void baseline_batch_open(struct baseline_link *link, enum baseline_way way);
-/* Throws away every frame and batch that waits: the next test must not see it. */
+/* Discards all queued frames and batches, so that the next test does not see them. */
 void baseline_drain(struct baseline_link *link);
 
 /* A buffer with the contents that every message has. */
@@ -123,11 +123,10 @@ uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
  * offset and value (count of pieces) move on. Returns 0 or -errno. */
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length);
-/* Takes the batches that wait in their queue, beside which the ring may be ahead. Returns the
- * payload bytes. */
+/* Takes all queued batches. Returns their payload bytes. */
 uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
                                struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length);
-/* Takes the next piece of data or control frame, if one is there. Returns its type, 0 for none;
+/* Takes the next piece of data or control frame. Returns its type, 0 when none has arrived;
  * *done is set when it completed message inbox->number of `length` bytes. */
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,

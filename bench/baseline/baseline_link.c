@@ -236,7 +236,7 @@ static uint16_t port_of(enum baseline_way way)
     return way == BASELINE_RING ? PORT + 1 : PORT;
 }
 
-/* A packet socket that gets the batches of a way; its fd is -1 after saying why there is none. */
+/* Opens a packet socket for the batches of a way. Returns -1 after printing why it failed. */
 static int open_socket(const struct baseline_link *link, enum baseline_way which,
                        struct baseline_way_state *way)
 {
@@ -454,9 +454,9 @@ static bool receive_from_ring(struct baseline_way_state *way, struct baseline_fr
     return good;
 }
 
-/* Receives a batch or a single segment, without a ring straight into buffer + expected. frame holds
- * the first segment's header with the payload length of all, *pieces their number. False: nothing
- * there. */
+/* Receives a batch or a single segment, without a ring straight into buffer + expected. Sets frame to
+ * the first segment's header with the payload length of all, and *pieces to their number. Returns
+ * false when the queue is empty. */
 static bool receive_batch(struct baseline_link *link, enum baseline_way which,
                           struct baseline_frame *frame, uint8_t *buffer, uint32_t size,
                           uint32_t expected, uint32_t *pieces)

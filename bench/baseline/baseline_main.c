@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both programs do: rank 0 runs the tests that were asked for, rank 1 answers. MPI carries what
- * they agree on between tests, never what is measured. */
+/* Common main of both programs: rank 0 runs the requested tests, rank 1 answers. They coordinate by
+ * MPI between tests; measured traffic never uses MPI. */
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>
@@ -65,9 +65,8 @@ static bool read_way(const struct option_row *row, const char *text)
 
 static void end_help(void)
 {
-    puts(
-        "Needs CAP_NET_RAW. Started by mpirun on two hosts, a rank on each; rank 0 prints a line of\n"
-        "name=value pairs for each size and way.");
+    puts("Needs CAP_NET_RAW. Start two ranks by mpirun, one on each of two hosts. Rank 0 prints a\n"
+         "line of name=value pairs for each size and way.");
 }
 
 /* Reads the command line; see options_read. */
@@ -96,7 +95,7 @@ static void read_options(struct baseline_options *options, int argc, char **argv
 
 #define SPINS_PER_CLOCK 1024 /* polls between two looks for the end of a test */
 
-/* What rank 0 tells rank 1 before a test; way BASELINE_WAYS: there is none. */
+/* Rank 0 announces each test to rank 1. A way of BASELINE_WAYS ends the program. */
 struct test {
     uint32_t way;
     uint32_t length; /* bytes of a message */
@@ -203,7 +202,7 @@ static void answer(const struct baseline_program *program, struct baseline_link 
         }
     }
     MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    /* Batches come through another queue: the last ones may still lie there. */
+    /* Batches have their own queue, which may still hold the last ones. */
     baseline_batches_poll(link, test.way, &test.inbox, test.buffer, test.length);
     struct baseline_ended ended = {.bytes = test.inbox.bytes,
                                    .wrong = baseline_pattern_wrong(test.buffer, test.length)};

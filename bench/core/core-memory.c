@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core-memory: the memory that a process has for each of its peers, by what they have to do with
- * each other. Heap: what malloc gave out, its own overhead included, counted around each call into
- * the hub's engine. Resident: how much the process grew, for what the hub alone can do.
+ * core-memory: memory per peer in each state of its connection. Heap is what malloc gave out,
+ * overhead included, counted around each call of the hub's engine. Resident is the growth of the
+ * process, measured in states that need no other node.
  */
 #include "core_net.h"
 

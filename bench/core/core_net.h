@@ -63,7 +63,7 @@ void core_net_connect(struct core_net *net, uint32_t peer);
 
 /* Let the peers receive their frames on the wire, and answer. */
 void core_net_run_peers(struct core_net *net);
-/* Let the hub receive its frames on the wire, as a progress call does. */
+/* Deliver frames to the hub, like a call of progress. */
 void core_net_run_hub(struct core_net *net);
 /* Run due timers and deferred work, as at the end of a progress call. */
 void core_net_finish_turn(struct core_node *node);

@@ -57,7 +57,7 @@ static size_t verify_from_peer(const struct imb_run *run)
     return imb_pattern_compare(run->receive, run->bytes, 1 - run->rank, -1, run->round);
 }
 
-/* The same with MPI_ANY_SOURCE. */
+/* Ping-pong that receives with MPI_ANY_SOURCE. */
 static void ping_pong_any(struct imb_run *run)
 {
     int count = (int)run->bytes;

@@ -47,7 +47,7 @@ static const struct imb_benchmark *benchmark_at(int index)
     return index < imb_collectives_count ? &imb_collectives[index] : NULL;
 }
 
-/* The benchmark of this name, upper or lower case; NULL when there is none. */
+/* Returns the benchmark of this name in any case, or NULL. */
 static const struct imb_benchmark *find_benchmark(const char *name)
 {
     const struct imb_benchmark *found = NULL;
@@ -355,7 +355,7 @@ static void print_no_memory(size_t bytes, double needed_bytes)
 
 #define PAGE_BYTES 4096
 
-/* Makes room for a buffer, its pages touched; what was in it is lost. */
+/* Grows a buffer and touches its pages. Discards its contents. */
 static bool buffer_reserve(unsigned char **buffer, size_t *capacity, size_t bytes)
 {
     if (*buffer != NULL && *capacity >= bytes) {

@@ -8,7 +8,7 @@ HEADER = re.compile(r"^#\s*Benchmarking\s+(?:Multi-)?(\S+)")
 PROCESSES = re.compile(r"^#\s*#processes\s*=\s*(\d+)")
 GROUPS = re.compile(r"^#\s*\(\s*\d+ groups of (\d+) processes")
 
-# Column of the output -> name of the metric here.
+# Column of the output -> key of the metric.
 METRICS = {
     "t[usec]": "time_us",
     "t_avg[usec]": "time_us",

@@ -68,7 +68,7 @@ SUITES = {
         Part("cache", ("CacheHot", "CacheCold"), 0, 20),
         Part("calls", ("SendCall", "Isend"), 0, 16),
     ),
-    # What a change of the data path must not make slower: 1 B, 4 KiB, 64 KiB; 64 B, 256 KiB.
+    # A change of the data path must not slow these down: 1 B, 4 KiB, 64 KiB; 64 B, 256 KiB.
     "change": (
         Part("1-byte", ("PingPong",), 0, 0),
         Part("4-kib", ("PingPong",), 12, 12),
@@ -76,7 +76,7 @@ SUITES = {
         Part("rate", ("Uniband",), 6, 6),
         Part("stream", ("Uniband",), 18, 18),
     ),
-    # The cost of loss, as a mean: rare but long waits count. 1 B and 256 KiB.
+    # The mean cost of loss, including rare long waits. 1 B and 256 KiB.
     "loss": (Part("latency", ("PingPong",), 0, 0), Part("rate", ("Uniband",), 18, 18)),
     "all": (
         Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),

@@ -32,7 +32,7 @@ def values(samples, benchmark):
                 (4194304, "mbytes_per_s"): 2315.76,
             },
         ),
-        # The average of several times, the rate beside it.
+        # The average time and the rate.
         ("imb-mpi1.txt", "Sendrecv", {(1024, "time_us"): 6.20, (1024, "mbytes_per_s"): 325.08}),
         # A size that was out of memory is left out.
         ("imb-mpi1.txt", "Allreduce", {(0, "time_us"): 0.04, (4, "time_us"): 11.0}),

@@ -40,7 +40,7 @@ enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
 /* NPB's LU needs three points a rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
-/* Chooses the ranks along x and y; 0 with a message on rank 0 when there is none. */
+/* Chooses the ranks along x and y. Returns 0, after a message on rank 0, if they do not fit. */
 static int divide(struct lu *lu, int rank, int processes, int grid_points)
 {
     if (0 != (processes & (processes - 1))) {
@@ -212,7 +212,7 @@ static void lu_send_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_sid
 
     for (int n = 0; n < 2; n++) {
         if (MPI_PROC_NULL != lu->neighbour[sides[n]]) {
-            /* The tag is the receiver's side: what is after this rank is before that one. */
+            /* Tags name the receiver's side: this rank's "after" is its neighbour's "before". */
             int tag = SWEEP_TAG + ((int)sides[n] ^ 1);
 
             copy_line(lu, k, sides[n], 0, 1);
@@ -430,8 +430,8 @@ static inline void multiply_point(double x[NAS_VARS], const double *restrict blo
 }
 
 /*
- * What a row of the plane gets from its neighbours in y and z is a product of whole rows; only the
- * chain along x has to be followed point by point.
+ * Adds the contributions of the neighbours in y and z, which are products of whole rows. Only the
+ * chain along x has to be computed point by point.
  */
 static void start_row(struct lu *lu, int j, int k, int direction)
 {

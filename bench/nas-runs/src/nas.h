@@ -32,7 +32,7 @@ struct nas_class {
     double surface;            /* published surface integral; LU only, 0 for SP */
 };
 
-/* The class of that name (either case), or a null pointer when there is none. */
+/* Returns the class of that name in either case, or a null pointer. */
 const struct nas_class *nas_lu_class(char name);
 const struct nas_class *nas_sp_class(char name);
 
@@ -68,7 +68,7 @@ struct nas_block {
     double *sound; /* speed of sound; null unless asked for */
 };
 
-/* Zeroed memory for `count` things of `size` bytes; ends the job when there is none. */
+/* Allocates `count` zeroed elements of `size` bytes. Aborts the job when out of memory. */
 void *nas_allocate(size_t count, size_t size);
 
 /* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */

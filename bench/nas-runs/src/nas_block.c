@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A box of the grid, and the spatial operator of LU and SP: convection, viscosity and dissipation. */
+/* A box of the grid, and LU's and SP's spatial operator: convection, viscosity, dissipation. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -434,7 +434,7 @@ void nas_block_make_forcing(struct nas_block *block)
 {
     size_t bytes = block->points * NAS_VARS * sizeof *block->forcing;
 
-    /* The exact solution is known in the ghosts too: no exchange is needed here. */
+    /* The exact solution is known in the ghost layers, so no exchange is needed. */
     for (int k = -NAS_GHOST; k < block->size[2] + NAS_GHOST; k++) {
         for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
             for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {

@@ -13,7 +13,7 @@
 enum { FACE_TAG = 100 }; /* plus 2 * axis + way */
 enum { LEAST_POINTS = 3 };
 
-/* The doubles of one face message: two planes of every cell that has a neighbour there. */
+/* Doubles in one face message: two planes of each cell with a neighbour on that side. */
 static int face_count(const struct sp *sp, int axis, enum sp_way way)
 {
     int count = 0, none = SP_BEFORE == way ? 0 : sp->cells - 1;
@@ -178,7 +178,7 @@ void sp_exchange_faces(struct sp *sp)
     }
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
-            /* The tag is the receiver's side: what is after this rank is before that one. */
+            /* Tags name the receiver's side: this rank's "after" is its neighbour's "before". */
             MPI_Isend(sp->face_out[axis][way], face_count(sp, axis, (enum sp_way)way), MPI_DOUBLE,
                       sp->neighbour[axis][way], FACE_TAG + 2 * axis + (1 - way), MPI_COMM_WORLD,
                       &request[requests++]);

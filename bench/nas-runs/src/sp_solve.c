@@ -462,7 +462,7 @@ static void sweep_backward(struct sp *sp, int axis)
             MPI_Irecv(sp->line_in, rows_length(cell, axis, ROW_VALUE), MPI_DOUBLE,
                       sp->neighbour[axis][SP_AFTER], BACKWARD_TAG + axis, MPI_COMM_WORLD,
                       &request[0]);
-            /* So does work on the cell just left. */
+            /* Work on the previous cell overlaps, too. */
             leave_axis(&sp->cell[sp->at[axis][stage + 1]], axis);
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
             copy_rows(cell, axis, cell->grid.size[axis], ROW_VALUE, sp->line_in, 0);
