@@ -494,9 +494,9 @@ static void check_control(struct sim *sim, uint64_t migrated)
  * Check that, at the quiet end, an interface without pending operations publishes no outstanding
  * data.
  */
-static void check_inflow(const struct sim_nic *nic)
+static void check_asked(const struct sim_nic *nic)
 {
-    const struct rawe_inflow_share *share = nic->engine.inflow.share;
+    const struct rawe_budget_share *share = nic->engine.pull.gets.share;
 
     if (share != NULL && nic->engine.operations.in_use == 0 && share->asked_bytes != 0) {
         net_fail("what is asked for comes, or is forgotten",
@@ -509,7 +509,7 @@ static void check_inflow(const struct sim_nic *nic)
 static void check_line(const struct sim_nic *nic)
 {
     const struct sim_plan *plan = &nic->node->sim->plan;
-    const struct rawe_line *line = &nic->engine.line;
+    const struct rawe_line *line = &nic->engine.pull.line;
     uint64_t mbps = rawe_line_mbps(line);
     /* A merged packet counts as having arrived with its first frame. */
     uint64_t most_mbps = 2 * 8000000 / plan->ps_per_byte / nic->link->slowness;
@@ -541,7 +541,7 @@ void sim_check_counters(struct sim *sim)
         const struct sim_node *node = &sim->nodes[i];
         for (unsigned nic = 0; node->alive && nic < node->nic_count; nic++) {
             add_counters(&sum, &node->nics[nic].engine.counters);
-            check_inflow(&node->nics[nic]);
+            check_asked(&node->nics[nic]);
         }
         connections += node->alive ? node->channels_most : 0;
     }

@@ -34,10 +34,10 @@ struct sim_link {
     uint64_t port_free_ns; /**< from the switch: free again */
 };
 
-/** A host. Its processes share links, clock and inflow; each has its own address on a link. */
+/** A host. Its processes share links, clock and pull; each has its own address on a link. */
 struct sim_host {
     struct sim_link links[SIM_NICS_MAX];
-    struct rawe_inflow_shared inflow[SIM_NICS_MAX];
+    struct rawe_pull_host pull[SIM_NICS_MAX];
     uint64_t clock_offset_ns;
     uint64_t step_ns; /**< lead of the clock of arrivals over the host's */
 };

@@ -107,8 +107,8 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
 /** Check that other processes of the host see the engine's grants, except data in its ring. */
 static void check_published(struct sim *sim, const struct sim_nic *nic)
 {
-    const struct rawe_grants *grants = &nic->engine.grants;
-    const struct rawe_inflow_host *host = &nic->node->host->inflow[nic->index].grants;
+    const struct rawe_grants *grants = &nic->engine.pull.grants;
+    const struct rawe_budget_host *host = &nic->node->host->pull[nic->index].grants;
     const unsigned process = nic->node->index % sim->plan.processes;
     const uint64_t published = atomic_load(&host->shares[process].asked_bytes);
     const uint64_t granted = (uint64_t)grants->frames * grants->frame_bytes;
@@ -127,7 +127,7 @@ static void check_published(struct sim *sim, const struct sim_nic *nic)
 static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
     const struct sim_node *node = nic->node;
-    const struct rawe_credit *credit = &nic->engine.credit;
+    const struct rawe_credit *credit = &nic->engine.pull.credit;
     uint32_t promised = 0;
     uint32_t active = 0;
     uint32_t granted = 0;
@@ -160,9 +160,9 @@ static void check_shares(struct sim *sim, const struct sim_nic *nic)
                  "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
                  promised, sim->plan.receive_frames);
     }
-    if (granted != nic->engine.grants.frames) {
+    if (granted != nic->engine.pull.grants.frames) {
         net_fail("grants are counted", "n%u has granted %u frames, and counts %u", node->index,
-                 granted, nic->engine.grants.frames);
+                 granted, nic->engine.pull.grants.frames);
     }
     check_published(sim, nic);
 }

@@ -386,9 +386,9 @@ TEST(rawe_balance_reply__parts_outlive_the_engine_that_served)
 static uint64_t lose_reply(bool with_route)
 {
     struct rawe_engine *engine = rails_peer(1, 0)->engine;
-    struct rawe_line *line = &engine->line;
+    struct rawe_line *line = &engine->pull.line;
     rawe_line_init(line, 1000);
-    engine->grants.inflow.port_bytes = 1 << 20; /* otherwise it learns nothing */
+    engine->pull.grants.budget.port_bytes = 1 << 20; /* otherwise it learns nothing */
     const struct access *access = get(0, 0, 20000);
     (void)unit_step(&rails.net);
     assert_in_range(net_queue_count(&rails.net.queue), 10, 20);

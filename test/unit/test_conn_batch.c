@@ -146,11 +146,12 @@ TEST(received__what_came_in_this_round_has_not_waited)
     struct rawe_engine *engine = &net.node[1].engine;
     batch_connect(8);
     batch_put(VALIDATING_BYTES, 1);
-    rawe_grants_init(&engine->grants, 100000, &engine->line, 1500, engine->grants.ring_frames);
+    rawe_grants_init(&engine->pull.grants, 100000, &engine->pull.line, 1500,
+                     engine->pull.grants.ring_frames);
     batch_begin_put(&send, BATCH_DATA_BYTES);
     engine->config.clock_ns = a_ms_later;
     receive_waited(1, 0);
-    assert_int_equal(engine->grants.waited_ns[0], 0);
+    assert_int_equal(engine->pull.grants.waited_ns[0], 0);
     batch_end_put(&send, BATCH_DATA_BYTES);
 }
 
@@ -196,11 +197,11 @@ TEST(rawe_conn_batch_announce__not_without_credit)
 TEST(received__a_probe_tells_of_more)
 {
     static uint8_t data[100];
-    struct rawe_grants *grants = &net.node[1].engine.grants;
+    struct rawe_grants *grants = &net.node[1].engine.pull.grants;
     const struct rawe_header probe = {.type = RAWE_FRAME_PROBE, .sequence = 41};
     uint8_t payload[RAWE_CONNECT_BYTES] = {0};
     batch_connect(16);
-    rawe_grants_init(grants, 100000, grants->inflow.line, 1500, grants->ring_frames);
+    rawe_grants_init(grants, 100000, grants->budget.line, 1500, grants->ring_frames);
     for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
         struct unit_send send = {0};
         unit_send_message(end(0), &send, 1, data, sizeof(data));

@@ -53,9 +53,9 @@ TEST(rawe_conn_connect__asks_less_and_less_often)
 TEST(rawe_conn_reset__gives_back_its_grant)
 {
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
-    struct rawe_grants *grants = &engine(0)->grants;
-    rawe_line_init(&engine(0)->line, 25000);
-    rawe_grants_init(grants, 100000, &engine(0)->line, 1500, grants->ring_frames);
+    struct rawe_grants *grants = &engine(0)->pull.grants;
+    rawe_line_init(&engine(0)->pull.line, 25000);
+    rawe_grants_init(grants, 100000, &engine(0)->pull.line, 1500, grants->ring_frames);
     rawe_grants_expect(grants, &conn->grant, net.now_ns);
     assert_int_equal(grants->senders, 1);
     rawe_conn_reset(conn);
@@ -262,8 +262,8 @@ TEST(rawe_conn_renounce__to_who_never_had_a_connection)
     for (unsigned node = 0; node < 2; node++) {
         assert_int_equal(end(node)->handshake.state, RAWE_CONN_FAILED);
         assert_int_equal(counters(node)->peers_lost, 1);
-        assert_int_equal(engine(node)->credit.open[RAWE_LANE_EXPRESS], 0);
-        assert_int_equal(engine(node)->credit.advertised[RAWE_LANE_EXPRESS], 0);
+        assert_int_equal(engine(node)->pull.credit.open[RAWE_LANE_EXPRESS], 0);
+        assert_int_equal(engine(node)->pull.credit.advertised[RAWE_LANE_EXPRESS], 0);
     }
 }
 

@@ -153,18 +153,18 @@ TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
     }
     /* Time goes on for that ring, although nothing else comes to it. */
     struct rawe_conn *far = rails_conn(1, 1, RAWE_LANE_EXPRESS);
-    uint32_t epoch = far->into->credit.epoch;
+    uint32_t epoch = far->into->pull.credit.epoch;
     rawe_conn_make_pending(far);
     rawe_engine_flush(far->engine, rails.now_ns + 20 * UNIT_MS);
-    assert_int_equal(far->into->credit.epoch, epoch + 1);
-    assert_int_equal(rails.host[1].nic[1].engine.credit.advertised[RAWE_LANE_EXPRESS], 0);
+    assert_int_equal(far->into->pull.credit.epoch, epoch + 1);
+    assert_int_equal(rails.host[1].nic[1].engine.pull.credit.advertised[RAWE_LANE_EXPRESS], 0);
     rails.cut[1] = rails.cut[2] = false;
     for (unsigned rail = 1; rail < RAILS; rail++) {
         rawe_conn_move(conns[rail], &rails_peer(0, rail)->route, rails.now_ns);
     }
     unit_run(&rails.net, 100 * UNIT_MS, 100 * UNIT_US);
     for (unsigned rail = 0; rail < RAILS; rail++) {
-        assert_int_equal(rails.host[1].nic[rail].engine.credit.open[RAWE_LANE_EXPRESS], 1);
+        assert_int_equal(rails.host[1].nic[rail].engine.pull.credit.open[RAWE_LANE_EXPRESS], 1);
     }
 }
 

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/receive/rawe_credit.c.
+ * Tests of core/pull/rawe_credit.c.
  */
 #include <string.h>
 
-#include "receive/rawe_credit.h"
+#include "pull/rawe_credit.h"
 #include "unit_test.h"
 
 #define WINDOW 128u

@@ -51,14 +51,14 @@ TEST_WITH(unconnected, rawe_engine_init__probes_are_more_frequent_than_the_peer_
 
 TEST_WITH(unconnected, rawe_engine_init__processes_of_a_host_share_what_they_ask_for_and_grant)
 {
-    static struct rawe_inflow_shared shared;
+    static struct rawe_pull_host shared;
     unit_stop(&net);
     unit_init(&net);
-    net.config.inflow_shared = &shared;
-    net.config.inflow_index = 3;
+    net.config.host = &shared;
+    net.config.host_index = 3;
     unit_start(&net);
-    assert_ptr_equal(engine(0)->inflow.share, &shared.gets.shares[3]);
-    assert_ptr_equal(engine(0)->grants.inflow.share, &shared.grants.shares[3]);
+    assert_ptr_equal(engine(0)->pull.gets.share, &shared.gets.shares[3]);
+    assert_ptr_equal(engine(0)->pull.grants.budget.share, &shared.grants.shares[3]);
 }
 
 static unsigned nested_flushes;
@@ -388,7 +388,7 @@ TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
 /** A silent peer's credit is taken back in the epochs after its last message, then nothing is due. */
 TEST(rawe_engine_reclaims_credit__until_silent_peers_know_of_less_credit)
 {
-    struct rawe_credit *credit = &engine(1)->credit;
+    struct rawe_credit *credit = &engine(1)->pull.credit;
     unit_send_copy(end(0), 1, 10);
     unit_run(&net, 5 * UNIT_MS, UNIT_MS);
     uint32_t before = end(0)->peer_credit;

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/receive/rawe_grants.c: peers are named by their index.
+ * Tests of core/pull/rawe_grants.c: peers are named by their index.
  */
 #include <string.h>
 
-#include "receive/rawe_grants.h"
+#include "pull/rawe_grants.h"
 #include "unit_test.h"
 
 #define MS 1000000ull
@@ -273,7 +273,7 @@ TEST(rawe_grants_arrived__after_some_time_of_short_waits_less_is_in_flight_again
 /** Processes of a host, each with that many peers. */
 #define RANKS 16u
 #define PEERS 6u
-static struct rawe_inflow_host host;
+static struct rawe_budget_host host;
 static struct rawe_grants rank[RANKS];
 static struct rawe_grants_member peer[RANKS][PEERS];
 
@@ -290,7 +290,7 @@ static void begin_host(unsigned ranks)
     memset(&host, 0, sizeof(host));
     for (unsigned r = 0; r < ranks; r++) {
         rawe_grants_init(&rank[r], 100000, &line, FRAME_BYTES, &ring_frames);
-        rawe_inflow_join(&rank[r].inflow, &host, r);
+        rawe_budget_join(&rank[r].budget, &host, r);
         for (unsigned p = 0; p < PEERS; p++) {
             peer[r][p] = (struct rawe_grants_member){0};
             rawe_grants_reset(&rank[r], &peer[r][p], 0);
@@ -337,12 +337,12 @@ TEST(rawe_grants_probed__other_processes_see_the_same)
 {
     begin_host(2);
     grant_all(2);
-    const uint64_t before = rawe_inflow_others(&rank[1].inflow, now_ns).bytes;
+    const uint64_t before = rawe_budget_others(&rank[1].budget, now_ns).bytes;
     assert_true(before == (uint64_t)rank[0].frames * FRAME_BYTES);
     for (unsigned i = 0; i < 100; i++) {
         rawe_grants_probed(&rank[0], now_ns);
     }
-    assert_true(rawe_inflow_others(&rank[1].inflow, now_ns).bytes == before);
+    assert_true(rawe_budget_others(&rank[1].budget, now_ns).bytes == before);
 }
 
 TEST(rawe_grants_next__a_process_that_dies_holds_up_no_other)

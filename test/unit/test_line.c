@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/receive/rawe_line.c, against a made-up line.
+ * Tests of core/pull/rawe_line.c, against a made-up line.
  */
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "receive/rawe_line.h"
+#include "pull/rawe_line.h"
 #include "unit_test.h"
 
 #define MS 1000000ull

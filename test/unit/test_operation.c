@@ -5,8 +5,8 @@
  */
 #include <stdbool.h>
 
-#include "receive/rawe_credit.h"
-#include "receive/rawe_inflow.h"
+#include "pull/rawe_credit.h"
+#include "pull/rawe_budget.h"
 #include "rma/rawe_operation.h"
 #include "unit_test.h"
 
@@ -142,16 +142,16 @@ TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
 
 TEST(rawe_operation_remove__other_processes_see_that_the_rest_will_not_come)
 {
-    static struct rawe_inflow_host host;
+    static struct rawe_budget_host host;
     struct rawe_line line;
-    struct rawe_inflow inflow;
+    struct rawe_budget budget;
     rawe_line_init(&line, 25000);
-    rawe_inflow_init(&inflow, 100000, &line);
-    rawe_inflow_join(&inflow, &host, 0);
-    operations[0].inflow = &inflow;
+    rawe_budget_init(&budget, 100000, &line);
+    rawe_budget_join(&budget, &host, 0);
+    operations[0].budget = &budget;
     operations[0].left_bytes = 3000;
     assert_true(rawe_operation_enter(&table, &operations[0]));
-    rawe_inflow_asked(&inflow, 5000, 1);
+    rawe_budget_asked(&budget, 5000, 1);
     rawe_operation_remove(&operations[0]);
-    assert_int_equal(inflow.share->asked_bytes, 2000);
+    assert_int_equal(budget.share->asked_bytes, 2000);
 }

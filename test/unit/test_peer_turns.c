@@ -81,7 +81,7 @@ static void set_up(void)
     net.filter = drop_connects;
     const struct rawe_peer_config config = unit_peer_config();
     rawe_peer_init(&other, peer.engine, &config);
-    rawe_inflow_init(&peer.engine->inflow, INFLOW_BYTES, &peer.engine->line);
+    rawe_budget_init(&peer.engine->pull.gets, INFLOW_BYTES, &peer.engine->pull.line);
     get_count = 0;
     unit_fill(source, sizeof(source), 3);
     memset(target, 0, sizeof(target));
@@ -105,7 +105,7 @@ FIXTURE(set_up, tear_down);
 /** The link is busy from now on. */
 static void use_link(void)
 {
-    peer.engine->inflow.limit->used_ns = UINT64_MAX / 2;
+    peer.engine->pull.gets.limit->used_ns = UINT64_MAX / 2;
 }
 
 /** Two of the other peer have asked for more than may be on its way. */
@@ -154,28 +154,28 @@ TEST(rawe_peer_begin_waiting__asks_the_peer_that_owes_least)
 }
 
 /** Node 0 shares with another process of its host, which is returned. */
-static struct rawe_inflow share_with_another(void)
+static struct rawe_budget share_with_another(void)
 {
-    static struct rawe_inflow_host host;
-    struct rawe_inflow process;
+    static struct rawe_budget_host host;
+    struct rawe_budget process;
     memset(&host, 0, sizeof(host));
-    rawe_inflow_init(&process, INFLOW_BYTES, &peer.engine->line);
-    rawe_inflow_join(&process, &host, 0);
-    rawe_inflow_join(&peer.engine->inflow, &host, 1);
+    rawe_budget_init(&process, INFLOW_BYTES, &peer.engine->pull.line);
+    rawe_budget_join(&process, &host, 0);
+    rawe_budget_join(&peer.engine->pull.gets, &host, 1);
     return process;
 }
 
 /** PUTs and short GETs bring nothing that fills a port. */
 TEST(rawe_peer_operate__only_long_gets_count_as_asked)
 {
-    struct rawe_inflow process = share_with_another();
+    struct rawe_budget process = share_with_another();
     net.node[1].paused = true;
     begin(&peer, 1000);
     begin(&peer, GET_BYTES);
-    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, GET_BYTES);
+    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, GET_BYTES);
     begin(&peer, 1000);
     begin(&peer, GET_BYTES);
-    assert_int_equal(rawe_inflow_others(&process, net.now_ns).bytes, 2 * GET_BYTES);
+    assert_int_equal(rawe_budget_others(&process, net.now_ns).bytes, 2 * GET_BYTES);
     net.node[1].paused = false;
     unit_peer_finish();
 }
@@ -246,7 +246,7 @@ TEST(rawe_peer_begin_waiting__a_piece_that_finds_no_room_waits_on)
 TEST(rawe_peer_close__while_the_process_finalizes)
 {
     begin_behind_others();
-    rawe_inflow_wait(&peer.engine->inflow, 0);
+    rawe_budget_wait(&peer.engine->pull.gets, 0);
     rawe_peer_begin_waiting(peer.engine);
     assert_int_equal(under_way(), 3); /* one of them is a piece */
     rawe_engine_finalizing(peer.engine);

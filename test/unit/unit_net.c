@@ -234,8 +234,9 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
 {
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        net->node[node].engine.credit.share[lane] = (struct rawe_credit_share){frames, frames, 1};
-        net->node[node].engine.credit.version++;
+        net->node[node].engine.pull.credit.share[lane] =
+            (struct rawe_credit_share){frames, frames, 1};
+        net->node[node].engine.pull.credit.version++;
     }
 }
 
@@ -432,7 +433,7 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
         header.connection_id = peer->handshake.local_id;
         header.acknowledgement += peer->sendwin.una; /* given relative to what is acknowledged */
-        header.credit = net->node[from].engine.credit.share[lane].active;
+        header.credit = net->node[from].engine.pull.credit.share[lane].active;
     }
     frame->header = header;
     frame->from = from;

@@ -135,8 +135,8 @@ void connect_nodes(void)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
     unit_set_credit(&net, 1, 16);
-    (void)rawe_credit_advertise(&net.node[1].engine.credit, RAWE_LANE_EXPRESS,
+    (void)rawe_credit_advertise(&net.node[1].engine.pull.credit, RAWE_LANE_EXPRESS,
                                 &net.node[1].conn[RAWE_LANE_EXPRESS]->credit);
-    net.node[1].engine.credit.ring_frames = 16 * 4 / 3 + 1;
+    net.node[1].engine.pull.credit.ring_frames = 16 * 4 / 3 + 1;
     assert_int_equal(counters(1)->acks_sent, 0);
 }

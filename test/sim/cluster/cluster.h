@@ -30,7 +30,7 @@ struct cluster {
     struct sim_events events;
     struct cluster_net net;
     struct cluster_rank *ranks;
-    struct rawe_inflow_shared *inflows; /**< shared by the ranks of a host */
+    struct rawe_pull_host *hosts; /**< shared by the ranks of a host */
     struct cluster_traffic traffic;
     struct cluster_collective collective;
     /** The data of all messages of all ranks is read from `payload` and written to `sink`. */

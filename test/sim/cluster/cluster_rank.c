@@ -485,8 +485,8 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
     config.payload_max_bytes = cluster_plan_payload_bytes(&cluster->plan);
     config.inflow_bytes = cluster->plan.inflow_bytes;
     config.congestion = cluster->plan.congestion;
-    config.inflow_shared = &cluster->inflows[index / cluster->plan.ranks];
-    config.inflow_index = index % cluster->plan.ranks;
+    config.host = &cluster->hosts[index / cluster->plan.ranks];
+    config.host_index = index % cluster->plan.ranks;
     net_engine_start(&rank->engine, &rank->handles, &config, &callbacks, transmit, rank,
                      cluster->now_ns);
     net_engine_use_batches(&rank->engine, RAWE_BATCH_BYTES_MAX, transmit_batch);
@@ -499,7 +499,7 @@ void cluster_rank_init(struct cluster_rank *rank, struct cluster *cluster, uint3
         cluster_collective_init(rank);
     }
     /* The queue of bulk holds fewer frames than the ring. */
-    rawe_credit_use_bulk(&rank->engine.credit, BULK_RECEIVE_FRAMES);
+    rawe_credit_use_bulk(&rank->engine.pull.credit, BULK_RECEIVE_FRAMES);
 }
 
 void cluster_rank_close(struct cluster_rank *rank)

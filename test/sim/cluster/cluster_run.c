@@ -61,7 +61,7 @@ static void start(struct cluster *cluster, const struct cluster_plan *plan)
     cluster->sink = net_new(CLUSTER_MESSAGE_BYTES_MAX);
     cluster_net_init(&cluster->net, &cluster->plan, &cluster->events);
     cluster->ranks = net_new(cluster_plan_ranks(plan) * sizeof(*cluster->ranks));
-    cluster->inflows = net_zeroed(plan->hosts * sizeof(*cluster->inflows));
+    cluster->hosts = net_zeroed(plan->hosts * sizeof(*cluster->hosts));
     for (uint32_t i = 0; i < cluster_plan_ranks(plan); i++) {
         cluster_rank_init(&cluster->ranks[i], cluster, i);
     }
@@ -84,7 +84,7 @@ static void finish(struct cluster *cluster)
     cluster_traffic_free(cluster);
     sim_events_free(&cluster->events);
     net_delete(cluster->ranks);
-    net_delete(cluster->inflows);
+    net_delete(cluster->hosts);
     net_delete(cluster->payload);
     net_delete(cluster->sink);
 }

@@ -196,21 +196,21 @@ static void use_batches(mca_btl_rawe_module_t *module)
     rawe_engine_use_batches(&module->engine, &batches);
 }
 
-/** Share inflow with this host's ranks: they use one switch port. Containers have other MACs. */
-static struct rawe_inflow_shared *share_inflow(const mca_btl_rawe_module_t *module)
+/** Share the limits of the switch port with this host's ranks: they use one switch port. Containers have other MACs. */
+static struct rawe_pull_host *share_host(const mca_btl_rawe_module_t *module)
 {
     const char *directory = mca_btl_rawe_compat_job_directory();
     const uint8_t *mac = module->address.mac;
     char path[PATH_MAX];
 
     if (NULL == directory || module->interface.loopback || mca_btl_rawe_compat_local_ranks() < 2 ||
-        mca_btl_rawe_compat_local_rank() >= RAWE_INFLOW_SHARES ||
+        mca_btl_rawe_compat_local_rank() >= RAWE_BUDGET_SHARES ||
         sizeof(path) <= (size_t)snprintf(path, sizeof(path), "%s/rawe-%02x%02x%02x%02x%02x%02x",
                                          directory, mac[0], mac[1], mac[2], mac[3], mac[4],
                                          mac[5])) {
         return NULL;
     }
-    return rawe_shared_map(path, sizeof(struct rawe_inflow_shared)); /* NULL: each its own limit */
+    return rawe_shared_map(path, sizeof(struct rawe_pull_host)); /* NULL: each its own limit */
 }
 
 /** rawe_engine_config.arrival_clock_ns */
@@ -224,7 +224,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES;
-    module->inflow = NULL != module->inflow ? module->inflow : share_inflow(module);
+    module->host = NULL != module->host ? module->host : share_host(module);
     struct rawe_engine_config config = {
         .ethertype = (uint16_t)params->ethertype,
         .port = module->address.port,
@@ -247,8 +247,8 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .inflow_bytes = module->interface.loopback ? 0 : params->inflow_bytes, /* no switch port */
-        .inflow_shared = module->inflow,
-        .inflow_index = mca_btl_rawe_compat_local_rank(),
+        .host = module->host,
+        .host_index = mca_btl_rawe_compat_local_rank(),
         .congestion = mca_btl_rawe_params_congestion(),
         .link_mbps = module->address.speed_mbps,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
@@ -483,8 +483,8 @@ static void end_engine(mca_btl_rawe_module_t *module)
     if (begun) {
         rawe_engine_free(&module->engine);
     }
-    rawe_shared_unmap(module->inflow, sizeof(*module->inflow));
-    module->inflow = NULL;
+    rawe_shared_unmap(module->host, sizeof(*module->host));
+    module->host = NULL;
     module->open = false;
 }
 

@@ -86,10 +86,10 @@ typedef struct mca_btl_rawe_module {
     struct rawe_responder *responder;
     /** Open missing sockets. Returns false on failure, see mca_btl_rawe_failures_report. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
-    uint64_t idle_ns;                  /**< interval between probes of idle peers; 0: none */
-    opal_free_list_t fragments_small;  /**< hold MCA_BTL_RAWE_SMALL_BYTES */
-    opal_free_list_t fragments_large;  /**< hold a message of max_send_size */
-    struct rawe_inflow_shared *inflow; /**< shared with this host's other ranks; NULL: not shared */
+    uint64_t idle_ns;                 /**< interval between probes of idle peers; 0: none */
+    opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
+    opal_free_list_t fragments_large; /**< hold a message of max_send_size */
+    struct rawe_pull_host *host;      /**< shared with this host's other ranks; NULL: not shared */
     struct mca_btl_rawe_module *next_finalized;
     /* btl_rawe_lifecycle, btl_rawe_routes: set-up; then service, index and MAC */
     struct rawe_interface interface;

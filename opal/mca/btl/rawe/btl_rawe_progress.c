@@ -201,7 +201,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
                     !rawe_engine_has_deferred(engine) &&
                     (!poll_clock || (0 == engine->timers.armed && !data_is_missing(module) &&
-                                     !rawe_credit_has_senders(&engine->credit))))) {
+                                     !rawe_credit_has_senders(&engine->pull.credit))))) {
         return 0;
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {

@@ -142,18 +142,16 @@ void rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_operation_table_init(&engine->operations, (uint64_t)config->key << 32);
     rawe_deferral_init(&engine->own_deferral, config->deferred_max_bytes);
     engine->deferral = config->deferral != NULL ? config->deferral : &engine->own_deferral;
-    rawe_line_init(&engine->line, config->link_mbps);
-    rawe_inflow_init(&engine->inflow, config->inflow_bytes, &engine->line);
-    rawe_grants_init(&engine->grants, config->inflow_bytes, &engine->line,
-                     config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES,
-                     &engine->credit.share[RAWE_LANE_BULK].active);
-    if (config->inflow_shared != NULL) {
-        rawe_line_join(&engine->line, &config->inflow_shared->line);
-        rawe_inflow_join(&engine->inflow, &config->inflow_shared->gets, config->inflow_index);
-        rawe_inflow_join(&engine->grants.inflow, &config->inflow_shared->grants,
-                         config->inflow_index);
-    }
-    rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
+    const struct rawe_pull_config pull = {
+        .port_bytes = config->inflow_bytes,
+        .link_mbps = config->link_mbps,
+        .frame_bytes = config->payload_max_bytes + RAWE_FRAME_WIRE_BYTES,
+        .ring_frames = config->receive_frames,
+        .window_frames = config->window_frames,
+        .host = config->host,
+        .host_index = config->host_index,
+    };
+    rawe_pull_init(&engine->pull, &pull, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_conn_owing_init(engine);
     rawe_list_init(&engine->pending);
@@ -181,7 +179,7 @@ void rawe_engine_free(struct rawe_engine *engine)
 void rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
 {
     engine->batches = *batches;
-    rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
+    rawe_credit_use_bulk(&engine->pull.credit, batches->receive_frames);
 }
 
 /**
@@ -485,7 +483,7 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 /** Inform peers of new credit, after an epoch, if no other frame would tell them. */
 static void update_credit(struct rawe_engine *engine)
 {
-    if (!rawe_credit_review(&engine->credit)) {
+    if (!rawe_credit_review(&engine->pull.credit)) {
         return; /* with a thousand peers, the loop takes longer than all else */
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
@@ -493,9 +491,9 @@ static void update_credit(struct rawe_engine *engine)
         if (conn == NULL || conn->into != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
-        rawe_credit_keep(&engine->credit, conn->lane, &conn->credit);
+        rawe_credit_keep(&engine->pull.credit, conn->lane, &conn->credit);
         if (!conn->recvwin.ack_now &&
-            rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
+            rawe_credit_outdated(&engine->pull.credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;
             rawe_recvwin_owe_now(&conn->recvwin);
             rawe_conn_make_pending(conn);
@@ -506,7 +504,7 @@ static void update_credit(struct rawe_engine *engine)
 /** Begin a credit epoch if due, in rounds too: a peer that waits may leave no timer armed here. */
 static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 {
-    if (rawe_credit_advance(&engine->credit, now_ns)) {
+    if (rawe_credit_advance(&engine->pull.credit, now_ns)) {
         update_credit(engine);
     }
 }
@@ -529,8 +527,9 @@ static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
 /** Grant peers their shares, and owe them acknowledgements that say so. */
 static void grant(struct rawe_engine *engine, uint64_t now_ns)
 {
+    struct rawe_grants *grants = &engine->pull.grants;
     struct rawe_grants_member *member;
-    while (engine->grants.waits && (member = rawe_grants_next(&engine->grants, now_ns)) != NULL) {
+    while (grants->waits && (member = rawe_grants_next(grants, now_ns)) != NULL) {
         struct rawe_conn *conn = RAWE_OWNER(member, struct rawe_conn, grant);
         engine->counters.credit_updates++;
         rawe_recvwin_owe_now(&conn->recvwin);

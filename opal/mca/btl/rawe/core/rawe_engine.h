@@ -112,13 +112,13 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
 {
     return !rawe_list_empty(&engine->pending) || !rawe_list_empty(&engine->flushing) ||
-           !rawe_list_empty(&engine->waiting) || engine->grants.waits;
+           !rawe_list_empty(&engine->waiting) || engine->pull.grants.waits;
 }
 
 /** Return true if only idle peers' credit is to be taken back: call rawe_engine_advance for it. */
 static inline bool rawe_engine_reclaims_credit(const struct rawe_engine *engine)
 {
-    return engine->timers.armed == 0 && rawe_credit_has_senders(&engine->credit);
+    return engine->timers.armed == 0 && rawe_credit_has_senders(&engine->pull.credit);
 }
 
 /** Return true if nothing is in flight, owed or held back, so that nothing needs service. */

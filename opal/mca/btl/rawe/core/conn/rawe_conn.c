@@ -62,7 +62,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_route *preferred, unsigned lane,
     }
     rawe_handshake_begin(&conn->handshake, local_id, ++engine->incarnation);
     engine->connections++;
-    rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
+    rawe_credit_open(&engine->pull.credit, conn->lane, &conn->credit);
     rawe_conn_path_use(conn, best != NULL ? best : preferred);
     return conn;
 }
@@ -139,7 +139,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->predicted == NULL;
     engine->connections--;
-    rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
     rawe_sliced_free(&conn->sliced);
     rawe_recvwin_reset(&conn->recvwin, 0);
     rawe_liveness_reset(&conn->liveness);

@@ -41,8 +41,8 @@ void rawe_conn_reset(struct rawe_conn *conn)
     uint32_t first = config->first_sequence;
     rawe_conn_batch_reset(conn);
     rawe_conn_credit_reset(conn);
-    rawe_credit_forget(&conn->into->credit, conn->lane, &conn->credit);
-    rawe_grants_reset(&conn->into->grants, &conn->grant, first);
+    rawe_credit_forget(&conn->into->pull.credit, conn->lane, &conn->credit);
+    rawe_grants_reset(&conn->into->pull.grants, &conn->grant, first);
     rawe_conn_finalize_reset(conn);
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
@@ -145,8 +145,8 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
     }
     if (!reply && conn->lane == RAWE_LANE_BULK && conn->handshake.state != RAWE_CONN_OPEN) {
         /* The peer may answer our CONNECT, or have something to send. */
-        rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
-        rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
+        rawe_credit_note(&conn->into->pull.credit, conn->lane, &conn->credit);
+        rawe_grants_expect(&conn->into->pull.grants, &conn->grant, now_ns);
     }
     if (!reply) {
         send_connect(conn, from->connection_id, true);
@@ -177,7 +177,7 @@ struct rawe_send *rawe_conn_fail(struct rawe_conn *conn)
     struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
     /* The connection stays until its owner closes it, but gives its credit to others. */
     rawe_conn_reset(conn);
-    rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
     return abandoned;
 }
 

@@ -168,7 +168,7 @@ void rawe_conn_owe_nothing(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     rawe_recvwin_stop(&conn->recvwin);
-    rawe_grants_forget(&conn->into->grants, &conn->grant);
+    rawe_grants_forget(&conn->into->pull.grants, &conn->grant);
     rawe_list_remove(&conn->owing);
     if (rawe_list_empty(&engine->owing)) {
         rawe_timer_cancel(&engine->timers, &engine->owing_timer);

@@ -61,9 +61,9 @@ void rawe_conn_owing_init(struct rawe_engine *engine);
 /** Return the credit to advertise now: frames that the peer may have in flight to us here. */
 static inline uint16_t rawe_conn_advertise(struct rawe_conn *conn)
 {
-    struct rawe_engine *into = conn->into;
-    uint16_t frames = rawe_credit_advertise(&into->credit, conn->lane, &conn->credit);
-    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&into->grants, &conn->grant, frames)
+    struct rawe_pull *pull = &conn->into->pull;
+    uint16_t frames = rawe_credit_advertise(&pull->credit, conn->lane, &conn->credit);
+    return conn->lane == RAWE_LANE_BULK ? rawe_grants_credit(&pull->grants, &conn->grant, frames)
                                         : frames;
 }
 /** Record whether the newest frame told the peer that there is more to send. */

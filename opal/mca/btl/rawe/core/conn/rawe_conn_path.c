@@ -62,11 +62,11 @@ void rawe_conn_path_asked(struct rawe_conn *conn, struct rawe_route *route)
     struct rawe_engine *engine = route->engine;
     if (conn->into != engine) { /* the peer's frames now arrive in another ring */
         bool open = conn->credit.open;
-        rawe_credit_close(&conn->into->credit, conn->lane, &conn->credit);
+        rawe_credit_close(&conn->into->pull.credit, conn->lane, &conn->credit);
         if (open) {
-            rawe_credit_open(&engine->credit, conn->lane, &conn->credit);
+            rawe_credit_open(&engine->pull.credit, conn->lane, &conn->credit);
         }
-        rawe_grants_forget(&conn->into->grants, &conn->grant);
+        rawe_grants_forget(&conn->into->pull.grants, &conn->grant);
     }
     conn->into = engine;
     conn->back = route;

@@ -154,7 +154,7 @@ static void refuse(struct rawe_conn *conn)
 void rawe_conn_admit(struct rawe_conn *conn)
 {
     if (conn->credit.refused) {
-        rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
+        rawe_credit_admit(&conn->into->pull.credit, conn->lane, &conn->credit);
         report_credit(conn);
     }
     keep_fragmented(conn, true);
@@ -196,20 +196,20 @@ static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint6
 /** Account for frames of the bulk lane: they use up a grant, and show the line's rate. */
 static void note_bulk(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
-    struct rawe_engine *into = conn->into;
+    struct rawe_pull *pull = &conn->into->pull;
     uint64_t arrived_ns = arrival->arrived_ns;
     if (arrived_ns == 0) {
         /* Read the clocks only if it matters, because together they take 0.1 microseconds. */
-        arrived_ns = arrival->more || into->grants.senders != 0
+        arrived_ns = arrival->more || pull->grants.senders != 0
                          ? rawe_engine_arrival_ns(conn->engine)
                          : now_ns;
     }
-    rawe_grants_arrived(&into->grants, &conn->grant, arrival->sequence, arrival->frames,
+    rawe_grants_arrived(&pull->grants, &conn->grant, arrival->sequence, arrival->frames,
                         arrival->more, now_ns > arrived_ns ? now_ns - arrived_ns : 0, now_ns);
-    if (into->grants.inflow.port_bytes != 0) { /* else nothing needs the rate */
+    if (pull->grants.budget.port_bytes != 0) { /* else nothing needs the rate */
         /* Frames resent on another route were lost with a route, not in this port. */
         bool lost = arrival->resent && conn->predicted != NULL;
-        rawe_line_arrived(&into->line, arrival->wire_bytes, arrival->frames,
+        rawe_line_arrived(&pull->line, arrival->wire_bytes, arrival->frames,
                           lost ? arrival->frames : 0, arrived_ns);
     }
 }
@@ -238,7 +238,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     }
     engine->counters.frames_received += arrival->frames;
-    rawe_credit_note(&conn->into->credit, conn->lane, &conn->credit);
+    rawe_credit_note(&conn->into->pull.credit, conn->lane, &conn->credit);
     if (conn->lane == RAWE_LANE_BULK) {
         note_bulk(conn, arrival, now_ns);
     }
@@ -433,14 +433,14 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_note_finalizing(conn, header);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         if (conn->credit.refused && !rawe_deferral_full(engine->deferral)) {
-            rawe_credit_admit(&conn->into->credit, conn->lane, &conn->credit);
+            rawe_credit_admit(&conn->into->pull.credit, conn->lane, &conn->credit);
         }
-        rawe_credit_note_probe(&conn->into->credit, conn->lane, &conn->credit);
+        rawe_credit_note_probe(&conn->into->pull.credit, conn->lane, &conn->credit);
         if (conn->lane == RAWE_LANE_BULK && conn->recvwin.unacked_frames == 0) {
             /* All received frames are acknowledged: the peer has lost some, or waits for credit. */
-            rawe_grants_expect(&conn->into->grants, &conn->grant, now_ns);
+            rawe_grants_expect(&conn->into->pull.grants, &conn->grant, now_ns);
         }
-        rawe_grants_probed(&conn->into->grants, now_ns);
+        rawe_grants_probed(&conn->into->pull.grants, now_ns);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

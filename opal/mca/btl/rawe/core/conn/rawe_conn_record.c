@@ -108,8 +108,8 @@ static bool enter(struct rawe_conn *conn, struct rawe_operation *operation, uint
     operation->peer_port = conn->preferred->port;
     operation->left_bytes = operation->len_bytes;
     operation->progress_ns = now_ns;
-    if (operation->inflow != NULL) {
-        rawe_inflow_asked(operation->inflow, operation->len_bytes, engine->now_ns);
+    if (operation->budget != NULL) {
+        rawe_budget_asked(operation->budget, operation->len_bytes, engine->now_ns);
     }
     operation->completion.send.done = part_done;
     operation->completion.send.kind = RAWE_FRAGMENT_GET;
@@ -197,8 +197,8 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
         engine->counters.bytes_received += fragment->data_bytes;
         operation->left_bytes -= fragment->data_bytes;
         operation->progress_ns = engine->now_ns;
-        if (operation->inflow != NULL) {
-            rawe_inflow_arrived(operation->inflow, fragment->data_bytes, engine->now_ns);
+        if (operation->budget != NULL) {
+            rawe_budget_arrived(operation->budget, fragment->data_bytes, engine->now_ns);
         }
         if (operation->left_bytes != 0) {
             return;

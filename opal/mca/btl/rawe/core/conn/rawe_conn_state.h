@@ -19,9 +19,7 @@
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
 #include "rawe_route.h"
-#include "receive/rawe_credit.h"
-#include "receive/rawe_grants.h"
-#include "receive/rawe_inflow.h"
+#include "pull/rawe_pull.h"
 #include "receive/rawe_reassembly.h"
 #include "receive/rawe_recvwin.h"
 #include "rma/rawe_handle.h"
@@ -112,11 +110,11 @@ struct rawe_engine_config {
     uint64_t ack_delay_ns;         /**< how long an acknowledgement waits for a frame to carry it */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
-    uint64_t inflow_bytes; /**< limit on outstanding data of several peers' GETs: rawe_inflow.h */
-    struct rawe_inflow_shared *inflow_shared; /**< shared with processes of this host; NULL: none */
-    unsigned inflow_index;                    /**< of this process in it */
-    const struct rawe_cc_type *congestion;    /**< NULL: the default */
-    uint32_t link_mbps;                       /**< rate of the interface's link; 0: not known */
+    uint64_t inflow_bytes;       /**< buffer of our switch port; 0: no limit (rawe_pull.h) */
+    struct rawe_pull_host *host; /**< shared with processes of this host; NULL: none */
+    unsigned host_index;         /**< of this process in it */
+    const struct rawe_cc_type *congestion; /**< NULL: the default */
+    uint32_t link_mbps;                    /**< rate of the interface's link; 0: not known */
     /** Memory that peers may access, over any interface: shared by the process's engines. */
     struct rawe_handle_table *handles;
     /** Connections by id, of all the process's engines (rawe_route.h). NULL: its own table. */
@@ -158,20 +156,17 @@ struct rawe_engine {
     struct rawe_deferral own_deferral;
     struct rawe_operation_table operations; /**< our operations in progress */
     struct rawe_link waiting;               /**< our long GETs that wait, see rawe_peer_operate */
-    struct rawe_line line;                  /**< the rate of our line, learned from arrivals */
-    struct rawe_inflow inflow;              /**< the limit on outstanding data of our GETs */
     struct rawe_serving serving;            /**< replies to the peers' operations */
     enum rawe_refusal put_refusal;          /**< for the first PUT that was refused */
     bool finalizing;                        /**< see rawe_engine_finalizing */
     bool no_carrier;                        /**< our interface has none: see rawe_failover.h */
     struct rawe_conn_table *table;          /**< the process's, or our own */
     struct rawe_conn_table own_table;
-    uint32_t connections; /**< ours in the table */
-    struct rawe_credit credit;
-    struct rawe_grants grants;
-    uint64_t now_ns;      /**< newest time given in */
-    uint64_t arrived_ns;  /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
-    uint64_t incarnation; /**< of the connection opened last */
+    uint32_t connections;  /**< ours in the table */
+    struct rawe_pull pull; /**< what peers may have in flight to us */
+    uint64_t now_ns;       /**< newest time given in */
+    uint64_t arrived_ns;   /**< arrival of what is being received, by arrival_clock_ns; 0: unset */
+    uint64_t incarnation;  /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_link pending;
     /** The rest of the list that rawe_engine_flush is working on. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "receive/rawe_inflow.h"
+#include "pull/rawe_budget.h"
 
 void rawe_operation_table_init(struct rawe_operation_table *table, uint64_t last_key)
 {
@@ -35,8 +35,8 @@ void rawe_operation_remove(struct rawe_operation *operation)
     table->entries[operation->index] = NULL;
     table->next = operation->index;
     table->in_use--;
-    if (operation->inflow != NULL) {
-        rawe_inflow_abandoned(operation->inflow, operation->left_bytes);
+    if (operation->budget != NULL) {
+        rawe_budget_abandoned(operation->budget, operation->left_bytes);
     }
     rawe_list_remove(&operation->link);
     operation->table = NULL;

@@ -48,7 +48,7 @@ struct rawe_operation {
     struct rawe_peer *peer;       /**< the target; NULL: not begun by a peer object */
     struct rawe_link link;        /**< in the engine's list of waiting GETs, or in the table's */
     struct rawe_operation *whole; /**< the operation that it is a piece of */
-    struct rawe_inflow *inflow;   /**< the limit that it shares with others; NULL: none */
+    struct rawe_budget *budget;   /**< the limit that it shares with others; NULL: none */
     uint64_t asked_bytes;         /**< GET in pieces: requested bytes, from the beginning on */
     struct rawe_operation_table *table; /**< NULL: it is in none */
     enum rawe_refusal refusal;

@@ -381,7 +381,7 @@ bool rawe_peer_send_control(struct rawe_peer *peer, uint64_t channel, const uint
 /*
  * Long GETs, which fetch all long messages. Their outstanding data queues in the switch port in
  * front of this host. GETs to several peers therefore share a limit of outstanding bytes
- * (receive/rawe_inflow.h) and request pieces by turns, so that a busy peer delays only the pieces
+ * (pull/rawe_budget.h) and request pieces by turns, so that a busy peer delays only the pieces
  * requested from it. A single peer fills no port, so its GETs request everything at once.
  */
 
@@ -401,7 +401,7 @@ static bool takes_turns(const struct rawe_operation *operation)
 /** Outstanding data of an engine's long GETs. */
 struct asked {
     uint64_t bytes;
-    struct rawe_inflow_others others; /**< other processes of this host */
+    struct rawe_budget_others others; /**< other processes of this host */
     uint64_t progress_ns; /**< last request or arrival; of an earlier GET if none is outstanding */
     bool single;          /**< all of one peer, and no GET to another waits */
 };
@@ -424,32 +424,32 @@ static struct asked sum_asked(struct rawe_engine *engine, const struct rawe_peer
             }
         }
     }
-    asked.others = rawe_inflow_others(&engine->inflow, engine->now_ns);
+    asked.others = rawe_budget_others(&engine->pull.gets, engine->now_ns);
     asked.single = asked.single && asked.others.count == 0;
-    rawe_inflow_publish(&engine->inflow, asked.bytes);
+    rawe_budget_publish(&engine->pull.gets, asked.bytes);
     if (asked.bytes == 0) {
-        asked.progress_ns = engine->inflow.progress_ns;
+        asked.progress_ns = engine->pull.gets.progress_ns;
     }
     return asked;
 }
 
 /** Return the length of a piece. */
-static uint64_t piece_bytes(const struct rawe_inflow *inflow)
+static uint64_t piece_bytes(const struct rawe_budget *budget)
 {
-    uint64_t bytes = rawe_inflow_limit_bytes(inflow) / 4;
+    uint64_t bytes = rawe_budget_limit_bytes(budget) / 4;
     bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
     return bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
 }
 
 static bool may_ask(struct rawe_engine *engine, const struct asked *asked)
 {
-    struct rawe_inflow *inflow = &engine->inflow;
-    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_inflow_limit_bytes(inflow);
+    struct rawe_budget *budget = &engine->pull.gets;
+    uint64_t limit_bytes = asked->single ? SINGLE_PEER_BYTES : rawe_budget_limit_bytes(budget);
     /* Other processes have their turns before silence means that peers do not run. */
-    uint64_t patience_ns = (1 + asked->others.count) * rawe_inflow_patience_ns(inflow);
+    uint64_t patience_ns = (1 + asked->others.count) * rawe_budget_patience_ns(budget);
     return asked->bytes + asked->others.bytes < limit_bytes ||
            engine->now_ns >= asked->progress_ns + patience_ns ||
-           (!asked->single && rawe_inflow_idles(inflow, piece_bytes(inflow), engine->now_ns));
+           (!asked->single && rawe_budget_idles(budget, piece_bytes(budget), engine->now_ns));
 }
 
 /** Begin an operation now. Returns false if that is not possible at present. */
@@ -524,7 +524,7 @@ static bool ask(struct rawe_operation *whole, uint64_t len_bytes)
         .len_bytes = len_bytes,
         .peer = whole->peer,
         .whole = whole,
-        .inflow = whole->inflow,
+        .budget = whole->budget,
     };
     whole->parts++;
     if (!operate(whole->peer, piece)) {
@@ -540,8 +540,8 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_engine *engine = peer->engine;
     operation->peer = peer;
-    operation->inflow = takes_turns(operation) ? &engine->inflow : NULL;
-    if (operation->inflow == NULL || rawe_inflow_limit_bytes(&engine->inflow) == 0) {
+    operation->budget = takes_turns(operation) ? &engine->pull.gets : NULL;
+    if (operation->budget == NULL || rawe_budget_limit_bytes(&engine->pull.gets) == 0) {
         return operate(peer, operation);
     }
     const struct asked asked = sum_asked(engine, peer);
@@ -557,7 +557,7 @@ bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
     operation->parts = 1; /* until its last request */
     operation->asked_bytes = 0;
     if (rawe_list_empty(&engine->waiting)) {
-        rawe_inflow_wait(&engine->inflow, engine->now_ns);
+        rawe_budget_wait(&engine->pull.gets, engine->now_ns);
     }
     rawe_list_append(&engine->waiting, &operation->link);
     rawe_peer_begin_waiting(engine);
@@ -604,7 +604,7 @@ static struct rawe_operation *choose_turn(struct rawe_engine *engine)
 static bool take_turn(struct rawe_operation *operation, bool single)
 {
     uint64_t left_bytes = operation->len_bytes - operation->asked_bytes;
-    uint64_t next_bytes = piece_bytes(operation->inflow);
+    uint64_t next_bytes = piece_bytes(operation->budget);
     bool last = single || left_bytes < next_bytes * 3 / 2;
     if (operation->status != RAWE_STATUS_DONE || operation->peer->conn[RAWE_LANE_EXPRESS] == NULL) {
         operation->status = RAWE_STATUS_FAILED; /* the memory is gone, or the connection closed */
@@ -623,11 +623,11 @@ void rawe_peer_begin_waiting(struct rawe_engine *engine)
     while (!rawe_list_empty(&engine->waiting)) {
         struct rawe_operation *next = choose_turn(engine);
         const struct asked asked = sum_asked(engine, next->peer);
-        if (engine->inflow.limits && asked.bytes + asked.others.bytes == 0) {
-            rawe_inflow_ran_dry(&engine->inflow);
+        if (engine->pull.gets.limits && asked.bytes + asked.others.bytes == 0) {
+            rawe_budget_ran_dry(&engine->pull.gets);
         }
-        engine->inflow.limits = !may_ask(engine, &asked);
-        if (engine->inflow.limits || !take_turn(next, asked.single)) {
+        engine->pull.gets.limits = !may_ask(engine, &asked);
+        if (engine->pull.gets.limits || !take_turn(next, asked.single)) {
             rawe_list_prepend(&engine->waiting, &next->link);
             return;
         }

@@ -21,7 +21,7 @@
 #define SHARE_BYTES_MIN (256u << 10)
 #define HOST_BYTES_MAX (8u * SHARE_BYTES_MAX)
 
-/** Idle peers share a quarter of the slots (core/receive/rawe_credit.h): four of MTU 1500. */
+/** Idle peers share a quarter of the slots (core/pull/rawe_credit.h): four of MTU 1500. */
 #define RANK_BYTES (8u << 10)
 
 /** A block may leave one part in this many unused; otherwise use a larger one. */

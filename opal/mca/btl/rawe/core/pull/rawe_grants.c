@@ -32,7 +32,7 @@ void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct ra
         .ranks = 1,
         .ring_frames = ring_frames,
     };
-    rawe_inflow_init(&grants->inflow, port_bytes, line);
+    rawe_budget_init(&grants->budget, port_bytes, line);
     rawe_list_init(&grants->peers);
 }
 
@@ -44,7 +44,7 @@ static uint32_t waiting_frames(const struct rawe_grants *grants)
 {
     const uint64_t *waited_ns = grants->waited_ns;
     const uint64_t longest_ns = waited_ns[0] > waited_ns[1] ? waited_ns[0] : waited_ns[1];
-    const uint64_t bytes = longest_ns * rawe_line_mbps(grants->inflow.line) / 8000;
+    const uint64_t bytes = longest_ns * rawe_line_mbps(grants->budget.line) / 8000;
     return (uint32_t)(bytes / grants->frame_bytes / grants->ranks);
 }
 
@@ -58,8 +58,8 @@ static uint32_t frames_under_way(const struct rawe_grants *grants)
 /** Publish the granted bytes to the other processes of the host. */
 static void publish(struct rawe_grants *grants)
 {
-    if (grants->inflow.share != NULL) {
-        rawe_inflow_publish(&grants->inflow,
+    if (grants->budget.share != NULL) {
+        rawe_budget_publish(&grants->budget,
                             (uint64_t)frames_under_way(grants) * grants->frame_bytes);
     }
 }
@@ -102,7 +102,7 @@ static bool shares(const struct rawe_grants *grants)
 static uint32_t path_frames(const struct rawe_grants *grants)
 {
     const uint32_t frames =
-        (uint32_t)(rawe_inflow_limit_bytes(&grants->inflow) / grants->frame_bytes);
+        (uint32_t)(rawe_budget_limit_bytes(&grants->budget) / grants->frame_bytes);
     return frames > grants->held_back ? frames - grants->held_back : 0;
 }
 
@@ -115,7 +115,7 @@ static void enter(struct rawe_grants *grants, struct rawe_grants_member *member,
         if (++grants->senders == 2) {
             grants->held_back = 0;
             grants->held_back = path_frames(grants) / 2;
-            rawe_inflow_wait(&grants->inflow, now_ns);
+            rawe_budget_wait(&grants->budget, now_ns);
         }
     }
 }
@@ -140,7 +140,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
 {
     const uint32_t newest = sequence + frames - 1;
     const uint32_t used = frames < member->frames ? frames : member->frames;
-    if (grants->inflow.port_bytes == 0) {
+    if (grants->budget.port_bytes == 0) {
         return;
     }
     if (!more && grants->senders == 0) {
@@ -149,8 +149,8 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
     }
     member->heard_ns = now_ns;
     note_wait(grants, waited_ns, now_ns);
-    /* rawe_inflow adds a tenth for headers. */
-    rawe_inflow_arrived(&grants->inflow, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
+    /* rawe_budget adds a tenth for headers. */
+    rawe_budget_arrived(&grants->budget, (uint64_t)frames * grants->frame_bytes * 10 / 11, now_ns);
     grants->held_back -= used < grants->held_back ? used : grants->held_back;
     add(grants, member, 0 - used);                       /* 0 if the member has no grant */
     if (!rawe_sequence_before(newest, member->newest)) { /* a frame sent again has an old flag */
@@ -168,7 +168,7 @@ void rawe_grants_arrived(struct rawe_grants *grants, struct rawe_grants_member *
 void rawe_grants_probed(struct rawe_grants *grants, uint64_t now_ns)
 {
     if (shares(grants)) {
-        rawe_inflow_arrived(&grants->inflow, PROBE_BYTES, now_ns);
+        rawe_budget_arrived(&grants->budget, PROBE_BYTES, now_ns);
         publish(grants); /* a PROBE uses up no grant */
     }
 }
@@ -205,7 +205,7 @@ static struct rawe_grants_member *released(struct rawe_grants *grants)
  * Return true if the limit has room beside the grants of the host's other processes. Each process
  * may use an equal part. If that is less than a share, a process without grants has the next turn.
  */
-static bool has_room(const struct rawe_grants *grants, const struct rawe_inflow_others *others)
+static bool has_room(const struct rawe_grants *grants, const struct rawe_budget_others *others)
 {
     const uint64_t most = path_frames(grants);
     const uint64_t under_way = frames_under_way(grants);
@@ -223,27 +223,27 @@ static uint32_t wanted_frames(const struct rawe_grants *grants,
 }
 
 /** Grant a peer its share. If the link idles, the limit grows by it. False if there is no room. */
-static bool give(struct rawe_grants *grants, const struct rawe_inflow_others *others,
+static bool give(struct rawe_grants *grants, const struct rawe_budget_others *others,
                  struct rawe_grants_member *member, uint64_t now_ns)
 {
     const uint32_t share = wanted_frames(grants, member);
     if (!has_room(grants, others) &&
-        !rawe_inflow_idles(&grants->inflow, (uint64_t)share * grants->frame_bytes, now_ns)) {
+        !rawe_budget_idles(&grants->budget, (uint64_t)share * grants->frame_bytes, now_ns)) {
         if (grants->frames == 0) {
-            rawe_inflow_await_turn(&grants->inflow, now_ns);
+            rawe_budget_await_turn(&grants->budget, now_ns);
         }
         return false;
     }
-    rawe_inflow_asked(&grants->inflow, 0, now_ns);
+    rawe_budget_asked(&grants->budget, 0, now_ns);
     add(grants, member, share - member->frames);
     member->heard_ns = now_ns;
     return true;
 }
 
 /** Read what the other processes of the host grant, and count them. */
-static struct rawe_inflow_others poll_others(struct rawe_grants *grants, uint64_t now_ns)
+static struct rawe_budget_others poll_others(struct rawe_grants *grants, uint64_t now_ns)
 {
-    const struct rawe_inflow_others others = rawe_inflow_others(&grants->inflow, now_ns);
+    const struct rawe_budget_others others = rawe_budget_others(&grants->budget, now_ns);
     grants->ranks = 1 + others.count;
     return others;
 }
@@ -251,13 +251,13 @@ static struct rawe_inflow_others poll_others(struct rawe_grants *grants, uint64_
 void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *member,
                         uint64_t now_ns)
 {
-    if (grants->inflow.port_bytes == 0) {
+    if (grants->budget.port_bytes == 0) {
         return;
     }
     member->heard_ns = now_ns;
     enter(grants, member, now_ns);
     if (shares(grants)) {
-        const struct rawe_inflow_others others = poll_others(grants, now_ns);
+        const struct rawe_budget_others others = poll_others(grants, now_ns);
         (void)give(grants, &others, member, now_ns);
         grants->waits = true;
     }
@@ -265,7 +265,7 @@ void rawe_grants_expect(struct rawe_grants *grants, struct rawe_grants_member *m
 
 struct rawe_grants_member *rawe_grants_next(struct rawe_grants *grants, uint64_t now_ns)
 {
-    const struct rawe_inflow_others others = poll_others(grants, now_ns);
+    const struct rawe_budget_others others = poll_others(grants, now_ns);
     for (uint32_t turns = grants->senders; turns != 0 && shares(grants); turns--) {
         struct rawe_grants_member *member = first(grants);
         if (member->frames != 0 && now_ns > member->heard_ns + UNUSED_NS) {

@@ -11,13 +11,13 @@
  * The receiver does here for all its senders what congestion control does for one: with a window
  * per sender, their smallest windows together exceed the port's buffer. No clock, no socket.
  *
- * Processes that share memory (struct rawe_inflow_host) share the limit. Each writes only its own
+ * Processes that share memory (struct rawe_budget_host) share the limit. Each writes only its own
  * share, and all write the limit, where a lost update changes little. A process that stops or dies
  * blocks no other: its outstanding data counts only while some of it arrives. The memory may
  * contain anything, because another process may have run wild.
  */
-#ifndef RAWE_INFLOW_H
-#define RAWE_INFLOW_H
+#ifndef RAWE_BUDGET_H
+#define RAWE_BUDGET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,46 +26,40 @@
 #include "rawe_line.h"
 
 /** Processes of a host that can share. Further ones have limits of their own. */
-#define RAWE_INFLOW_SHARES 128u
+#define RAWE_BUDGET_SHARES 128u
 
 /** A process's outstanding data, in a cache line of its own. */
-struct rawe_inflow_share {
+struct rawe_budget_share {
     _Alignas(64) _Atomic uint64_t asked_bytes;
     _Atomic uint64_t progress_ns; /**< when something was last requested, or arrived */
     _Atomic uint64_t waits_ns;    /**< when it was last blocked with nothing outstanding */
 };
 
 /** The limit. All zero: nothing is known yet. */
-struct rawe_inflow_limit {
+struct rawe_budget_limit {
     _Atomic uint64_t bytes;     /**< 0: none */
     _Atomic uint64_t used_ns;   /**< the link's time until then was used, or grew the limit */
     _Atomic uint64_t link_mbps; /**< the line's rate to which it was last adapted */
 };
 
-/** Memory that processes share, initially zero. They must use the same clock. */
-struct rawe_inflow_host {
-    struct rawe_inflow_limit limit;
+/** What processes share of a budget. */
+struct rawe_budget_host {
+    struct rawe_budget_limit limit;
     _Atomic uint64_t used; /**< shares up to the last one that belongs to a process */
-    struct rawe_inflow_share shares[RAWE_INFLOW_SHARES];
+    struct rawe_budget_share shares[RAWE_BUDGET_SHARES];
 };
 
-/** The two limits, and what is known of their line. */
-struct rawe_inflow_shared {
-    struct rawe_inflow_host gets, grants;
-    struct rawe_line_host line;
-};
-
-struct rawe_inflow_others {
+struct rawe_budget_others {
     uint64_t bytes;
     unsigned count; /**< including those that wait */
     bool first;     /**< one waits with nothing outstanding, and its turn is before ours */
 };
 
-struct rawe_inflow {
-    struct rawe_inflow_limit *limit; /**< the host's, or `own` */
-    struct rawe_inflow_share *share; /**< in `host`; NULL: shared with no process */
-    struct rawe_inflow_host *host;
-    struct rawe_inflow_limit own;
+struct rawe_budget {
+    struct rawe_budget_limit *limit; /**< the host's, or `own` */
+    struct rawe_budget_share *share; /**< in `host`; NULL: shared with no process */
+    struct rawe_budget_host *host;
+    struct rawe_budget_limit own;
     uint64_t progress_ns;   /**< when something was last requested, arrived, or began to wait */
     uint64_t port_bytes;    /**< the switch port's buffer; 0: there is never a limit */
     struct rawe_line *line; /**< the interface's */
@@ -76,34 +70,34 @@ struct rawe_inflow {
  * Initialize a limit. `port_bytes` is the switch port's buffer; 0: no limit. While the link is
  * busy, the limit is half the port plus the data in transit at the line's rate.
  */
-void rawe_inflow_init(struct rawe_inflow *inflow, uint64_t port_bytes, struct rawe_line *line);
+void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line);
 /** Share with the processes of this host, as number `index`. */
-void rawe_inflow_join(struct rawe_inflow *inflow, struct rawe_inflow_host *host, unsigned index);
+void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index);
 /** Set the number of outstanding bytes, after a count: some may never arrive. */
-void rawe_inflow_publish(struct rawe_inflow *inflow, uint64_t asked_bytes);
+void rawe_budget_publish(struct rawe_budget *budget, uint64_t asked_bytes);
 /** A request begins to wait for its turn, and no other does. */
-void rawe_inflow_wait(struct rawe_inflow *inflow, uint64_t now_ns);
+void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns);
 /** Nothing is outstanding, because it is another process's turn; ours is the next one. */
-void rawe_inflow_await_turn(struct rawe_inflow *inflow, uint64_t now_ns);
+void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns);
 /** Add requested bytes to the outstanding data. */
-void rawe_inflow_asked(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
+void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
 /** Remove bytes that will not arrive from the outstanding data. */
-void rawe_inflow_abandoned(struct rawe_inflow *inflow, uint64_t bytes);
+void rawe_budget_abandoned(struct rawe_budget *budget, uint64_t bytes);
 /** Return how much other processes have outstanding that may arrive, and how many they are. */
-struct rawe_inflow_others rawe_inflow_others(const struct rawe_inflow *inflow, uint64_t now_ns);
+struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, uint64_t now_ns);
 /** Return after which silence peers are not running, or busy, so that others are asked as well. */
-uint64_t rawe_inflow_patience_ns(const struct rawe_inflow *inflow);
+uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget);
 /** The limit is reached. If the link has idled meanwhile, it grows by `bytes`, and returns true. */
-bool rawe_inflow_idles(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
+bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
 /** Requested bytes have arrived. */
-void rawe_inflow_arrived(struct rawe_inflow *inflow, uint64_t bytes, uint64_t now_ns);
+void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns);
 /** Everything outstanding arrived while more was waiting: the limit is too small for this host. */
-void rawe_inflow_ran_dry(struct rawe_inflow *inflow);
+void rawe_budget_ran_dry(struct rawe_budget *budget);
 
 /** Return the limit in bytes; 0: none. */
-static inline uint64_t rawe_inflow_limit_bytes(const struct rawe_inflow *inflow)
+static inline uint64_t rawe_budget_limit_bytes(const struct rawe_budget *budget)
 {
-    return atomic_load_explicit(&inflow->limit->bytes, memory_order_relaxed);
+    return atomic_load_explicit(&budget->limit->bytes, memory_order_relaxed);
 }
 
 #endif

@@ -4,7 +4,7 @@
  * Grants: how many bulk-lane frames each of several peers may have in flight to us. A frame says
  * whether its sender has more to send (RAWE_FLAG_MORE), which a peer that connects has as well. The
  * frames of several such senders queue in our switch port. So together they are granted what the
- * port holds and what keeps the link busy (rawe_inflow.h), in equal shares, by turns. A lone sender
+ * port holds and what keeps the link busy (rawe_budget.h), in equal shares, by turns. A lone sender
  * is not limited, and no grant exceeds a peer's share of the receive ring (rawe_credit.h). The
  * processes of a host together grant what the port holds, each an equal part. No clock, no socket.
  *
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/rawe_list.h"
-#include "rawe_inflow.h"
+#include "rawe_budget.h"
 
 /** A peer's state, in its connection. All zero: it has no more to send. */
 struct rawe_grants_member {
@@ -31,7 +31,7 @@ struct rawe_grants_member {
 };
 
 struct rawe_grants {
-    struct rawe_inflow inflow;   /**< limit on outstanding grants */
+    struct rawe_budget budget;   /**< limit on outstanding grants */
     struct rawe_link peers;      /**< that have more, the next in turn first */
     uint32_t senders;            /**< length of that list */
     uint32_t frames;             /**< granted to them and outstanding */
@@ -44,7 +44,7 @@ struct rawe_grants {
     bool waits;            /**< rawe_grants_next may have something to grant */
 };
 
-/** Initialize; `port_bytes` and `line` as for rawe_inflow_init. `ring_frames` may change later. */
+/** Initialize; `port_bytes` and `line` as for rawe_budget_init. `ring_frames` may change later. */
 void rawe_grants_init(struct rawe_grants *grants, uint64_t port_bytes, struct rawe_line *line,
                       uint32_t frame_bytes, const uint16_t *ring_frames);
 /** The connection restarts: the next frame has number `first_sequence`. */

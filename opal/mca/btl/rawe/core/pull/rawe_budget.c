@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rawe_budget.h"
+
+#include <stddef.h>
+
+/** The limit never exceeds this: 10 ms at 25 Gb/s. */
+#define MOST_BYTES (1u << 25)
+
+/** Typical time from a request to its answer. */
+#define ROUND_TRIP_NS 20000u
+
+/** The part of a round trip that frames spend in transit, outside the port. */
+#define IN_TRANSIT_NS 16000u
+
+/** After this long without data a link is idle, however slow it seems to be. */
+#define IDLE_MOST_NS 500000u
+
+/** Peers that send nothing for this many times idle_ns() are busy or do not run. */
+#define PATIENCE 15u
+
+/**
+ * Arriving data lowers the limit by this part of its length. Where hosts send to all others, the
+ * link then idles for 3 % of the time.
+ */
+#define DECAY_DIVISOR 32u
+
+static uint64_t get(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void set(_Atomic uint64_t *value, uint64_t to)
+{
+    atomic_store_explicit(value, to, memory_order_relaxed);
+}
+
+/** Return the limit of a busy link: half of the port and the data in transit, at most the port. */
+static uint64_t least_bytes(const struct rawe_budget *budget, uint64_t link_mbps)
+{
+    const uint64_t bytes = budget->port_bytes / 2 + link_mbps * IN_TRANSIT_NS / 8000;
+    return bytes < budget->port_bytes ? bytes : budget->port_bytes;
+}
+
+/** Set the first limit, unless another process of the host has. */
+static void begin(struct rawe_budget *budget)
+{
+    struct rawe_budget_limit *limit = budget->limit;
+    if (atomic_load_explicit(&limit->link_mbps, memory_order_acquire) == 0) {
+        const uint64_t link_mbps = rawe_line_mbps(budget->line);
+        set(&limit->bytes, least_bytes(budget, link_mbps));
+        atomic_store_explicit(&limit->link_mbps, link_mbps, memory_order_release);
+    }
+}
+
+void rawe_budget_init(struct rawe_budget *budget, uint64_t port_bytes, struct rawe_line *line)
+{
+    *budget = (struct rawe_budget){.port_bytes = port_bytes, .line = line};
+    budget->limit = &budget->own;
+    begin(budget);
+}
+
+void rawe_budget_join(struct rawe_budget *budget, struct rawe_budget_host *host, unsigned index)
+{
+    budget->host = host;
+    budget->limit = &host->limit;
+    budget->share = &host->shares[index];
+    uint64_t used = get(&host->used);
+    while (used <= index && !atomic_compare_exchange_weak(&host->used, &used, index + 1)) {
+    } /* others join at the same time */
+    begin(budget);
+    rawe_budget_publish(budget, 0);
+}
+
+void rawe_budget_publish(struct rawe_budget *budget, uint64_t asked_bytes)
+{
+    if (budget->share != NULL) {
+        set(&budget->share->asked_bytes, asked_bytes);
+    }
+}
+
+void rawe_budget_wait(struct rawe_budget *budget, uint64_t now_ns)
+{
+    budget->progress_ns = now_ns;
+    set(&budget->limit->used_ns, now_ns); /* nothing was outstanding before */
+}
+
+/** Return the time that bytes take on the link, including a tenth for headers. */
+static uint64_t link_ns(const struct rawe_budget *budget, uint64_t bytes)
+{
+    return bytes * 8800 / rawe_line_mbps(budget->line);
+}
+
+/**
+ * Return the time without data after which the link is idle: a round trip, or on slow links the
+ * time of 1/8 of a port, some 8 frames. With half a port, less of W4's load arrived at 1 Gb/s.
+ */
+static uint64_t idle_ns(const struct rawe_budget *budget)
+{
+    const uint64_t frames_ns = link_ns(budget, budget->port_bytes / 8);
+    const uint64_t longer_ns = frames_ns > ROUND_TRIP_NS ? frames_ns : ROUND_TRIP_NS;
+    return longer_ns < IDLE_MOST_NS ? longer_ns : IDLE_MOST_NS;
+}
+
+uint64_t rawe_budget_patience_ns(const struct rawe_budget *budget)
+{
+    return PATIENCE * idle_ns(budget);
+}
+
+static void grow(struct rawe_budget *budget, uint64_t bytes)
+{
+    const uint64_t grown_bytes = get(&budget->limit->bytes) + bytes;
+    set(&budget->limit->bytes, grown_bytes < MOST_BYTES ? grown_bytes : MOST_BYTES);
+}
+
+bool rawe_budget_idles(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
+{
+    const uint64_t least_ns = idle_ns(budget);
+    if (now_ns < get(&budget->limit->used_ns) + least_ns) {
+        return false;
+    }
+    set(&budget->limit->used_ns, now_ns - least_ns + link_ns(budget, bytes));
+    grow(budget, bytes);
+    return true;
+}
+
+/** Note progress: `more` bytes were requested, `less` bytes arrived. */
+static void change(struct rawe_budget *budget, uint64_t more, uint64_t less, uint64_t now_ns)
+{
+    budget->progress_ns = now_ns;
+    if (budget->share != NULL) {
+        const uint64_t asked_bytes = get(&budget->share->asked_bytes) + more;
+        set(&budget->share->progress_ns, now_ns);
+        set(&budget->share->asked_bytes, asked_bytes > less ? asked_bytes - less : 0);
+    }
+}
+
+void rawe_budget_asked(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
+{
+    change(budget, bytes, 0, now_ns);
+}
+
+void rawe_budget_abandoned(struct rawe_budget *budget, uint64_t bytes)
+{
+    if (budget->share != NULL) {
+        const uint64_t asked_bytes = get(&budget->share->asked_bytes);
+        set(&budget->share->asked_bytes, asked_bytes > bytes ? asked_bytes - bytes : 0);
+    }
+}
+
+void rawe_budget_await_turn(struct rawe_budget *budget, uint64_t now_ns)
+{
+    if (budget->share != NULL) {
+        set(&budget->share->waits_ns, now_ns);
+    }
+}
+
+/** Return the number of the host's shares that may be in use. */
+static uint64_t shares_used(const struct rawe_budget *budget)
+{
+    const uint64_t used = budget->share != NULL ? get(&budget->host->used) : 0;
+    return used < RAWE_BUDGET_SHARES ? used : RAWE_BUDGET_SHARES;
+}
+
+struct rawe_budget_others rawe_budget_others(const struct rawe_budget *budget, uint64_t now_ns)
+{
+    struct rawe_budget_others others = {0};
+    const uint64_t used = shares_used(budget);
+    for (uint64_t i = 0; i < used; i++) {
+        const struct rawe_budget_share *share = &budget->host->shares[i];
+        const uint64_t bytes = get(&share->asked_bytes);
+        const uint64_t progress_ns = get(&share->progress_ns);
+        if (share == budget->share) {
+            continue;
+        }
+        if (bytes != 0 && now_ns < progress_ns + rawe_budget_patience_ns(budget)) {
+            others.bytes += bytes;
+            others.count++;
+        } else if (bytes == 0 && now_ns < get(&share->waits_ns) + idle_ns(budget)) {
+            others.count++;
+            others.first = others.first || progress_ns < get(&budget->share->progress_ns);
+        }
+    }
+    return others;
+}
+
+/** Lower the limit by a part of the arrived bytes, down to that of a busy link. */
+static void decay(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
+{
+    struct rawe_budget_limit *limit = budget->limit;
+    const uint64_t link_mbps = rawe_line_mbps(budget->line);
+    const uint64_t limit_bytes = get(&limit->bytes);
+    const uint64_t busy_bytes = least_bytes(budget, link_mbps);
+    if (link_mbps < get(&limit->link_mbps)) {
+        set(&limit->bytes, busy_bytes); /* it grew with too high a rate */
+    } else if (limit_bytes > busy_bytes) {
+        const uint64_t over_bytes = limit_bytes - busy_bytes;
+        const uint64_t less_bytes = bytes / DECAY_DIVISOR;
+        set(&limit->bytes, limit_bytes - (less_bytes < over_bytes ? less_bytes : over_bytes));
+        if (limit_bytes > budget->port_bytes) {
+            rawe_line_overfull(budget->line, now_ns);
+        }
+    }
+    set(&limit->link_mbps, link_mbps);
+}
+
+void rawe_budget_arrived(struct rawe_budget *budget, uint64_t bytes, uint64_t now_ns)
+{
+    const uint64_t used_ns = get(&budget->limit->used_ns);
+    change(budget, 0, bytes, now_ns);
+    if (used_ns < now_ns) {
+        const uint64_t until_ns = used_ns + link_ns(budget, bytes);
+        set(&budget->limit->used_ns, until_ns < now_ns ? until_ns : now_ns);
+    }
+    decay(budget, bytes, now_ns);
+}
+
+void rawe_budget_ran_dry(struct rawe_budget *budget)
+{
+    grow(budget, get(&budget->limit->bytes) / 4);
+}
