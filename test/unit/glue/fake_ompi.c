@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_rawe_compat.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
@@ -21,7 +20,36 @@ void fake_ompi_begin(void)
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_list_init(&mca_btl_rawe_state.complete);
     memset(&mca_btl_rawe_params, 0, sizeof(mca_btl_rawe_params));
+    mca_btl_rawe_state.error_callback = fake_ompi_error;
     mca_btl_rawe_help_begin();
+}
+
+void fake_ompi_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *text)
+{
+    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
+    assert_non_null(text);
+    fake_ompi.errors++;
+    fake_ompi.failed = btl;
+    fake_ompi.blamed = proc;
+    snprintf(fake_ompi.error, sizeof(fake_ompi.error), "%s", text);
+}
+
+static void (*note_received)(const uint8_t *data, size_t len_bytes);
+
+#if BTL_VERSION >= 330
+static void receive(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *descriptor)
+#else
+static void receive(mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
+                    mca_btl_base_descriptor_t *descriptor, void *context)
+#endif
+{
+    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
+}
+
+void fake_ompi_receive(unsigned tag, void (*note)(const uint8_t *data, size_t len_bytes))
+{
+    note_received = note;
+    mca_btl_base_active_message_trigger[tag].cbfunc = NULL == note ? NULL : receive;
 }
 
 unsigned fake_ompi_shown(const char *topic)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "btl_rawe_compat.h"
 #include "unit_test.h"
 
 #define FAKE_OMPI_SHOWN_MAX 64u
@@ -22,6 +23,10 @@ struct fake_ompi {
     unsigned shown;      /**< messages of the help file; repetitions are not suppressed */
     char topic[FAKE_OMPI_SHOWN_MAX][32];
     char text[4096]; /**< of the last line or message */
+    unsigned errors; /**< calls of the PML's error callback, which all end the job */
+    const mca_btl_base_module_t *failed; /**< of the last one: the module ... */
+    const opal_proc_t *blamed; /**< ... and the process. 5.0 may go on without it; NULL: none */
+    char error[128];           /**< ... and the text */
 };
 extern struct fake_ompi fake_ompi;
 
@@ -31,5 +36,9 @@ void fake_ompi_begin(void);
 unsigned fake_ompi_shown(const char *topic);
 /** Assert that the last message has this topic and contains this text. */
 void fake_ompi_assert_shown(const char *topic, const char *text);
+/** The PML's error callback, which fake_ompi_begin registers. */
+void fake_ompi_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *text);
+/** Have `note` called with each message of a tag; NULL: none is expected any more. */
+void fake_ompi_receive(unsigned tag, void (*note)(const uint8_t *data, size_t len_bytes));
 
 #endif

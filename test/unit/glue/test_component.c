@@ -186,20 +186,6 @@ static void note_received(const uint8_t *data, size_t len_bytes)
     program->in_callback = false;
 }
 
-#if BTL_VERSION >= 330
-static void receive(struct mca_btl_base_module_t *btl,
-                    const mca_btl_base_receive_descriptor_t *descriptor)
-{
-    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
-}
-#else
-static void receive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
-                    mca_btl_base_descriptor_t *descriptor, void *context)
-{
-    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
-}
-#endif
-
 /* ---- the two programs ---- */
 
 /** The program computes now and then, for up to 3 ms. */
@@ -270,7 +256,7 @@ static void run(const uint32_t *speeds_mbps, unsigned count, bool cuts)
     memset(programs, 0, sizeof(programs));
     processes_start(speeds_mbps, count);
     rails_lose_each = LOST_EACH;
-    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    fake_ompi_receive(TAG, note_received);
     for (; !all_done() && steps < STEPS_MAX; steps++) {
         disturb(steps, cuts);
         time_pass(STEP_NS);
@@ -280,7 +266,7 @@ static void run(const uint32_t *speeds_mbps, unsigned count, bool cuts)
     assert_true(all_done());
     assert_true(programs[1].deferred_outside != 0 && programs[1].deferred_inside != 0);
     assert_int_equal(any_has_migrated(), cuts);
-    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
+    fake_ompi_receive(TAG, NULL);
     processes_stop();
 }
 

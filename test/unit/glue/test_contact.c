@@ -50,7 +50,6 @@ static uint32_t heard_mtu_bytes; /**< of the path by which it was heard; 0: neve
 static bool other_follow;        /**< another module has yet to try them */
 static bool given_up;            /**< all have, in vain */
 static bool alone;               /**< no other BTL is in use */
-static unsigned ended;           /**< how often the job was to end */
 
 unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
@@ -120,16 +119,6 @@ void rawe_peer_give_up(struct rawe_peer *peer)
 bool mca_btl_rawe_compat_alone(void)
 {
     return alone;
-}
-
-static void end_job(struct mca_btl_base_module_t *btl, int32_t flags, struct opal_proc_t *proc,
-                    char *text)
-{
-    assert_ptr_equal(btl, &module.super);
-    assert_true(0 != (flags & MCA_BTL_ERROR_FLAGS_FATAL));
-    assert_null(proc); /* a fault-tolerant job would go on without it */
-    assert_non_null(strstr(text, "cannot reach rank 1 on there"));
-    ended++;
 }
 
 struct mca_btl_rawe_words mca_btl_rawe_peer_text(const opal_proc_t *proc)
@@ -270,7 +259,6 @@ static void set_up(void)
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
     mca_btl_rawe_params.peer_timeout = 5;
-    mca_btl_rawe_state.error_callback = end_job;
     theirs = (struct mca_btl_rawe_published){
         .host = THEIR_HOST,
         .count = 1,
@@ -278,7 +266,7 @@ static void set_up(void)
     };
     callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
     local = host_silent = other_follow = given_up = alone = false;
-    ended = searched_paths = heard_mtu_bytes = 0;
+    searched_paths = heard_mtu_bytes = 0;
     searches = searched_for = opened = opened_address = 0;
     introduced = passed_bytes = limit_bytes = 0;
     is_inside = false;
@@ -381,12 +369,14 @@ TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
     add();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
-    assert_int_equal(ended, 1);
+    assert_int_equal(fake_ompi.errors, 1);
     theirs.count = 0; /* it has no rawe */
     add();
     assert_int_equal(fake_ompi.shown, 1);
     fake_ompi_assert_shown("peer_unreachable", "10000 ms");
-    assert_int_equal(ended, 2);
+    assert_int_equal(fake_ompi.errors, 2);
+    assert_null(fake_ompi.blamed); /* a fault-tolerant job would go on without it */
+    assert_non_null(strstr(fake_ompi.error, "cannot reach rank 1 on there"));
 }
 
 TEST(mca_btl_rawe_add_procs__leaves_a_process_to_what_is_left)
@@ -394,7 +384,7 @@ TEST(mca_btl_rawe_add_procs__leaves_a_process_to_what_is_left)
     add(); /* another BTL */
     alone = other_follow = true;
     add(); /* or another of our interfaces */
-    assert_int_equal(ended, 0);
+    assert_int_equal(fake_ompi.errors, 0);
 }
 
 /** MPI_Init has a message of its own, and returns. */
@@ -410,7 +400,7 @@ TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
     assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, &reachable),
                      OPAL_SUCCESS);
     assert_false(opal_bitmap_is_set_bit(&reachable, 0));
-    assert_int_equal(ended, 0);
+    assert_int_equal(fake_ompi.errors, 0);
     OBJ_DESTRUCT(&reachable);
     OBJ_RELEASE(proc);
 }
@@ -426,7 +416,7 @@ TEST(mca_btl_rawe_add_procs__trusts_a_path_that_its_host_was_heard_by)
     assert_int_equal(introduced, 2);
     assert_int_equal(opened_mtu_bytes, 1500);
     assert_int_equal(searched_ns[1], MCA_BTL_RAWE_BRIEF_MS * 1000000ull);
-    assert_int_equal(ended, 0);
+    assert_int_equal(fake_ompi.errors, 0);
     assert_int_equal(fake_ompi.shown, 0);
 }
 
@@ -459,7 +449,7 @@ TEST(mca_btl_rawe_add_procs__has_patience_for_what_may_be_stopped)
     module.reached_any = false;
     alone = true;
     assert_int_equal(search_of_a_silent_host(), 30 * 1000000000ull);
-    assert_int_equal(ended, 1);
+    assert_int_equal(fake_ompi.errors, 1);
 }
 
 /** Introduce a process that has called before, and whose endpoint is there. */

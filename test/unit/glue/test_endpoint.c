@@ -27,8 +27,6 @@ static opal_proc_t *proc;
 static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
 static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
 static struct rawe_watch *watched; /**< what the responder has; NULL: no memory */
-static unsigned errors;
-static const opal_proc_t *blamed;
 
 static uint8_t watched_mac[RAWE_MAC_BYTES]; /**< where it was asked last */
 
@@ -89,17 +87,6 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
 {
     assert_true(NULL == validation || (const void *)validation == &passed_bytes);
-}
-
-/** The PML's: sends, that is, enters an engine. */
-static void error_callback(struct mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *of,
-                           char *text)
-{
-    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
-    assert_ptr_equal(btl->btl_component, NULL);
-    assert_true(0 == strncmp(text, "rawe: ", 6));
-    blamed = of;
-    errors++;
 }
 
 static mca_btl_base_endpoint_t *endpoint_on(unsigned index)
@@ -167,16 +154,13 @@ static void set_up(void)
     fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     fake_ompi.fault_tolerant = true;
-    errors = 0;
     alone = false;
     fake_ompi.now_ns = 1;
     passed_bytes = 0;
     absent_ns = 0;
     watched = NULL;
-    blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
     proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
-    mca_btl_rawe_state.error_callback = error_callback;
     rawe_handle_table_init(&handles, 1);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_proc_open();
@@ -237,33 +221,19 @@ static void note_received(const uint8_t *data, size_t len_bytes)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-#if BTL_VERSION >= 330
-static void receive(struct mca_btl_base_module_t *btl,
-                    const mca_btl_base_receive_descriptor_t *descriptor)
-{
-    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
-}
-#else
-static void receive(struct mca_btl_base_module_t *btl, mca_btl_base_tag_t tag,
-                    mca_btl_base_descriptor_t *descriptor, void *context)
-{
-    note_received(descriptor->des_segments->seg_addr.pval, descriptor->des_segments->seg_len);
-}
-#endif
-
 /** What progress does when a message comes from an endpoint's process. */
 static void deliver_from(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_conn conn = {.owner = endpoint};
 
     received = 0;
-    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    fake_ompi_receive(TAG, note_received);
     mca_btl_rawe_lock();
     mca_btl_rawe_deliver(endpoint->module, &conn, TAG, (const uint8_t *)"abc", 3);
     struct mca_btl_rawe_message *deferred = mca_btl_rawe_take_deferred();
     mca_btl_rawe_unlock();
     mca_btl_rawe_deliver_deferred(deferred);
-    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
+    fake_ompi_receive(TAG, NULL);
     assert_int_equal(received, 1);
 }
 
@@ -294,7 +264,7 @@ TEST(mca_btl_rawe_deliver__behind_those_that_are_deferred)
 {
     opal_set_using_threads(true);
     received = 0;
-    mca_btl_base_active_message_trigger[TAG].cbfunc = receive;
+    fake_ompi_receive(TAG, note_received);
     deliver_on(endpoint_on(0));
     mca_btl_base_endpoint_t *introduced = introduce_on(1);
     deliver_on(introduced);
@@ -312,7 +282,7 @@ TEST(mca_btl_rawe_deliver__behind_those_that_are_deferred)
     assert_null(mca_btl_rawe_take_deferred());
     deliver_on(introduced);
     assert_int_equal(received, 5);
-    mca_btl_base_active_message_trigger[TAG].cbfunc = NULL;
+    fake_ompi_receive(TAG, NULL);
     opal_set_using_threads(false);
 }
 
@@ -347,7 +317,7 @@ TEST(mca_btl_rawe_endpoint_get__a_lost_peer_begins_again)
     /* It may be lost again, and that is reported again. */
     give_up(again, RAWE_LANE_EXPRESS);
     report();
-    assert_int_equal(errors, 2);
+    assert_int_equal(fake_ompi.errors, 2);
 }
 
 /** The longest payload of a frame on a path. */
@@ -403,11 +373,11 @@ TEST(mca_btl_rawe_failed__and_other_losses__who_hears_of_it)
         } else {
             cases[i].lose(&modules[0], rawe_peer_conn(&endpoint->peer, RAWE_LANE_BULK));
         }
-        assert_int_equal(errors, cases[i].at_once);
+        assert_int_equal(fake_ompi.errors, cases[i].at_once);
         give_up(endpoint, RAWE_LANE_EXPRESS);
         report();
-        assert_int_equal(errors, cases[i].later);
-        assert_ptr_equal(blamed, 0 != cases[i].later ? proc : NULL);
+        assert_int_equal(fake_ompi.errors, cases[i].later);
+        assert_ptr_equal(fake_ompi.blamed, 0 != cases[i].later ? proc : NULL);
         assert_int_equal(fake_ompi.shown, NULL != cases[i].topic);
         if (NULL != cases[i].topic) {
             fake_ompi_assert_shown(cases[i].topic, cases[i].text);
@@ -425,7 +395,7 @@ TEST(mca_btl_rawe_failed__is_reported_once_a_process)
     report();
     give_up(second, RAWE_LANE_BULK);
     report();
-    assert_int_equal(errors, 1);
+    assert_int_equal(fake_ompi.errors, 1);
 }
 
 /** The state of an endpoint's connection. */
@@ -461,10 +431,10 @@ TEST(mca_btl_rawe_endpoints_take_lost__who_has_died_by_the_runtimes_word)
     report();
     assert_int_equal(state_of(introduced, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);
     assert_int_equal(state_of(called, RAWE_LANE_EXPRESS), RAWE_CONN_FAILED);
-    assert_int_equal(errors, 0);
+    assert_int_equal(fake_ompi.errors, 0);
     give_up(introduced, RAWE_LANE_EXPRESS);
     report();
-    assert_int_equal(errors, 0);
+    assert_int_equal(fake_ompi.errors, 0);
 }
 
 TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
@@ -473,8 +443,8 @@ TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
     give_up(endpoint, RAWE_LANE_EXPRESS);
     mca_btl_rawe_endpoint_close(endpoint);
     report();
-    assert_int_equal(errors, 1);
-    assert_ptr_equal(blamed, proc);
+    assert_int_equal(fake_ompi.errors, 1);
+    assert_ptr_equal(fake_ompi.blamed, proc);
 }
 
 /** In finalize the progress thread may be the one that asks, which must not call Open MPI. */

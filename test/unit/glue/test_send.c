@@ -49,7 +49,6 @@ static size_t sent_copy_bytes;
 static unsigned conversions;
 static bool conversions_fail;
 static struct rawe_operation *operation; /**< the PUT or GET under way */
-static unsigned errors;                  /**< that ended the job */
 static bool reported_inside;             /**< a callback while the other thread did the work */
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
@@ -139,7 +138,7 @@ static void set_up(void)
     OBJ_CONSTRUCT(&mca_btl_rawe_state.operations, opal_free_list_t);
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
-    sent = reported = conversions = errors = 0;
+    sent = reported = conversions = 0;
     operation = NULL;
     reported_inside = false;
     result = RAWE_PEER_COMPLETE;
@@ -525,24 +524,18 @@ TEST(mca_btl_rawe_get__without_memory_nothing_is_taken)
                      fragments[0]); /* given back */
 }
 
-static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
-{
-    assert_ptr_equal(of, &module.super);
-    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
-    assert_null(blamed);
-    errors++;
-}
-
 TEST(mca_btl_rawe_get__refused_ends_the_job_and_blames_no_process)
 {
     one_route(RAWE_PEER_QUEUED);
     endpoint.proc = OBJ_NEW(opal_proc_t);
-    mca_btl_rawe_state.error_callback = note_error;
+    mca_btl_rawe_state.error_callback = fake_ompi_error;
     assert_int_equal(get(), OPAL_SUCCESS);
     operation->refusal = RAWE_REFUSAL_UNKNOWN;
     operation->done(operation, RAWE_STATUS_FAILED);
     fake_ompi_assert_shown("access_refused", "not registered");
-    assert_int_equal(errors, 1);
+    assert_int_equal(fake_ompi.errors, 1);
+    assert_ptr_equal(fake_ompi.failed, &module.super);
+    assert_null(fake_ompi.blamed);
     OBJ_RELEASE(endpoint.proc);
     assert_over(OPAL_ERR_UNREACH);
 }

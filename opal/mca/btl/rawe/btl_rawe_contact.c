@@ -406,7 +406,8 @@ static int search_processes(mca_btl_rawe_module_t *module, size_t count, opal_pr
         search.listed = 0;
     }
     if (0 != search.listed) {
-        search_perform(&search, first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
+        search_perform(&search,
+                       first_contact && (module->reached_any || mca_btl_rawe_compat_alone()));
         enter_reached(&search, reachable);
         report_unreachable(&search);
     }

@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
 
 /** Messages up to this length are copied when sent, and complete at once. */
@@ -223,7 +224,6 @@ static uint64_t arrival_clock_ns(void *context)
 static void open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
-    uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES;
     module->host = NULL != module->host ? module->host : share_host(module);
     struct rawe_engine_config config = {
         .ethertype = (uint16_t)params->ethertype,
@@ -233,7 +233,7 @@ static void open_engine(mca_btl_rawe_module_t *module)
         .vpid = OPAL_PROC_MY_NAME.vpid,
         /* The length field has 16 bits; a multiple of 8 keeps a batch's data aligned. */
         .payload_max_bytes =
-            (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX) & ~(uint32_t)7,
+            MIN(module->interface.mtu_bytes - RAWE_FRAME_OVERHEAD_BYTES, UINT16_MAX) & ~(uint32_t)7,
         .message_max_bytes = (uint32_t)module->super.btl_max_send_size,
         .window_frames = (uint32_t)params->window_frames,
         .receive_frames = module->link->receive_frames,

@@ -73,7 +73,7 @@ struct record {
 #define JOBS_EXPECTED 2u
 #define PROCESSES_EXPECTED 64u
 
-/** Hosts that fit the `silent` and `heard` tables before they grow. */
+/** Hosts that fit the table of paths before it grows. */
 #define HOSTS_EXPECTED 16u
 
 /** Time limit if another BTL exists: PRRTE waits forever for data that is not published. */
@@ -87,23 +87,20 @@ static struct {
     uint64_t life; /**< number of this life of the component */
     opal_proc_table_t table;
     struct record *first;
-    unsigned unknown;         /**< records without data */
-    atomic_uint died;         /**< records of processes that died */
-    uint64_t host;            /**< ours */
-    opal_hash_table_t silent; /**< hosts that are silent to modules: bit i is module i */
-    opal_hash_table_t heard;  /**< MTUs of paths by which hosts were heard, see heard_key */
+    unsigned unknown;        /**< records without data */
+    atomic_uint died;        /**< records of processes that died */
+    uint64_t host;           /**< ours */
+    opal_hash_table_t paths; /**< what is known of paths to hosts: see path_key */
 } records = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 void mca_btl_rawe_proc_open(void)
 {
     mca_btl_rawe_proc_close();
     OBJ_CONSTRUCT(&records.table, opal_proc_table_t);
-    OBJ_CONSTRUCT(&records.silent, opal_hash_table_t);
-    OBJ_CONSTRUCT(&records.heard, opal_hash_table_t);
+    OBJ_CONSTRUCT(&records.paths, opal_hash_table_t);
     records.open =
         OPAL_SUCCESS == opal_proc_table_init(&records.table, JOBS_EXPECTED, PROCESSES_EXPECTED) &&
-        OPAL_SUCCESS == opal_hash_table_init(&records.silent, HOSTS_EXPECTED) &&
-        OPAL_SUCCESS == opal_hash_table_init(&records.heard, HOSTS_EXPECTED);
+        OPAL_SUCCESS == opal_hash_table_init(&records.paths, HOSTS_EXPECTED);
 }
 
 void mca_btl_rawe_proc_close(void)
@@ -112,8 +109,7 @@ void mca_btl_rawe_proc_close(void)
     pthread_mutex_lock(&records.lock);
     if (records.open) {
         OBJ_DESTRUCT(&records.table);
-        OBJ_DESTRUCT(&records.silent);
-        OBJ_DESTRUCT(&records.heard);
+        OBJ_DESTRUCT(&records.paths);
     }
     while (NULL != records.first) {
         struct record *record = records.first;
@@ -455,64 +451,67 @@ bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
     return 0 != published->count && published->host == records.host;
 }
 
-/** Return a host's value; 0: none. Lock held. */
-static uintptr_t host_value(opal_hash_table_t *table, uint64_t key)
+/** In place of a path's MAC address: the value is whether the host is silent. */
+static const uint8_t any_mac[RAWE_MAC_BYTES] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+
+/** Return the key of a module's path to an interface of a host. The value is the MTU. */
+static uint64_t path_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    uint64_t key = hash_bytes(hash_bytes(0, &host, sizeof(host)), mac, RAWE_MAC_BYTES);
+
+    return hash_bytes(key, &module_index, sizeof(module_index));
+}
+
+/** Return what was noted of a path; 0: nothing. */
+static uintptr_t path_value(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
 {
     void *value = NULL;
 
+    pthread_mutex_lock(&records.lock);
     if (records.open) {
-        (void)opal_hash_table_get_value_uint64(table, key, &value);
+        (void)opal_hash_table_get_value_uint64(&records.paths, path_key(host, module_index, mac),
+                                               &value);
     }
+    pthread_mutex_unlock(&records.lock);
     return (uintptr_t)value;
 }
 
-/** Set a host's value; without memory its next process takes as long as the first. Lock held. */
-static void set_host_value(opal_hash_table_t *table, uint64_t key, uintptr_t value)
+/** Note this of a path. Without memory its next process takes as long as the first. */
+static void path_note(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES],
+                      uintptr_t value)
 {
-    if (records.open && value != host_value(table, key)) {
-        (void)opal_hash_table_set_value_uint64(table, key, (void *)value);
+    if (value == path_value(host, module_index, mac)) {
+        return;
     }
-}
-
-/** Return the key of a path in `heard`. */
-static uint64_t heard_key(uint64_t host, unsigned module_index, const uint8_t mac[RAWE_MAC_BYTES])
-{
-    return hash_bytes(hash_bytes(host, &module_index, sizeof(module_index)), mac, RAWE_MAC_BYTES);
+    pthread_mutex_lock(&records.lock);
+    if (records.open) {
+        (void)opal_hash_table_set_value_uint64(&records.paths, path_key(host, module_index, mac),
+                                               (void *)value);
+    }
+    pthread_mutex_unlock(&records.lock);
 }
 
 bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
 {
-    pthread_mutex_lock(&records.lock);
-    bool silent = 0 != (host_value(&records.silent, host) & (uintptr_t)1 << module_index);
-    pthread_mutex_unlock(&records.lock);
-    return silent;
+    return 0 != path_value(host, module_index, any_mac);
 }
 
 void mca_btl_rawe_proc_note_silent(uint64_t host, unsigned module_index)
 {
-    pthread_mutex_lock(&records.lock);
-    set_host_value(&records.silent, host,
-                   host_value(&records.silent, host) | (uintptr_t)1 << module_index);
-    pthread_mutex_unlock(&records.lock);
+    path_note(host, module_index, any_mac, 1);
 }
 
 void mca_btl_rawe_proc_note_heard(uint64_t host, unsigned module_index,
                                   const uint8_t mac[RAWE_MAC_BYTES], uint32_t mtu_bytes)
 {
-    pthread_mutex_lock(&records.lock);
-    set_host_value(&records.silent, host,
-                   host_value(&records.silent, host) & ~((uintptr_t)1 << module_index));
-    set_host_value(&records.heard, heard_key(host, module_index, mac), mtu_bytes);
-    pthread_mutex_unlock(&records.lock);
+    path_note(host, module_index, any_mac, 0);
+    path_note(host, module_index, mac, mtu_bytes);
 }
 
 uint32_t mca_btl_rawe_proc_heard_mtu(uint64_t host, unsigned module_index,
                                      const uint8_t mac[RAWE_MAC_BYTES])
 {
-    pthread_mutex_lock(&records.lock);
-    uintptr_t mtu_bytes = host_value(&records.heard, heard_key(host, module_index, mac));
-    pthread_mutex_unlock(&records.lock);
-    return (uint32_t)mtu_bytes;
+    return (uint32_t)path_value(host, module_index, mac);
 }
 
 /** mca_btl_rawe_compat_departed_fn: in the runtime's thread. */
