@@ -122,3 +122,25 @@ void mca_btl_rawe_compat_show(const char *topic, const char *message)
     snprintf(fake_ompi.text, sizeof(fake_ompi.text), "%s", message);
     mca_btl_rawe_help_begin(); /* forgets that it was shown */
 }
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    return count;
+}
+
+void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles, void *context,
+                       uint64_t now_ns)
+{
+    static const struct rawe_callbacks none;
+    const struct rawe_output output = {.transmit = transmit};
+    const struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .copy_max_bytes = 1024,
+        .frames_limit = 256,
+        .handles = handles,
+    };
+    rawe_engine_init(engine, &config, &none, context, &output, now_ns);
+}

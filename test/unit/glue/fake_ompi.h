@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Fake Open MPI and clock for the glue's tests: a test sets what Open MPI answers, and reads what
- * the user would see. The rest of the component is real, unless the test replaces it.
+ * the user would see. The rest of the component is real, unless the test replaces it. Also an
+ * engine whose frames are discarded.
  */
 #ifndef FAKE_OMPI_H
 #define FAKE_OMPI_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "btl_rawe_compat.h"
+#include "rawe_engine.h"
 #include "unit_test.h"
 
 #define FAKE_OMPI_SHOWN_MAX 64u
@@ -40,5 +42,12 @@ void fake_ompi_assert_shown(const char *topic, const char *text);
 void fake_ompi_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc, char *text);
 /** Have `note` called with each message of a tag; NULL: none is expected any more. */
 void fake_ompi_receive(unsigned tag, void (*note)(const uint8_t *data, size_t len_bytes));
+
+/**
+ * Start an engine without callbacks, whose link discards all frames. `context` is for callbacks
+ * that the test adds. The caller owns the handle table, and calls rawe_engine_free at the end.
+ */
+void unit_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles, void *context,
+                       uint64_t now_ns);
 
 #endif

@@ -15,7 +15,6 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_multicast.h"
 #include "fake_ompi.h"
-#include "unit_engine.h"
 
 /** No descriptor, but one that can be told from others. */
 #define GROUP_FD 1000

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "btl_rawe_offer.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_send.h"
 
@@ -367,4 +368,53 @@ TEST(component_progress__who_was_given_up_hears_of_it)
 TEST(component_progress__who_was_given_up_hears_of_it_by_a_new_connection)
 {
     be_given_up(1);
+}
+
+/* ---- what is offered to coll/rawe: who takes part ---- */
+
+extern struct mca_btl_rawe_component mca_btl_rawe_component;
+
+static unsigned published, capabilities;
+
+int mca_btl_rawe_proc_publish(void)
+{
+    published++;
+    return OPAL_SUCCESS;
+}
+
+unsigned mca_btl_rawe_proc_capabilities(opal_process_name_t name, uint64_t *host)
+{
+    *host = name.vpid;
+    return capabilities;
+}
+
+static void offer_set_up(void)
+{
+    fake_ompi_begin();
+    published = capabilities = 0;
+}
+
+static const struct unit_fixture offer_fixture = {offer_set_up, NULL};
+
+TEST_WITH(offer_fixture, announce_collectives__publishes_again_what_was_published_without_it)
+{
+    mca_btl_rawe_component.offer->announce(); /* 5.0: the modules are opened later */
+    assert_true(mca_btl_rawe_state.collectives);
+    assert_int_equal(published, 0);
+    mca_btl_rawe_state.multicast_possible = true;
+    mca_btl_rawe_component.offer->announce();
+    assert_int_equal(published, 1);
+}
+
+TEST_WITH(offer_fixture, takes_part__as_published_by_processes_of_this_job)
+{
+    opal_process_name_t name = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = 7};
+    uint64_t host = 0;
+
+    assert_false(mca_btl_rawe_component.offer->takes_part(name, &host));
+    capabilities = MCA_BTL_RAWE_CAPABILITY_MULTICAST;
+    assert_true(mca_btl_rawe_component.offer->takes_part(name, &host));
+    assert_int_equal(host, 7);
+    name.jobid++;
+    assert_false(mca_btl_rawe_component.offer->takes_part(name, &host));
 }

@@ -16,7 +16,6 @@
 #include "btl_rawe_proc.h"
 #include "core/conn/rawe_conn.h"
 #include "fake_ompi.h"
-#include "unit_engine.h"
 
 #define MODULES 2u
 #define SILENT_NS 5000000000u

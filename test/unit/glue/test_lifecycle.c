@@ -14,7 +14,6 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_fanout.h"
-#include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_metrics.h"
 #include "btl_rawe_module.h"

@@ -4,7 +4,7 @@
  * Tests of what modules do for each other when the process finalizes. Their progress is the test's
  * own: an endpoint of one may be closed when that of another has been made.
  */
-#include "btl_rawe_linger.h"
+#include "btl_rawe_lifecycle.h"
 
 #include <limits.h>
 #include <string.h>
@@ -22,7 +22,6 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "fake_ompi.h"
-#include "unit_engine.h"
 
 #define MODULES 3u
 #define LO 2u /**< not open */

@@ -3,7 +3,7 @@
  *
  * Tests of the glue's progress of one module.
  */
-#include "unit_engine.h"
+#include "fake_ompi.h"
 #include "unit_module.h"
 
 #include <stdio.h>

@@ -17,7 +17,6 @@
 #include "btl_rawe_send.h"
 #include "btl_rawe_progress.h"
 #include "fake_ompi.h"
-#include "unit_engine.h"
 
 static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;

@@ -14,7 +14,6 @@
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_interface.h"
 #include "fake_ompi.h"
-#include "unit_engine.h"
 
 #define MS 1000000ull
 #define NICS 2u

@@ -19,7 +19,6 @@
 #include "btl_rawe_progress.h"
 #include "fake_ompi.h"
 #include "unit_callback.h"
-#include "unit_engine.h"
 #include "unit_test.h"
 
 #define SENDS 3u

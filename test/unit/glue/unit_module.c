@@ -13,7 +13,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_routes.h"
-#include "unit_engine.h"
+#include "fake_ompi.h"
 
 mca_btl_rawe_module_t module;
 struct fake fake;

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "btl_rawe_lifecycle.h"
-#include "btl_rawe_linger.h"
 #include "btl_rawe_offer.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_routes.h"

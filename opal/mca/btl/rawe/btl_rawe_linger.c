@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "btl_rawe_linger.h"
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * When the process finalizes, all modules deliver their remaining data before the first one closes,
+ * because one module's connection may use another's link.
+ */
+#include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_fanout.h"

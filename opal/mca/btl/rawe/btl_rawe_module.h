@@ -101,7 +101,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_engine engine;
     /* btl_rawe_lifecycle: atomic; set with endpoints_lock, cleared with lock */
     atomic_bool open; /**< engine, link and responder exist */
-    /* btl_rawe_module, btl_rawe_fanout, btl_rawe_linger: endpoints_lock */
+    /* btl_rawe_module, btl_rawe_fanout, btl_rawe_lifecycle: endpoints_lock */
     uint64_t open_tried_ns; /**< time of the last attempt; 0: none */
     bool links_in_fanout;   /**< they are registered */
     bool closing;           /**< not to be opened again */
@@ -147,7 +147,7 @@ struct mca_btl_rawe_state {
     opal_free_list_t operations;    /**< fragments without data: PUT, GET, atomic */
     struct rawe_service *service;   /**< thread that serves all responders */
     struct rawe_carrier *carrier;   /**< watches the interfaces; NULL: only lo exists */
-    /* btl_rawe_linger: set-up; read with lock */
+    /* btl_rawe_lifecycle: set-up; read with lock */
     bool finalizing; /**< modules are closing, one after the other */
     /* btl_rawe_component: lock */
     struct rawe_handle_table handles;   /**< registered memory */
