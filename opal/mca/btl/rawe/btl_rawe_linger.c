@@ -87,36 +87,26 @@ static bool passed_fence(void)
     return fenced;
 }
 
-/** Return true if all endpoints of a module may be closed. `*lost`: one of them has lost data. */
-static bool module_finalized(mca_btl_rawe_module_t *module, bool fenced, uint64_t now_ns,
-                             const mca_btl_base_endpoint_t **lost)
+/** Return true if all endpoints may be closed. `*lost`: one that has lost data; NULL: none. */
+static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
 {
     mca_btl_base_endpoint_t *endpoint;
     bool all = true;
 
-    /* Ask all, because each measures its own time, except those that a fault-tolerant job lost. */
-    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-    {
-        bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name);
-        enum rawe_finalized finalized =
-            gone ? RAWE_FINALIZED_DONE
-                 : rawe_peer_finalized(&endpoint->peer, needs_of(endpoint, fenced), now_ns);
-        all = all && RAWE_FINALIZED_NOT != finalized;
-        *lost = RAWE_FINALIZED_LOST == finalized ? endpoint : *lost;
-    }
-    return all;
-}
-
-static bool modules_finalized(bool fenced, uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
-{
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool all = true;
-
     *lost = NULL;
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        all = (!state->modules[i]->open ||
-               module_finalized(state->modules[i], fenced, now_ns, lost)) &&
-              all;
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        /* Ask all, because each measures its own time, except those that the job lost. */
+        OPAL_LIST_FOREACH(endpoint, &mca_btl_rawe_state.modules[i]->endpoints,
+                          mca_btl_base_endpoint_t)
+        {
+            bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name) ||
+                        !mca_btl_rawe_state.modules[i]->open;
+            enum rawe_finalized finalized =
+                gone ? RAWE_FINALIZED_DONE
+                     : rawe_peer_finalized(&endpoint->peer, needs_of(endpoint, fenced), now_ns);
+            all = all && RAWE_FINALIZED_NOT != finalized;
+            *lost = RAWE_FINALIZED_LOST == finalized ? endpoint : *lost;
+        }
     }
     return all;
 }

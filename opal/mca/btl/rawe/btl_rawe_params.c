@@ -27,41 +27,36 @@ static const struct mca_btl_rawe_params defaults = {
  */
 #define PEER_TIMEOUT_FAULT_TOLERANT 10u
 
-/** A numeric parameter. */
-struct number {
-    const char *name;
-    uint64_t *value;
-    uint64_t min;
-    uint64_t max;
-    const char *unit;
-    const char *rule;
-    mca_base_var_info_lvl_t level;
-    const char *sentence;
-};
-
-static const struct number numbers[] = {
-#define X(name, initial, min, max, unit, rule, level, text) \
-    {#name, &mca_btl_rawe_params.name, min, max, unit, rule, OPAL_INFO_LVL_##level, text},
-    MCA_BTL_RAWE_NUMBER_LIST(X)
-#undef X
-};
-
-static const struct {
+/** A parameter; `min` to `rule` are for numbers. */
+struct parameter {
     const char *name;
     void *value;
     mca_base_var_type_t type;
     mca_base_var_info_lvl_t level;
     const char *sentence;
-} others[] = {
-#define OTHER(name, type, level, sentence) \
-    {#name, &mca_btl_rawe_params.name, MCA_BASE_VAR_TYPE_##type, OPAL_INFO_LVL_##level, sentence},
-#define X(name, initial, level, sentence) OTHER(name, BOOL, level, sentence)
-    MCA_BTL_RAWE_FLAG_LIST(X)
+    uint64_t min;
+    uint64_t max;
+    const char *unit;
+    const char *rule;
+};
+
+#define PARAMETER(name, type, level, ...)                                                  \
+    {                                                                                      \
+#name, &mca_btl_rawe_params.name, MCA_BASE_VAR_TYPE_##type, OPAL_INFO_LVL_##level, \
+            __VA_ARGS__                                                                    \
+    }
+
+static const struct parameter parameters[] = {
+#define X(name, initial, min, max, unit, rule, level, text) \
+    PARAMETER(name, UINT64_T, level, text, min, max, unit, rule),
+    MCA_BTL_RAWE_NUMBER_LIST(X)
 #undef X
-#define X(name, initial, level, sentence) OTHER(name, STRING, level, sentence)
-        MCA_BTL_RAWE_TEXT_LIST(X)
+#define X(name, initial, level, text) PARAMETER(name, BOOL, level, text, 0, 0, "", ""),
+        MCA_BTL_RAWE_FLAG_LIST(X)
 #undef X
-#undef OTHER
+#define X(name, initial, level, text) PARAMETER(name, STRING, level, text, 0, 0, "", ""),
+            MCA_BTL_RAWE_TEXT_LIST(X)
+#undef X
 };
 
 /** Only shows in ompi_info which releases this component understands. */
@@ -77,10 +72,11 @@ static int wire_version_register(const mca_base_component_t *component)
         MCA_BASE_VAR_SCOPE_CONSTANT, &wire_version);
 }
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define PARAMETERS (sizeof(parameters) / sizeof(parameters[0]))
 
 /** Format a value as the user would type it: EtherTypes are hexadecimal everywhere. */
-static void number_format(const struct number *number, uint64_t value, char *out, size_t out_bytes)
+static void number_format(const struct parameter *number, uint64_t value, char *out,
+                          size_t out_bytes)
 {
     if (value > INT64_MAX) {
         /* Open MPI reads -1 as the largest number. */
@@ -92,7 +88,7 @@ static void number_format(const struct number *number, uint64_t value, char *out
     }
 }
 
-static void number_range(const struct number *number, char *out, size_t out_bytes)
+static void number_range(const struct parameter *number, char *out, size_t out_bytes)
 {
     char min[24], max[24];
 
@@ -100,15 +96,6 @@ static void number_range(const struct number *number, char *out, size_t out_byte
     number_format(number, number->max, max, sizeof(max));
     snprintf(out, out_bytes, "%s to %s%s%s%s", min, max, '\0' == *number->unit ? "" : " ",
              number->unit, number->rule);
-}
-
-/** Register a parameter. Returns the variable's index, or a negative error. */
-static int register_one(const mca_base_component_t *component, const char *name,
-                        const char *sentence, mca_base_var_type_t type,
-                        mca_base_var_info_lvl_t level, void *value)
-{
-    return mca_base_component_var_register(component, name, sentence, type, NULL, 0, 0, level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, value);
 }
 
 int mca_btl_rawe_params_register(const mca_base_component_t *component)
@@ -119,17 +106,19 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
     if (mca_btl_rawe_compat_fault_tolerant()) {
         mca_btl_rawe_params.peer_timeout = PEER_TIMEOUT_FAULT_TOLERANT;
     }
-    for (size_t i = 0; i < COUNT(numbers) && status >= 0; ++i) {
+    for (size_t i = 0; i < PARAMETERS && status >= 0; ++i) {
+        const struct parameter *one = &parameters[i];
         char range[128], sentence[512];
 
-        number_range(&numbers[i], range, sizeof(range));
-        snprintf(sentence, sizeof(sentence), "%s (%s)", numbers[i].sentence, range);
-        status = register_one(component, numbers[i].name, sentence, MCA_BASE_VAR_TYPE_UINT64_T,
-                              numbers[i].level, numbers[i].value);
-    }
-    for (size_t i = 0; i < COUNT(others) && status >= 0; ++i) {
-        status = register_one(component, others[i].name, others[i].sentence, others[i].type,
-                              others[i].level, others[i].value);
+        if (MCA_BASE_VAR_TYPE_UINT64_T == one->type) {
+            number_range(one, range, sizeof(range));
+            snprintf(sentence, sizeof(sentence), "%s (%s)", one->sentence, range);
+        } else {
+            snprintf(sentence, sizeof(sentence), "%s", one->sentence);
+        }
+        status =
+            mca_base_component_var_register(component, one->name, sentence, one->type, NULL, 0, 0,
+                                            one->level, MCA_BASE_VAR_SCOPE_READONLY, one->value);
     }
     return status < 0 ? status : OPAL_SUCCESS;
 }
@@ -152,13 +141,15 @@ const struct rawe_cc_type *mca_btl_rawe_params_congestion(void)
 
 int mca_btl_rawe_params_check(void)
 {
-    for (size_t i = 0; i < COUNT(numbers); ++i) {
-        const struct number *number = &numbers[i];
-        uint64_t value = *number->value;
+    for (size_t i = 0; i < PARAMETERS; ++i) {
+        const struct parameter *number = &parameters[i];
+        const bool is_number = MCA_BASE_VAR_TYPE_UINT64_T == number->type;
+        uint64_t value = is_number ? *(const uint64_t *)number->value : 0;
         char range[128], text[32];
 
-        if (value >= number->min && value <= number->max &&
-            (number->value != &mca_btl_rawe_params.window_frames || 0 == (value & (value - 1)))) {
+        if (!is_number ||
+            (value >= number->min && value <= number->max &&
+             (number->value != &mca_btl_rawe_params.window_frames || 0 == (value & (value - 1))))) {
             continue;
         }
         number_format(number, value, text, sizeof(text));

@@ -96,16 +96,6 @@ static mca_btl_base_endpoint_t *access_endpoint(struct rma_endpoint *endpoint)
     return endpoint->via;
 }
 
-static mca_btl_rawe_fragment_t *access_new(struct rma_endpoint *endpoint, void *local_address,
-                                           mca_btl_base_registration_handle_t *local_handle,
-                                           mca_btl_base_rdma_completion_fn_t callback,
-                                           void *context, void *cbdata)
-{
-    return mca_btl_rawe_rdma_new(&rma.super, (struct mca_btl_base_endpoint_t *)(void *)endpoint,
-                                 endpoint->proc, local_address, local_handle, callback, context,
-                                 cbdata);
-}
-
 /** Return true for this process's memory. osc/rdma gives no handle for what it can reach itself. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
@@ -166,18 +156,24 @@ static int access_begin(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t 
 }
 
 /** Perform a PUT or GET. */
-static int access_transfer(mca_btl_rawe_fragment_t *access, uint8_t kind, uint64_t remote_address,
-                           const mca_btl_base_registration_handle_t *remote_handle, size_t size)
+static int access_transfer(struct mca_btl_base_endpoint_t *endpoint, uint8_t kind, void *local,
+                           uint64_t remote_address,
+                           mca_btl_base_registration_handle_t *local_handle,
+                           const mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                           mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
+    mca_btl_rawe_fragment_t *access =
+        mca_btl_rawe_rdma_new(&rma.super, endpoint, rma_endpoint(endpoint)->proc, local,
+                              local_handle, callback, context, cbdata);
+    bool put = RAWE_FRAGMENT_PUT == kind;
+
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    bool put = RAWE_FRAGMENT_PUT == kind;
-    void *local = access->rdma.local_address;
     if (0 == size) {
         return report_local(access, RAWE_REFUSAL_NONE);
     }
-    if (is_local(rma_endpoint(access->endpoint), remote_handle)) {
+    if (is_local(rma_endpoint(endpoint), remote_handle)) {
         enum rawe_refusal refusal;
         void *remote = local_memory(remote_handle, remote_address, size,
                                     put ? RAWE_ACCESS_WRITE : RAWE_ACCESS_READ, &refusal);
@@ -196,9 +192,8 @@ static int rma_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
                    int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                    void *cbdata)
 {
-    return access_transfer(
-        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
-        RAWE_FRAGMENT_PUT, remote_address, remote_handle, size);
+    return access_transfer(endpoint, RAWE_FRAGMENT_PUT, local_address, remote_address, local_handle,
+                           remote_handle, size, callback, context, cbdata);
 }
 
 static int rma_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -208,27 +203,27 @@ static int rma_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
                    int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                    void *cbdata)
 {
-    return access_transfer(
-        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata),
-        RAWE_FRAGMENT_GET, remote_address, remote_handle, size);
+    return access_transfer(endpoint, RAWE_FRAGMENT_GET, local_address, remote_address, local_handle,
+                           remote_handle, size, callback, context, cbdata);
 }
 
 /** Perform an atomic operation whose result goes to `result`, or nowhere. */
-static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t remote_address,
-                         mca_btl_base_registration_handle_t *local_handle,
+static int atomic_access(struct mca_btl_base_endpoint_t *endpoint, void *result,
+                         uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
                          const mca_btl_base_registration_handle_t *remote_handle,
                          enum rawe_atomic atomic, uint64_t operand, uint64_t compare, int flags,
                          mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_rawe_fragment_t *access =
-        access_new(endpoint, result, local_handle, callback, context, cbdata);
+        mca_btl_rawe_rdma_new(&rma.super, endpoint, rma_endpoint(endpoint)->proc, result,
+                              local_handle, callback, context, cbdata);
 
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     size_t size = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(uint32_t) : sizeof(uint64_t);
     void *before = NULL != result ? result : (void *)&access->rdma.before;
-    if (is_local(endpoint, remote_handle)) {
+    if (is_local(rma_endpoint(endpoint), remote_handle)) {
         const struct rawe_request request = {
             .atomic = (uint8_t)atomic,
             .word_bytes = (uint8_t)size,
@@ -285,8 +280,8 @@ static int rma_atomic_fop(struct mca_btl_base_module_t *btl,
 
     return 0 == atomic
                ? OPAL_ERR_NOT_SUPPORTED
-               : atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
-                               remote_handle, atomic, operand, 0, flags, callback, context, cbdata);
+               : atomic_access(endpoint, local_address, remote_address, local_handle, remote_handle,
+                               atomic, operand, 0, flags, callback, context, cbdata);
 }
 
 static int rma_atomic_op(struct mca_btl_base_module_t *btl,
@@ -307,9 +302,9 @@ static int rma_atomic_cswap(struct mca_btl_base_module_t *btl,
                             uint64_t value, int flags, int order,
                             mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    return atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
-                         remote_handle, RAWE_ATOMIC_COMPARE_SWAP, value, compare, flags, callback,
-                         context, cbdata);
+    return atomic_access(endpoint, local_address, remote_address, local_handle, remote_handle,
+                         RAWE_ATOMIC_COMPARE_SWAP, value, compare, flags, callback, context,
+                         cbdata);
 }
 
 /** btl_dump: do nothing, because the other modules' endpoints show the connections. */
