@@ -50,7 +50,7 @@
 /** The network has failed a try: later communicators make none, once one member says so. */
 static bool network_failed;
 
-/** What the network passes to groups; BROKEN: a member has no group, or did not hear of one. */
+/** Results of tests of the network. BROKEN: a member has no group, or did not hear of one. */
 enum { PASSES_BROKEN, PASSES_NOTHING, PASSES_FRAMES, PASSES_BATCHES };
 
 /**

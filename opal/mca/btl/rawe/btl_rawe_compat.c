@@ -272,7 +272,7 @@ bool mca_btl_rawe_compat_version_matches(void)
 {
     unsigned major, minor;
 
-    /* The same build always matches, even if its ident string has no number. */
+    /* Identical builds match, even without a number in their ident string. */
     if (0 == strcmp(opal_version_string, OPAL_IDENT_STRING)) {
         return true;
     }

@@ -385,7 +385,7 @@ static int component_progress(void)
     return (int)received;
 }
 
-/* ---- btl_rawe_offer.h: who takes part, and what the progress thread must send afterwards ---- */
+/* ---- btl_rawe_offer.h: capabilities, and calls after which the progress thread watches ---- */
 
 /** 4.1 has initialized BTLs earlier; PMIx replaces earlier data of the same name. */
 static void announce_collectives(void)

@@ -550,7 +550,7 @@ static bool may_be(const struct mca_btl_rawe_address *address, const struct rawe
 
 /**
  * Follow a frame from an unknown address, which left through another interface of the process than
- * `home`. It does not say which, but only the right one's responder answers there.
+ * `home`. The frame does not say which, but only that interface's responder answers there.
  */
 static void follow_others(const mca_btl_rawe_module_t *module, mca_btl_base_endpoint_t *home,
                           const uint8_t mac[RAWE_MAC_BYTES])

@@ -37,7 +37,7 @@
 #include "linux/sys/rawe_interface.h"
 #include "linux/probe/rawe_responder.h"
 
-/** What a process can do besides carrying messages; published. */
+/** Published capabilities of a process. */
 #define MCA_BTL_RAWE_CAPABILITY_MULTICAST 0x01u /**< group delivery, and coll/rawe uses it */
 
 /** Maximum number of modules: interfaces of a host, and lo. */
@@ -113,7 +113,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_port *group_bulk; /**< group batches; NULL: none */
     /* btl_rawe_routes, btl_rawe_lifecycle: atomic */
     atomic_bool carrier;  /**< the interface's carrier, as the service thread knows it */
-    _Atomic uint64_t mac; /**< its MAC (rawe_mac_number), which may change; likewise */
+    _Atomic uint64_t mac; /**< the current MAC (rawe_mac_number), likewise */
     /* btl_rawe_fanout: service */
     unsigned follow_attempts; /**< failed attempts to reopen sockets */
     /* btl_rawe_progress, btl_rawe_fanout: atomic */

@@ -57,7 +57,7 @@ struct record {
     opal_process_name_t name;
     struct record *next;
     struct mca_btl_base_endpoint_t *endpoints; /**< see mca_btl_rawe_proc_endpoints */
-    void *data;                                /**< what it has published; NULL: unknown */
+    void *data;                                /**< its published data; NULL: unknown */
     size_t len_bytes;
     uint32_t tried; /**< bit i: module i searched in vain */
     bool asked;     /**< the runtime has yet to answer */
@@ -186,7 +186,7 @@ static void note_answer(void *context, const void *data, size_t len_bytes)
     free(copy);
 }
 
-/** Request what the record's process has published. Lock held, but released meanwhile. */
+/** Request the process's published data. Lock held, but released meanwhile. */
 static void modex_ask(struct record *record)
 {
     struct question *question = malloc(sizeof(*question));

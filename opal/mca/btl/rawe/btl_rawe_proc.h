@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Processes: one record, found by name, holds all we know about a process. What it has published
- * (the modex) is requested from the runtime once, and kept; the answer may come at any time. Deaths
- * are reported by the runtime, silent and heard hosts by path discovery.
+ * Processes: one record, found by name, holds all we know about a process. Its published
+ * data (the modex) is requested from the runtime once, and kept; the answer may come at any time.
+ * The runtime reports deaths, and path discovery silent hosts.
  */
 #ifndef MCA_BTL_RAWE_PROC_H
 #define MCA_BTL_RAWE_PROC_H
@@ -20,7 +20,7 @@ struct mca_btl_rawe_published {
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 };
 
-/** How long further processes are tried on a host that is silent, or known to be there. */
+/** Time limit of a search for further processes of a host that is silent, or was heard. */
 #define MCA_BTL_RAWE_BRIEF_MS 500u
 
 /** Begin with no knowledge, when the component opens. */

@@ -96,7 +96,7 @@ static mca_btl_base_endpoint_t *access_endpoint(struct rma_endpoint *endpoint)
     return endpoint->via;
 }
 
-/** Return true for this process's memory. osc/rdma gives no handle for what it can reach itself. */
+/** Return true for this process's memory. osc/rdma passes no handle for memory that it can access itself. */
 static bool is_local(const struct rma_endpoint *endpoint,
                      const mca_btl_base_registration_handle_t *remote_handle)
 {
@@ -123,7 +123,7 @@ static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint
     return memory;
 }
 
-/** Report an access to this process's memory. Returns what the call must return. */
+/** Report an access to this process's memory. Returns OPAL_SUCCESS: the callback has the status. */
 static int report_local(mca_btl_rawe_fragment_t *access, enum rawe_refusal refusal)
 {
     mca_btl_rawe_rdma_report(access, refusal,

@@ -183,7 +183,7 @@ static void listen_for(mca_btl_rawe_module_t *module, bool frames, bool room)
     rawe_responder_listen(module->responder, wanted);
 }
 
-/** Return when to check routes in this thread; if MPI makes progress, it has done so by then. */
+/** Return when to check routes in this thread. If MPI makes progress, it checks them earlier. */
 static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = module->open ? mca_btl_rawe_routes_due_ns() : UINT64_MAX;
